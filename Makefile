@@ -1,0 +1,35 @@
+# Two commands do everything on a fresh machine: `make app` and `make test`.
+
+PYTHON ?= python3
+ENV    := .venv
+BIN    := $(ENV)/bin
+DATA   ?=
+OUT    ?= checkpoints/scratch-de-en
+PORT   ?= 8501
+
+.PHONY: app test check format train clean
+
+app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
+	$(BIN)/streamlit run app/main.py --server.port $(PORT)
+
+test: check  ## everything that CI runs
+	$(BIN)/python -m pytest
+
+check: $(ENV)/ready  ## formatting and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(ENV)/ready  ## rewrite to the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+train: $(ENV)/ready  ## train a checkpoint again: make train OUT=folder [DATA=folder]
+	$(BIN)/python -m core.train --recipe tiny --out $(OUT) $(if $(DATA),--data $(DATA))
+
+$(ENV)/ready: requirements.txt
+	$(PYTHON) -m venv $(ENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(ENV)

@@ -1,0 +1,117 @@
+// Works out where the map's cells and labels stand, for the room there is, and what lies under a point.
+
+const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
+
+/* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
+function cutLabel(context, text, limit) {
+  const characters = [...text];
+  if (context.measureText(text).width <= limit) return text;
+  let low = 1;
+  let high = characters.length;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const fits = context.measureText(`${characters.slice(0, middle).join("")}\u2026`).width <= limit;
+    if (fits) low = middle;
+    else high = middle - 1;
+  }
+  return `${characters.slice(0, low).join("")}\u2026`;
+}
+
+function labelsOf(context, tokens, limit) {
+  return tokens.map((token) => {
+    const text = cutLabel(context, token.label, limit);
+    return { token, text: isolated(text), width: context.measureText(text).width };
+  });
+}
+
+const widest = (labels) => Math.max(...labels.map((label) => label.width));
+
+/*
+ * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
+ * every `every`-th label is drawn; `angle` is the slant of the column labels.
+ */
+function mapGeometry(explorer, kind) {
+  const { data, theme, parts } = explorer;
+  const rows = data.sides[ROW_SIDE[kind]];
+  const columns = data.sides[COLUMN_SIDE[kind]];
+  const room = parts["map-box"].clientWidth;
+  const small = room < 460;
+  const context = parts.map.getContext("2d");
+
+  // Labels are measured at their largest and boldest, so that pointing at one never needs more room.
+  const largest = small ? 13 : 15;
+  context.font = fontOf(theme, largest, 650);
+  const rowLabels = labelsOf(context, rows, small ? 84 : 150);
+  const columnLabels = labelsOf(context, columns, small ? 96 : 140);
+  const numberRoom = small ? 0 : 20;
+  const strip = small ? 40 : 78;
+  const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96);
+
+  // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px
+  // a cell, the labels stand upright and the cells take the room.
+  const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 560));
+  const cellWith = (overhang) => {
+    const fitting = Math.min(36, (room - left - strip - overhang) / columns.length, height / rows.length);
+    return Math.max(5, Math.floor(fitting));
+  };
+  const upright = cellWith(0);
+  const reach = columnLabels.map(({ width }, key) => width * 0.75 + 16 - (columns.length - key - 0.5) * upright * 0.9);
+  const slanted = cellWith(Math.max(0, Math.max(...reach) - strip));
+  const cell = slanted >= 16 ? slanted : upright;
+  const angle = slanted >= 21 ? Math.PI / 4 : slanted >= 16 ? Math.PI / 3 : Math.PI / 2;
+  const fontSize = Math.max(10.5, Math.min(largest, cell * 0.86));
+  const top = Math.max(46, Math.ceil(widest(columnLabels) * Math.sin(angle) + 10 * Math.cos(angle)) + 18);
+  const gridWidth = cell * columns.length;
+  const gridHeight = cell * rows.length;
+  return {
+    kind,
+    small,
+    left,
+    top,
+    cell,
+    angle,
+    fontSize,
+    gridWidth,
+    gridHeight,
+    rowLabels,
+    columnLabels,
+    labelScale: fontSize / largest,
+    numbered: cell >= 14 && !small,
+    gap: cell > 9 ? 1 : 0,
+    every: Math.max(1, Math.ceil((fontSize * 0.92) / cell)),
+    width: Math.max(room, left + gridWidth + strip),
+    height: top + gridHeight + 54,
+  };
+}
+
+function geometryOf(explorer, kind) {
+  explorer.geometries[kind] ??= mapGeometry(explorer, kind);
+  return explorer.geometries[kind];
+}
+
+/* The note under the map takes up to three lines and its margin; see .axis-note. */
+const NOTE_HEIGHT = 60;
+
+/* The map's place is as high as the highest of the three kinds, so that switching moves nothing below it. */
+function reserveMap(explorer) {
+  explorer.geometries = {};
+  const heights = KINDS.map((kind) => geometryOf(explorer, kind).height);
+  explorer.parts["map-place"].style.minHeight = `${Math.max(...heights) + NOTE_HEIGHT}px`;
+}
+
+/* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
+function placeAt(geometry, x, y) {
+  const { left, top, cell, angle, rowLabels, columnLabels } = geometry;
+  const key = Math.floor((x - left) / cell);
+  const query = Math.floor((y - top) / cell);
+  const inColumns = key >= 0 && key < columnLabels.length;
+  const inRows = query >= 0 && query < rowLabels.length;
+  if (inColumns && inRows) return { query, key };
+  if (inRows) return { query, key: null };
+  if (y < top) {
+    // Follow the slanted label down to the column that it names.
+    const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
+    return slanted >= 0 && slanted < columnLabels.length ? { query: null, key: slanted } : null;
+  }
+  return inColumns ? { query: null, key } : null;
+}

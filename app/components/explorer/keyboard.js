@@ -1,0 +1,87 @@
+// Gives every part its keys: 1 2 3 kinds, arrows to walk, Enter or Space to keep, Escape to let go.
+
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const between = (low, value, high) => Math.max(low, Math.min(high, value));
+const wrapped = (value, count) => (value + count) % count;
+
+function handled(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function walkMap(explorer, event) {
+  const map = currentMap(explorer);
+  const { query, key } = focusOf(explorer);
+  const start = query === null && key === null;
+  const [down, right] = ARROWS[event.key];
+  // The first arrow key only shows where one stands.
+  const nextQuery = start ? 0 : between(0, (query ?? 0) + down, map.queries - 1);
+  const nextKey = start ? 0 : between(0, (key ?? 0) + right, map.keys - 1);
+  showPreview(explorer, nextQuery, nextKey);
+}
+
+function onMapKey(explorer, event) {
+  if (ARROWS[event.key]) {
+    handled(event);
+    walkMap(explorer, event);
+  } else if (event.key === "Enter" || event.key === " ") {
+    handled(event);
+    const { query, key } = focusOf(explorer);
+    if (query !== null || key !== null) keep(explorer, query, key);
+  }
+}
+
+function onOverviewKey(explorer, event) {
+  const arrow = ARROWS[event.key];
+  if (!arrow) return;
+  handled(event);
+  const { data, kind, layer, head } = explorer;
+  chooseHead(explorer, wrapped(layer + arrow[0], data.layers[kind]), wrapped(head + arrow[1], data.heads + 1));
+  const chosen = explorer.thumbnails.find((thumbnail) => thumbnail.chosen);
+  chosen.button.focus();
+}
+
+function onSentenceKey(explorer, side, event) {
+  const step = ARROWS[event.key]?.[1];
+  if (!step) return;
+  handled(event);
+  const words = explorer.words[side];
+  const from = words.findIndex(({ button }) => button === event.target.closest("button"));
+  const next = words[from + step];
+  if (!next) return;
+  words[from].button.tabIndex = -1;
+  next.button.tabIndex = 0;
+  next.button.focus();
+}
+
+function onRootKey(explorer, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const kind = KINDS[Number(event.key) - 1];
+  if (kind) {
+    handled(event);
+    chooseKind(explorer, kind);
+  }
+}
+
+/* Escape is heard on the whole page, because a pointer can keep a cell and then move the focus elsewhere. */
+function onDocumentKey(explorer, event) {
+  if (event.key === "Escape" && (isKept(explorer) || focusOf(explorer).previewed)) letGo(explorer);
+}
+
+function listenToKeyboard(explorer) {
+  const { root, parts } = explorer;
+  parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));
+  parts.map.addEventListener("focus", () => {
+    if (!parts.map.matches(":focus-visible") || isKept(explorer)) return;
+    showPreview(explorer, 0, 0);
+  });
+  parts.map.addEventListener("blur", () => endPreview(explorer));
+  parts.overview.addEventListener("keydown", (event) => onOverviewKey(explorer, event));
+  for (const side of ["source", "target"]) {
+    parts[side].addEventListener("keydown", (event) => onSentenceKey(explorer, side, event));
+  }
+  root.addEventListener("keydown", (event) => onRootKey(explorer, event));
+  const listener = (event) => onDocumentKey(explorer, event);
+  document.addEventListener("keydown", listener);
+  return () => document.removeEventListener("keydown", listener);
+}

@@ -1,0 +1,181 @@
+// Builds the two sentence rows and shades their words by the weights of the row or column looked at.
+
+/* Below this weight a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
+const SHADED_FROM = 0.02;
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function buildSentences(explorer) {
+  const { data, parts } = explorer;
+  parts["source-language"].textContent = data.sourceLanguage;
+  parts["target-language"].textContent = data.targetLanguage;
+  const pieces = data.sides.source.length;
+  parts["source-note"].textContent = `read by the encoder, ${pieces} ${pieces === 1 ? "piece" : "pieces"}`;
+  parts["target-note"].textContent = "written by the decoder, one piece a step; the line under a piece is its probability";
+  const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
+  parts.score.textContent = `log-probability ${score}, ${data.search}`;
+  explorer.words = {
+    source: buildRow(parts.source, data.sides.source, false),
+    target: buildRow(parts.target, data.sides.target, true),
+  };
+  parts.source.setAttribute("aria-label", `${data.sourceLanguage} pieces. Left and right arrows move.`);
+  parts.target.setAttribute("aria-label", `${data.targetLanguage} pieces. Left and right arrows move.`);
+}
+
+function buildRow(host, tokens, isTarget) {
+  host.replaceChildren();
+  let phrase = null;
+  let word = null;
+  return tokens.map((token, index) => {
+    if (token.startsWord) {
+      // A comma stays on the line of the word that it follows.
+      if (!token.close) phrase = host.appendChild(element("span", "phrase"));
+      word = phrase.appendChild(element("span", token.close ? "word close" : "word"));
+    } else {
+      word.classList.add("multi");
+    }
+    const button = buildPiece(token);
+    button.dataset.index = index;
+    button.tabIndex = index === 0 ? 0 : -1;
+    if (isTarget && index > 0) button.append(buildProbability(token.probability));
+    button.setAttribute("aria-label", pieceName(token, index, tokens.length, isTarget));
+    word.append(button);
+    return { button, shown: "" };
+  });
+}
+
+function buildPiece(token) {
+  const button = element("button", token.special ? "piece special" : "piece");
+  button.type = "button";
+  const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
+  for (const segment of token.segments) {
+    form.append(segment.hidden ? element("span", "hidden-mark", segment.text) : segment.text);
+  }
+  button.append(form);
+  if (token.repeated) button.append(element("sub", "numbers", token.number));
+  if (token.unknown) button.title = "not in the vocabulary: the model sees <unk>";
+  return button;
+}
+
+function buildProbability(probability) {
+  const bar = element("span", "probability");
+  const filled = element("i");
+  filled.style.width = `${100 * Math.min(1, probability)}%`;
+  bar.append(filled);
+  return bar;
+}
+
+function pieceName(token, index, count, isTarget) {
+  const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
+  if (!isTarget) return `${name}, piece ${index + 1} of ${count}`;
+  return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${token.probability.toFixed(2)}`;
+}
+
+/* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
+function fitSentences(explorer) {
+  const { root, words } = explorer;
+  const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
+  const candidates = sizes[root.dataset.width];
+  const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
+  const bottomOf = ({ button }) => button.getBoundingClientRect().bottom;
+  const onOneLine = (row) => Math.abs(bottomOf(row[0]) - bottomOf(row[row.length - 1])) < 8;
+  const smallest = candidates[candidates.length - 1];
+  set(smallest);
+  if (candidates.length === 1 || !(onOneLine(words.source) && onOneLine(words.target))) return;
+  for (const size of candidates) {
+    set(size);
+    if (onOneLine(words.source) && onOneLine(words.target)) return;
+  }
+}
+
+/* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
+function dressWord(word, weight, mark, closed, ramp) {
+  const step = weight === null || weight < SHADED_FROM ? -1 : rampStep(weight);
+  const shown = `${step}${mark}${closed}`;
+  if (word.shown === shown) return;
+  word.shown = shown;
+  const { button } = word;
+  button.classList.toggle("shaded", step >= 0);
+  button.style.background = step >= 0 ? ramp.css[step] : "";
+  button.style.color = step >= 0 ? ramp.ink[step] : "";
+  button.classList.toggle("looked-at", mark === "looked-at");
+  button.classList.toggle("kept", mark === "kept");
+  button.classList.toggle("kept-behind", mark === "kept-behind");
+  button.classList.toggle("closed", closed);
+}
+
+function paintSentences(explorer) {
+  const { data, words, theme, kept, kind } = explorer;
+  const map = currentMap(explorer);
+  const focus = focusOf(explorer);
+  const looks = {};
+  for (const side of ["source", "target"]) {
+    looks[side] = words[side].map(() => ({ weight: null, mark: "", closed: false }));
+  }
+  const at = ({ side, index }) => looks[side][index];
+  if (focus.query !== null) {
+    if (kind === "decoder") {
+      // Everything this step cannot see is greyed, except the piece that it produces.
+      looks.target.forEach((look, index) => {
+        look.closed = index !== focus.query + 1 && (index >= map.keys || isMasked(map, focus.query, index));
+      });
+    }
+    for (let key = 0; key < map.keys; key++) {
+      const look = at(wordOfKey(kind, key));
+      if (isMasked(map, focus.query, key)) look.closed = look.closed || kind !== "decoder";
+      else look.weight = weightAt(map, focus.query, key);
+    }
+  } else if (focus.key !== null) {
+    for (let query = 0; query < map.queries; query++) {
+      if (!isMasked(map, query, focus.key)) at(wordOfQuery(kind, query)).weight = weightAt(map, query, focus.key);
+    }
+  }
+  const mark = (query, key, name) => {
+    if (query !== null) at(wordOfQuery(kind, query)).mark ||= name;
+    if (key !== null) at(wordOfKey(kind, key)).mark ||= name;
+  };
+  mark(focus.query, focus.key, focus.previewed ? "looked-at" : "kept");
+  if (focus.previewed) mark(kept.query, kept.key, "kept-behind");
+  for (const side of ["source", "target"]) {
+    words[side].forEach((word, index) => {
+      const { weight, mark: name, closed } = looks[side][index];
+      dressWord(word, weight, name, closed, theme.ramp);
+    });
+  }
+}
+
+/* When the theme turns, the shades must be written again although no weight changed. */
+function forgetShades(explorer) {
+  for (const side of ["source", "target"]) for (const word of explorer.words[side]) word.shown = "";
+}
+
+function listenToSentences(explorer) {
+  for (const side of ["source", "target"]) {
+    const host = explorer.parts[side];
+    const indexOf = (event) => {
+      const button = event.target.closest("button");
+      return button ? Number(button.dataset.index) : null;
+    };
+    const preview = (index) => {
+      if (index === null) return endPreview(explorer);
+      const { query = null, key = null, note = null } = focusOfWord(explorer.kind, side, index);
+      return showPreview(explorer, query, key, note);
+    };
+    host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
+    host.addEventListener("pointerleave", () => endPreview(explorer));
+    host.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && preview(indexOf(event)));
+    host.addEventListener("focusout", () => endPreview(explorer));
+    host.addEventListener("click", (event) => {
+      const index = indexOf(event);
+      if (index === null) return;
+      const { query = null, key = null, note } = focusOfWord(explorer.kind, side, index);
+      if (note) showPreview(explorer, null, null, note);
+      else keep(explorer, query, key);
+    });
+  }
+}

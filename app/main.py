@@ -1,0 +1,23 @@
+"""Headlight's entry: the path line, the page list, and the frame around every page."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts only app/ on the path
+
+import streamlit as st
+
+from app import controls
+
+st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
+st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
+
+page = st.navigation(
+    [
+        st.Page("views/translate.py", title="Translate", default=True),
+        st.Page("views/masks_positions.py", title="Masks and positions", url_path="masks"),
+    ]
+)
+controls.sidebar()
+page.run()
+controls.model_note()

@@ -1,0 +1,1 @@
+"""Headlight's core: everything that is true without a screen."""

@@ -1,0 +1,221 @@
+"""The only reader and writer of checkpoint folders: safetensors, JSON, and nothing else.
+
+A folder holds model.safetensors, config.json, tokenizer.json (or one tokenizer file a side),
+metrics.json and MODEL_CARD.md. No pickle is ever read. torch is imported inside the functions that
+need it, so that a page can list checkpoints before it is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.config import ModelConfig
+from core.files import sha256, write_atomic, write_json
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from core.text.tokenizer import Tokenizer
+
+FORMAT = 1
+_MAX_JSON_BYTES = 8 << 20
+_MAX_PARAMETERS = 300_000_000
+
+
+class CheckpointError(ValueError):
+    """A checkpoint folder that cannot be used; the message is one line: what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What can be said of a checkpoint without loading its weights."""
+
+    folder: Path
+    architecture: str
+    source_language: str
+    target_language: str
+    model: ModelConfig
+    parameters: int
+    training: dict[str, Any]
+    metrics: dict[str, Any]
+    weights_sha256: str
+
+    @property
+    def direction(self) -> str:
+        return f"{self.source_language}-{self.target_language}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded network with its tokenizers; the network is in evaluation mode."""
+
+    card: Card
+    model: nn.Module
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+
+def save(
+    folder: Path,
+    model: nn.Module,
+    architecture: str,
+    languages: tuple[str, str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    training: dict[str, Any],
+    metrics: dict[str, Any],
+) -> None:
+    """Write a checkpoint folder; config.json, which names the other files' hashes, comes last."""
+    from safetensors.torch import save as to_bytes
+
+    weights = to_bytes(
+        {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    )
+    files = {"model.safetensors": weights}
+    source, target = tokenizers
+    names = {"source": "tokenizer.json", "target": "tokenizer.json"}
+    if source is not target:
+        names = {"source": "tokenizer.source.json", "target": "tokenizer.target.json"}
+    for side, tokenizer in (("source", source), ("target", target)):
+        text = json.dumps(tokenizer.to_json(), ensure_ascii=False, separators=(",", ":"))
+        files[names[side]] = text.encode()
+    for name, content in files.items():
+        write_atomic(folder / name, content)
+    write_json(folder / "metrics.json", metrics)
+    config = {
+        "format": FORMAT,
+        "architecture": architecture,
+        "source_language": languages[0],
+        "target_language": languages[1],
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "model": model.config.to_json(),
+        "training": training,
+        "tokenizers": names,
+        "files": {
+            name: {"bytes": len(content), "sha256": sha256(content)}
+            for name, content in files.items()
+        },
+    }
+    write_json(folder / "config.json", config)
+
+
+def read_card(folder: Path) -> Card:
+    """Read config.json and metrics.json. Raises CheckpointError."""
+    config = _read_config(folder)
+    try:
+        metrics_file = folder / "metrics.json"
+        metrics = json.loads(metrics_file.read_bytes()) if metrics_file.is_file() else {}
+        return Card(
+            folder=folder,
+            architecture=config["architecture"],
+            source_language=config["source_language"],
+            target_language=config["target_language"],
+            model=ModelConfig.from_json(config["model"]),
+            parameters=config["parameters"],
+            training=config["training"],
+            metrics=metrics,
+            weights_sha256=config["files"]["model.safetensors"]["sha256"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(folder / "config.json", str(error)) from None
+
+
+def list_cards(root: Path) -> tuple[list[Card], list[str]]:
+    """All usable checkpoints below `root`, by name, and one line for each other folder."""
+    cards, problems = [], []
+    for folder in sorted(f for f in root.glob("*") if f.is_dir()):
+        try:
+            cards.append(read_card(folder))
+        except CheckpointError as error:
+            problems.append(str(error))
+    return cards, problems
+
+
+def load(folder: Path, device: str = "cpu") -> Checkpoint:
+    """Verify and load a checkpoint folder onto a device. Raises CheckpointError.
+
+    Sizes and hashes are checked first, then names, shapes and types against config.json, then
+    that every value is finite: safetensors itself checks none of these.
+    """
+    import torch
+    from safetensors.torch import load as from_bytes
+
+    from core.model.interface import build
+    from core.text import load as load_tokenizer
+
+    card = read_card(folder)
+    config = _read_config(folder)
+    contents = {
+        name: _verified(folder / name, entry["bytes"], entry["sha256"])
+        for name, entry in config["files"].items()
+    }
+    try:
+        with torch.device("meta"):
+            model = build(card.architecture, card.model)
+        tensors = from_bytes(contents["model.safetensors"])
+        _compare(folder / "model.safetensors", dict(model.named_parameters()), tensors)
+        model = build(card.architecture, card.model)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(tensors[name])
+        side = config["tokenizers"]
+        parsed = {name: json.loads(contents[name]) for name in set(side.values())}
+        loaded = {name: load_tokenizer(values) for name, values in parsed.items()}
+    except CheckpointError:
+        raise
+    except Exception as error:  # hashes match, so this is a wrong file rather than a broken one
+        raise _damaged(folder, f"{type(error).__name__}: {error}") from None
+    tokenizers = loaded[side["source"]], loaded[side["target"]]
+    expected = card.model.source_vocab_size, card.model.target_vocab_size
+    if tuple(t.size for t in tokenizers) != expected:
+        raise _damaged(folder, f"vocabularies of {[t.size for t in tokenizers]}, not {expected}")
+    return Checkpoint(card, model.to(device).eval(), *tokenizers)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise CheckpointError(f"{file} is missing: make a checkpoint with `make train`")
+    if file.stat().st_size > _MAX_JSON_BYTES:
+        raise _damaged(file, f"larger than {_MAX_JSON_BYTES >> 20} MB")
+    try:
+        config = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise _damaged(file, f"not JSON ({error})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise _damaged(file, f"not a checkpoint of format {FORMAT}")
+    names = [*config.get("files", {}), *config.get("tokenizers", {}).values()]
+    if "model.safetensors" not in names or any(Path(name).name != name for name in names):
+        raise _damaged(file, "its list of files is not one of plain names with model.safetensors")
+    if config.get("parameters", 0) > _MAX_PARAMETERS:
+        raise _damaged(file, f"more than {_MAX_PARAMETERS:,} parameters")
+    return config
+
+
+def _verified(file: Path, size: int, digest: str) -> bytes:
+    if not file.is_file():
+        raise CheckpointError(f"{file} is missing: make the checkpoint again with `make train`")
+    if file.stat().st_size != size:
+        raise _damaged(file, f"{file.stat().st_size:,} bytes, expected {size:,}")
+    content = file.read_bytes()
+    if sha256(content) != digest:
+        raise _damaged(file, "its SHA-256 differs from the one in config.json")
+    return content
+
+
+def _compare(file: Path, expected: dict[str, Any], found: dict[str, Any]) -> None:
+    if odd := sorted(set(expected) ^ set(found)):
+        raise _damaged(file, f"missing or unexpected weights: {', '.join(odd[:5])}")
+    for name, parameter in expected.items():
+        tensor = found[name]
+        if tensor.shape != parameter.shape:
+            raise _damaged(file, f"{name} is {list(tensor.shape)}, not {list(parameter.shape)}")
+        if not tensor.is_floating_point() or not tensor.isfinite().all():
+            raise _damaged(file, f"{name} holds values that are no finite numbers")
+
+
+def _damaged(file: Path, what: str) -> CheckpointError:
+    what = " ".join(what.split())[:300]
+    return CheckpointError(f"{file} is damaged ({what}): make it again with `make train`")

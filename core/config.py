@@ -1,0 +1,112 @@
+"""The frozen settings of a model, a training run and a search, and their JSON forms."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+class _Json:
+    """Dataclass to and from a plain JSON object; unknown or missing keys are refused by name."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Rebuild from a JSON object. Raises ValueError naming unknown or missing keys."""
+        fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        unknown = sorted(set(values) - set(fields))
+        missing = sorted(
+            name
+            for name, f in fields.items()
+            if name not in values and f.default is dataclasses.MISSING
+        )
+        if unknown or missing:
+            raise ValueError(f"{cls.__name__}: unknown keys {unknown}, missing keys {missing}")
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(_Json):
+    """The shape of a network; the names are the paper's and torch's (Vaswani et al. 2017, table 3).
+
+    `attention_dropout` of None means the same rate as `dropout`, which is what nn.Transformer does.
+    `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
+    (one joint vocabulary); with `tie_classifier` the output projection is the target table.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int = 512
+    num_heads: int = 8
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dim_feedforward: int = 2048
+    dropout: float = 0.1
+    attention_dropout: float | None = None
+    norm_first: bool = False
+    layer_norm_eps: float = 1e-5
+    qkv_bias: bool = True
+    learned_positions: bool = False
+    max_length: int = 256
+    share_embeddings: bool = False
+    tie_classifier: bool = False
+
+    def __post_init__(self) -> None:
+        if self.d_model % self.num_heads:
+            raise ValueError(f"num_heads {self.num_heads} must divide d_model {self.d_model}")
+        if self.d_model % 2:
+            raise ValueError(
+                f"d_model {self.d_model} must be even: positions are sine/cosine pairs"
+            )
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                "share_embeddings needs one joint vocabulary, but the two sizes differ"
+            )
+
+    @property
+    def head_size(self) -> int:
+        """d_k = d_v = d_model / num_heads (paper §3.2.2)."""
+        return self.d_model // self.num_heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(_Json):
+    """How a network is trained: batch in tokens, rates, lengths in optimiser steps."""
+
+    steps: int
+    batch_tokens: int = 4096
+    peak_lr: float = 5e-3
+    warmup_steps: int = 800
+    label_smoothing: float = 0.1
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    validate_every: int = 240
+    snapshot_every: int = 120
+    average_last: int = 10
+    max_pair_tokens: int = 100
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "betas", tuple(self.betas))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig(_Json):
+    """How a translation is searched; beam 1 is greedy.
+
+    `length_penalty` is alpha of Wu et al. 2016, eq. 14: a score is log P / ((5 + length) / 6)^alpha.
+    """
+
+    beam: int = 5
+    length_penalty: float = 0.6
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam <= 16:
+            raise ValueError(f"beam {self.beam} is out of range: choose 1 (greedy) to 16")
+
+    @property
+    def label(self) -> str:
+        """What a person reads: "greedy" or "beam 5"."""
+        return "greedy" if self.beam == 1 else f"beam {self.beam}"

@@ -1,0 +1,19 @@
+"""Which device a model runs on, and how to name it to a person."""
+
+import torch
+
+
+def pick_device(name: str) -> str:
+    """ "auto" is the GPU where there is one, else the CPU. Raises ValueError for one not here."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"unknown device {name!r}: choose auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("torch sees no CUDA device here: use --device cpu")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
+def device_label(device: str) -> str:
+    """The GPU's own name, or "CPU"."""
+    return torch.cuda.get_device_name(device) if device == "cuda" else "CPU"

@@ -1,0 +1,103 @@
+"""Score a checkpoint: sacreBLEU, lower-cased tokenised BLEU, chrF, loss and bits per character.
+
+python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
+python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
+"""
+
+import argparse
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from core.batches import encode_pairs
+from core.checkpoint import Checkpoint, load
+from core.command import main, table, write_result
+from core.config import DecodeConfig
+from core.corpora import CORPORA, pair_lines, read_lines, read_pairs
+from core.device import pick_device
+from core.translator import translate_ids
+
+
+def evaluate(
+    checkpoint: Checkpoint, pairs: list[tuple[str, str]], decode: DecodeConfig, device: str
+) -> dict[str, Any]:
+    """Every score of one checkpoint on sentence pairs; losses are teacher-forced, in nats."""
+    import sacrebleu
+    from sacremoses import MosesTokenizer
+
+    from core.training.loop import validation_loss
+
+    started = time.perf_counter()
+    sources, references = [s for s, _ in pairs], [t for _, t in pairs]
+    encoded = [[t.id for t in checkpoint.source_tokenizer.encode(s)] for s in sources]
+    found = translate_ids(checkpoint.model, encoded, decode, device)
+    outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in found]
+    bleu = sacrebleu.metrics.BLEU()
+    score = bleu.corpus_score(outputs, [references])
+    moses = MosesTokenizer(lang=checkpoint.card.target_language)
+
+    def lower_tokens(lines: list[str]) -> list[str]:
+        return [moses.tokenize(line.lower(), return_str=True, escape=False) for line in lines]
+
+    tokenised = sacrebleu.metrics.BLEU(tokenize="none", force=True)
+    ids = encode_pairs(pairs, checkpoint.source_tokenizer, checkpoint.target_tokenizer)
+    loss = validation_loss(checkpoint.model, ids, 4096, device)
+    tokens = sum(len(target) for _, target in ids)
+    characters = sum(len(text) for text in references)
+    return {
+        "checkpoint": checkpoint.card.folder.name,
+        "sentences": len(pairs),
+        "beam": decode.beam,
+        "sacrebleu": round(score.score, 2),
+        "signature": str(bleu.get_signature()),
+        "bleu_lc_tok": round(
+            tokenised.corpus_score(lower_tokens(outputs), [lower_tokens(references)]).score, 2
+        ),
+        "chrf": round(sacrebleu.corpus_chrf(outputs, [references]).score, 2),
+        "loss_per_token": round(loss, 4),
+        "bits_per_char": round(loss * tokens / characters / math.log(2), 4),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read the pairs, score them, print a table and write the JSON."""
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    if arguments.src and arguments.ref:
+        lines = read_lines(arguments.src), read_lines(arguments.ref)
+        pairs = pair_lines(*lines, names=[str(arguments.src), str(arguments.ref)])
+    elif arguments.corpus:
+        card = checkpoint.card
+        pairs = read_pairs(
+            arguments.corpus,
+            arguments.split,
+            card.source_language,
+            card.target_language,
+            arguments.data,
+        )
+    else:
+        raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
+    scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device)
+    table(scores.items())
+    write_result(arguments.json, scores)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m core.evaluate", description=__doc__)
+    p.add_argument("--checkpoint", type=Path, required=True)
+    p.add_argument("--src", type=Path, help="source sentences, one a line, plain or gzipped")
+    p.add_argument("--ref", type=Path, help="their reference translations, line for line")
+    p.add_argument("--corpus", choices=CORPORA)
+    p.add_argument("--split", default="val")
+    p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument("--beam", type=int, default=5)
+    p.add_argument("--device", default="auto")
+    p.add_argument("--json", type=Path, help="write the scores here")
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), run)

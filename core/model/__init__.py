@@ -1,0 +1,1 @@
+"""The Transformer, from scratch and as torch.nn.Transformer, behind one interface."""

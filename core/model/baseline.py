@@ -1,0 +1,150 @@
+"""torch.nn.Transformer behind the same interface; the only file that inverts masks.
+
+torch's masks say True = may NOT attend; the interface's say True = may attend.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from core.config import ModelConfig
+from core.model.embeddings import Embeddings
+from core.model.interface import AttentionSite
+from core.model.masks import causal_mask, padding_mask
+from core.model.transformer import Transformer
+from core.text.tokenizer import PAD
+
+
+@dataclass(frozen=True)
+class BaselineState:
+    """The prefix so far and the encoder's output: nn.Transformer has no cache."""
+
+    prefix_BT: Tensor
+    memory_BSD: Tensor
+    source_mask: Tensor
+
+    def select(self, rows_N: Tensor) -> "BaselineState":
+        """The state whose row i is this state's row rows[i]."""
+        return BaselineState(
+            self.prefix_BT[rows_N], self.memory_BSD[rows_N], self.source_mask[rows_N]
+        )
+
+
+class Baseline(nn.Module):
+    """The library's two stacks, between the same embeddings and classifier as the scratch ones."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        shape = dict(
+            d_model=config.d_model,
+            nhead=config.num_heads,
+            dim_feedforward=config.dim_feedforward,
+            dropout=config.dropout,
+            layer_norm_eps=config.layer_norm_eps,
+            batch_first=True,
+            norm_first=config.norm_first,
+        )
+        # Nested tensors would turn padded query rows into zeros, so the encoder is built without.
+        encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(**shape),
+            config.num_encoder_layers,
+            nn.LayerNorm(config.d_model, config.layer_norm_eps),
+            enable_nested_tensor=False,
+        )
+        self.transformer = nn.Transformer(
+            **shape, custom_encoder=encoder, num_decoder_layers=config.num_decoder_layers
+        )
+        for site in self.attention_sites():
+            if config.attention_dropout is not None:
+                site.module.dropout = config.attention_dropout
+            if not config.qkv_bias:
+                site.module.register_parameter("in_proj_bias", None)
+
+    def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
+        """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
+        mask = padding_mask(source_BS, PAD)
+        x_BSD = self.embeddings.source(source_BS)
+        memory = self.transformer.encoder(x_BSD, src_key_padding_mask=~mask[:, 0, 0])
+        return memory, mask
+
+    def decode(self, target_BT: Tensor, memory_BSD: Tensor, source_mask: Tensor) -> Tensor:
+        """Target ids so far → hidden states [B, T, D]; row t knows tokens 0…t only."""
+        return self.transformer.decoder(
+            self.embeddings.target(target_BT),
+            memory_BSD,
+            tgt_mask=~causal_mask(target_BT.shape[1], target_BT.device),
+            tgt_key_padding_mask=~padding_mask(target_BT, PAD)[:, 0, 0],
+            memory_key_padding_mask=~source_mask[:, 0, 0],
+        )
+
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → logits [..., V]."""
+        return self.embeddings.classify(hidden)
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+        """Teacher forcing: source and target-in ids → logits [B, T, V] for the next tokens."""
+        return self.classify(self.decode(target_BT, *self.encode(source_BS)))
+
+    def start(self, source_BS: Tensor) -> BaselineState:
+        """Encode once; the prefix is empty."""
+        return BaselineState(source_BS[:, :0], *self.encode(source_BS))
+
+    def step(self, token_B: Tensor, state: BaselineState) -> tuple[Tensor, BaselineState]:
+        """Feed one token a row, decode the whole prefix again, and keep the last row's logits."""
+        prefix_BT = torch.cat((state.prefix_BT, token_B[:, None]), dim=1)
+        hidden = self.decode(prefix_BT, state.memory_BSD, state.source_mask)
+        state = BaselineState(prefix_BT, state.memory_BSD, state.source_mask)
+        return self.classify(hidden[:, -1]), state
+
+    def attention_sites(self) -> list[AttentionSite]:
+        """Every place where attention happens, by kind and layer."""
+        ask = {"need_weights": True, "average_attn_weights": False}
+        encoder, decoder = self.transformer.encoder.layers, self.transformer.decoder.layers
+        return [
+            *(AttentionSite("encoder", i, e.self_attn, ask) for i, e in enumerate(encoder)),
+            *(AttentionSite("decoder", i, d.self_attn, ask) for i, d in enumerate(decoder)),
+            *(AttentionSite("cross", i, d.multihead_attn, ask) for i, d in enumerate(decoder)),
+        ]
+
+
+_SAME = {
+    "self_attn.out_proj": "self_attention.output",
+    "multihead_attn.out_proj": "cross_attention.output",
+    "linear1": "feed_forward.inner",
+    "linear2": "feed_forward.outer",
+}
+_PACKED = {"self_attn.in_proj_": "self_attention", "multihead_attn.in_proj_": "cross_attention"}
+
+
+def scratch_names(name: str) -> tuple[str, ...]:
+    """The scratch name(s) for a baseline parameter: three for a packed q, k, v projection."""
+    name = name.removeprefix("transformer.")
+    name = name.replace("encoder.norm.", "encoder_norm.").replace("decoder.norm.", "decoder_norm.")
+    name = name.replace(".layers.", ".")
+    for theirs, ours in _SAME.items():
+        name = name.replace(theirs, ours)
+    for theirs, ours in _PACKED.items():
+        if theirs in name:
+            layer, part = name.split(theirs)
+            return tuple(f"{layer}{ours}.{which}.{part}" for which in ("query", "key", "value"))
+    return (name,)
+
+
+def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
+    """Give the scratch model the baseline's weights; the packed in_proj becomes three projections.
+
+    Raises ValueError if a parameter is left over on either side.
+    """
+    theirs = {}
+    for name, tensor in baseline.named_parameters():
+        names = scratch_names(name)
+        theirs.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
+    ours = dict(scratch.named_parameters())
+    if left_over := sorted(set(theirs) ^ set(ours)):
+        raise ValueError(f"the two models do not match: {', '.join(left_over[:5])}")
+    with torch.no_grad():
+        for name, tensor in theirs.items():
+            ours[name].copy_(tensor)

@@ -1,0 +1,47 @@
+"""What stands before and behind the two stacks: embeddings, positions, and the classifier."""
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.config import ModelConfig
+from core.model.positions import LearnedPositions, SinusoidalPositions
+
+
+class Embeddings(nn.Module):
+    """Ids to vectors on both sides, and hidden states back to logits (paper §3.4, §3.5)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.scale = math.sqrt(config.d_model)
+        self.shared = config.share_embeddings
+        self.tied = config.tie_classifier
+        self.source_table = nn.Embedding(config.source_vocab_size, config.d_model)
+        if not self.shared:
+            self.target_table = nn.Embedding(config.target_vocab_size, config.d_model)
+        positions = LearnedPositions if config.learned_positions else SinusoidalPositions
+        self.source_positions = positions(config.max_length, config.d_model)
+        self.target_positions = positions(config.max_length, config.d_model)
+        if not self.tied:
+            self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
+        self.dropout = nn.Dropout(config.dropout)
+
+    @property
+    def target_weight(self) -> Tensor:
+        """The target's table [V, D]: the source's own where the two sides share one."""
+        return self.source_table.weight if self.shared else self.target_table.weight
+
+    def source(self, ids_BS: Tensor) -> Tensor:
+        """embedding·√d_model + position: ids [B, S] → [B, S, D]."""
+        x_BSD = self.source_table(ids_BS) * self.scale
+        return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
+
+    def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
+        """The same for the target; `offset` is the position of its first column."""
+        x_BTD = F.embedding(ids_BT, self.target_weight) * self.scale
+        return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
+
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""
+        return F.linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)

@@ -1,0 +1,94 @@
+"""Subwords: byte-pair encoding (Sennrich et al. 2016) by the tokenizers library."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
+
+_BOUNDARY = "▁"  # U+2581: stands for the space before a word
+
+
+def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
+    """A BPE model between its splitter and its joiner.
+
+    The special names are vocabulary entries but not registered as special tokens: registered ones
+    would be recognised inside typed text.
+    """
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(prepend_scheme="always"), pre_tokenizers.Punctuation()]
+    )
+    backend.decoder = decoders.Metaspace(prepend_scheme="always")
+    return backend
+
+
+class SubwordTokenizer:
+    """Cased BPE with word boundaries kept in the pieces, so ids give back the exact text."""
+
+    def __init__(self, backend: tokenizers.Tokenizer):
+        self._backend = backend
+
+    @classmethod
+    def train(
+        cls, sentences: Iterable[str], size: int, min_character_count: int = 3
+    ) -> "SubwordTokenizer":
+        """Learn `size` entries; characters rarer than `min_character_count` become <unk>.
+
+        Some characters must stay unknown in training, or the model never learns what <unk> means.
+        """
+        texts = [normalise(s) for s in sentences]
+        counts = Counter(character for text in texts for character in text)
+        alphabet = 1 + sum(count >= min_character_count for count in counts.values())
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=list(SPECIALS),
+            limit_alphabet=alphabet,
+            show_progress=False,
+        )
+        learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]))
+        learner.train_from_iterator(texts, trainer)
+        learned = json.loads(learner.to_str())["model"]
+        return cls.from_json({"vocabulary": learned["vocab"], "merges": learned["merges"]})
+
+    @property
+    def size(self) -> int:
+        return self._backend.get_vocab_size()
+
+    def encode(self, text: str) -> tuple[Token, ...]:
+        text = normalise(text)
+        encoded = self._backend.encode(text)
+        tokens = []
+        for id, piece, (start, end) in zip(
+            encoded.ids, encoded.tokens, encoded.offsets, strict=True
+        ):
+            surface = text[start:end] if id == UNK else piece
+            starts_word = surface.startswith((_BOUNDARY, " ")) or start == 0
+            tokens.append(
+                Token(id, piece, surface.lstrip(_BOUNDARY + " "), starts_word, unknown=id == UNK)
+            )
+        return tuple(tokens)
+
+    def decode(self, ids: list[int]) -> str:
+        pieces = ["⁇" if id == UNK else self._backend.id_to_token(id) for id in ids if id >= UNK]
+        return self._backend.decoder.decode(pieces).strip()
+
+    def token(self, id: int) -> Token:
+        if id < len(SPECIALS):
+            return special(id)
+        piece = self._backend.id_to_token(id)
+        return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
+
+    def to_json(self) -> dict[str, Any]:
+        model = json.loads(self._backend.to_str())["model"]
+        return {"kind": "subwords", "vocabulary": model["vocab"], "merges": model["merges"]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
+        merges = [tuple(merge) for merge in values["merges"]]
+        model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
+        return cls(_assemble(model))

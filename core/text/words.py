@@ -1,0 +1,78 @@
+"""Words: spaCy's rule tokenizers and a torchtext vocabulary, as in the well-known tutorials."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
+
+
+class WordTokenizer:
+    """One id a word of one language; words outside the vocabulary are <unk>.
+
+    White space is not in the ids: `decode` puts it back by Moses' rules of writing.
+    """
+
+    def __init__(self, language: str, words: list[str], lower: bool = False):
+        import spacy  # here, not above: it takes seconds, and subword models never need it
+        import torchtext.vocab
+
+        self._language, self._lower = language, lower
+        self._split = spacy.blank(language).tokenizer
+        # Counts that fall with the index keep the given order; torchtext sorts by count.
+        ranks = Counter({word: len(words) - i for i, word in enumerate(words)})
+        self._vocabulary = torchtext.vocab.Vocab(ranks, specials=list(SPECIALS))
+
+    @classmethod
+    def train(
+        cls, sentences: Iterable[str], language: str, min_count: int = 2, lower: bool = False
+    ) -> "WordTokenizer":
+        """The words that occur at least `min_count` times, most frequent first."""
+        empty = cls(language, [], lower)
+        counts = Counter(
+            empty._key(word.text) for text in sentences for word in empty._split(normalise(text))
+        )
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        words = [word for word, count in ordered if count >= min_count and word not in SPECIALS]
+        return cls(language, words, lower)
+
+    def _key(self, word: str) -> str:
+        return word.lower() if self._lower else word
+
+    @property
+    def size(self) -> int:
+        return len(self._vocabulary)
+
+    def encode(self, text: str) -> tuple[Token, ...]:
+        tokens = []
+        for word in self._split(normalise(text)):
+            key = self._key(word.text)
+            # A typed "<eos>" is text; the vocabulary would answer with the control id.
+            id = UNK if key in SPECIALS else self._vocabulary.stoi.get(key, UNK)
+            shown = word.text if id == UNK else key
+            tokens.append(Token(id, self._vocabulary.itos[id], shown, unknown=id == UNK))
+        return tuple(tokens)
+
+    def decode(self, ids: list[int]) -> str:
+        from sacremoses import MosesDetokenizer
+
+        words = ["⁇" if id == UNK else self._vocabulary.itos[id] for id in ids if id >= UNK]
+        return MosesDetokenizer(lang=self._language).detokenize(words)
+
+    def token(self, id: int) -> Token:
+        if id < len(SPECIALS):
+            return special(id)
+        return Token(id, self._vocabulary.itos[id], self._vocabulary.itos[id])
+
+    def to_json(self) -> dict[str, Any]:
+        words = self._vocabulary.itos[len(SPECIALS) :]
+        return {
+            "kind": "words",
+            "language": self._language,
+            "lower": self._lower,
+            "vocabulary": words,
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "WordTokenizer":
+        return cls(values["language"], values["vocabulary"], values["lower"])

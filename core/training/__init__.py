@@ -1,0 +1,1 @@
+"""Training: recipes, loss, schedule, and the resumable loop."""

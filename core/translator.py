@@ -1,0 +1,172 @@
+"""The Translator: text to translation or record; it owns model, tokenizers, device and lock."""
+
+import dataclasses
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from core.batches import pad
+from core.checkpoint import Card, Checkpoint, load
+from core.config import DecodeConfig
+from core.corpora import LANGUAGES
+from core.device import pick_device
+from core.model.interface import Seq2Seq
+from core.record import RecordHypothesis, RecordToken, TranslationRecord
+from core.replay import replay
+from core.search import Hypothesis, search
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise, special
+
+MAX_CHARACTERS = 500  # of a text to inspect
+MAX_TOKENS = 100
+
+
+class InputError(ValueError):
+    """A text that is not translated; the message is one line: what, the limit, what to do."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated text and the hypotheses behind it, best first."""
+
+    source: str
+    text: str
+    hypotheses: tuple[Hypothesis, ...]
+
+
+class Translator:
+    """One model behind one lock: hooks are process-wide, and pages run in many threads."""
+
+    def __init__(self, checkpoint: Checkpoint, device: str):
+        self.card: Card = checkpoint.card
+        self.device = device
+        self._model: Seq2Seq = checkpoint.model
+        self._source: Tokenizer = checkpoint.source_tokenizer
+        self._target: Tokenizer = checkpoint.target_tokenizer
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path | str, device: str = "auto") -> Self:
+        """Load a checkpoint folder; device is "auto", "cpu" or "cuda". Raises CheckpointError."""
+        device = pick_device(device)
+        return cls(load(Path(folder), device), device)
+
+    def translate(
+        self, texts: list[str], decode: DecodeConfig = DecodeConfig(), batch_tokens: int = 2048
+    ) -> list[Translation]:
+        """Translate texts, in their order; an empty one stays empty.
+
+        Raises InputError, before any work, for one longer than the model's positions.
+        """
+        encoded = [[t.id for t in self._source.encode(text)] for text in texts]
+        limit = self.card.model.max_length - 1
+        for number, ids in enumerate(encoded, start=1):
+            if len(ids) > limit:
+                raise InputError(
+                    f"sentence {number} has {len(ids)} tokens: the limit is {limit}, shorten it"
+                )
+        with self._lock:
+            found = translate_ids(self._model, encoded, decode, self.device, batch_tokens)
+        return [
+            Translation(text, self._target.decode(list(best.ids)), (best, *rest))
+            for text, (best, *rest) in zip(texts, found, strict=True)
+        ]
+
+    def inspect(
+        self, source: str, target: str | None = None, decode: DecodeConfig = DecodeConfig()
+    ) -> TranslationRecord:
+        """Translate `source` and record every map; with a `target`, record that one instead.
+
+        Raises InputError for an empty or over-long text.
+        """
+        source_tokens = (*_within_limits(source, self._source), special(EOS))
+        if len(source_tokens) == 1:
+            raise InputError("nothing to translate: type a sentence")
+        given = None
+        if target is not None:
+            given = (*_within_limits(target, self._target), special(EOS))
+        with self._lock:
+            if given is None:
+                ids = torch.tensor([[t.id for t in source_tokens]], device=self.device)
+                hypotheses = search(self._model, ids, decode)[0]
+                target_tokens = tuple(self._target.token(id) for id in hypotheses[0].ids)
+            else:
+                hypotheses, target_tokens = [], given
+            seen = replay(self._model, [t.id for t in source_tokens], [t.id for t in target_tokens])
+        arrays = {
+            f.name: getattr(seen, f.name).cpu().numpy().copy() for f in dataclasses.fields(seen)
+        }
+        alternatives = arrays.pop("alternatives")
+        return TranslationRecord(
+            **arrays,
+            model=self.card.folder.name,
+            weights_sha256=self.card.weights_sha256,
+            source_language=LANGUAGES[self.card.source_language],
+            target_language=LANGUAGES[self.card.target_language],
+            search=decode.label if given is None else "given target",
+            source_text=normalise(source),
+            translation=self._target.decode([t.id for t in target_tokens]),
+            source=_record_tokens(source_tokens),
+            target_in=_record_tokens((special(BOS), *target_tokens[:-1])),
+            target_out=_record_tokens(target_tokens),
+            alternatives=tuple(
+                _record_tokens(tuple(self._target.token(int(id)) for id in row))
+                for row in alternatives
+            ),
+            hypotheses=tuple(
+                RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
+                for h in hypotheses
+            ),
+        )
+
+
+def _within_limits(text: str, tokenizer: Tokenizer) -> tuple[Token, ...]:
+    """Tokens of a text; refuses a long one by its characters first, which costs nothing."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(
+            f"{len(text):,} characters are too many: the limit is {MAX_CHARACTERS}, "
+            "try one sentence at a time"
+        )
+    tokens = tokenizer.encode(text)
+    if len(tokens) > MAX_TOKENS:
+        raise InputError(
+            f"{len(tokens)} tokens are too many: the limit is {MAX_TOKENS}, "
+            "try one sentence at a time"
+        )
+    return tokens
+
+
+def _record_tokens(tokens: tuple[Token, ...]) -> tuple[RecordToken, ...]:
+    return tuple(RecordToken(**dataclasses.asdict(token)) for token in tokens)
+
+
+def translate_ids(
+    model: Seq2Seq,
+    encoded: list[list[int]],
+    decode: DecodeConfig,
+    device: str,
+    batch_tokens: int = 2048,
+) -> list[list[Hypothesis]]:
+    """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
+
+    Sentences of like length share a batch of at most `batch_tokens` padded tokens.
+    """
+    found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
+    waiting: list[int] = []
+    by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
+
+    def flush() -> None:
+        source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
+        for i, hypotheses in zip(waiting, search(model, source, decode), strict=True):
+            found[i] = hypotheses
+
+    for i in by_length:
+        if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
+            flush()
+            waiting = []
+        waiting.append(i)
+    if waiting:
+        flush()
+    return found

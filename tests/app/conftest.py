@@ -1,0 +1,121 @@
+"""Gives browser tests a Chromium, a Streamlit server per script, and a page that may only talk to this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+START_SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
+    """Start the installed Chromium; without one, skip on a person's machine and fail in CI."""
+    if not CHROMIUM:
+        reason = "no Chromium found: install it or set CHROME_BIN to its path"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    return {
+        **browser_type_launch_args,
+        "executable_path": CHROMIUM,
+        "args": [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ],
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_until_healthy(url: str, server: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise RuntimeError(f"streamlit did not become healthy within {START_SECONDS} s:\n{log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], str]]:
+    """Return `serve(script) -> url`: one server a script for the whole session, each ended by its own id."""
+    servers: dict[Path, tuple[str, subprocess.Popen]] = {}
+
+    def start(script: Path) -> str:
+        script = script.resolve()
+        if script not in servers:
+            port = _free_port()
+            log = tmp_path_factory.mktemp("streamlit") / "log.txt"
+            options = {
+                "server.port": port,
+                "server.address": "127.0.0.1",
+                "server.headless": "true",
+                "server.fileWatcherType": "none",
+                "browser.gatherUsageStats": "false",
+            }
+            command = [sys.executable, "-m", "streamlit", "run", str(script)]
+            command += [f"--{name}={value}" for name, value in options.items()]
+            with log.open("w") as output:
+                server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+            url = f"http://127.0.0.1:{port}"
+            servers[script] = (url, server)
+            _wait_until_healthy(url, server, log)
+        return servers[script][0]
+
+    yield start
+    for _, server in servers.values():
+        server.terminate()
+    for _, server in servers.values():
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+@pytest.fixture
+def local_page(page: Page) -> Iterator[Page]:
+    """A page whose test fails if it asked any other machine for anything, showed a dialog or threw an error."""
+    foreign: list[str] = []
+    surprises: list[str] = []
+
+    def note_request(request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme not in ("data", "blob") and address.hostname not in ("127.0.0.1", "localhost"):
+            foreign.append(request.url)
+
+    def note_dialog(dialog) -> None:
+        surprises.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    page.on("request", note_request)
+    page.on("dialog", note_dialog)
+    page.on("pageerror", lambda error: surprises.append(f"error: {error}"))
+    yield page
+    assert not foreign, f"requests left this machine: {foreign}"
+    assert not surprises, surprises

@@ -1,0 +1,157 @@
+"""Mounts the explorer on a synthetic record whose size and words come from the address.
+
+`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4`. Every weight of a record differs from its
+neighbours, and no map is a transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+SOURCES = {
+    "short": "Ein Mann in einem roten Hemd sprich|t mit einem Hund .",
+    "other": "Zwei Frau|en lauf|en durch den Wald .",
+    "long": (
+        "Ein junger Mann , der mit einem weit|eren jungen Mann unterwegs ist , blickt sich nach drei Mädchen um , an "
+        "denen sie gerade vorbei|ge|g|angen sind , während der Donau|dampf|schiff|fahrts|gesell|schafts|kapitän in "
+        "einem blauen Kleid vor einem Haus steht und ein brauner Hund durch das ho|he Gras läuft ."
+    ),
+    "unknown": "Zwei junge Männer spielen in |?Ł|?ó|d|?ź Fußball .",
+    "hostile": (
+        "<img_src=x_onerror=alert(1)> </s> $x$ שלום **fett** `code` &amp; 👩‍🚀 a\u200bb soft\u00adhyphen "
+        "right\u202eleft nb\u00a0space <b>dick</b> :red[rot] " + "x" * 120
+    ),
+}
+TARGETS = {
+    "short": "A man in a red shirt talks to a dog .",
+    "other": "Two women run through the woods .",
+    "long": (
+        "A young man walking with another young man is look|ing at three girls they have just passed , while the "
+        "Danube steam|boat company captain in a blue dress stands in front of a house and a brown dog runs "
+        "through the tall grass ."
+    ),
+    "unknown": "Two young men playing soccer .",
+    "hostile": "<script>alert(2)</script> </s> $y$ مرحبا \u200e <eos> A .",
+}
+
+
+@dataclass(frozen=True)
+class Token:
+    """One piece: `id` only has to be a number here."""
+
+    text: str
+    starts_word: bool = True
+    special: bool = False
+    unknown: bool = False
+    id: int = 0
+
+    @property
+    def piece(self) -> str:
+        return ("\u2581" if self.starts_word else "") + self.text
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stand-in for `core.record.TranslationRecord` with the attributes that the explorer reads."""
+
+    id: str
+    source_language: str
+    target_language: str
+    source: tuple[Token, ...]
+    target_in: tuple[Token, ...]
+    target_out: tuple[Token, ...]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+    encoder_mask: np.ndarray
+    decoder_mask: np.ndarray
+    cross_mask: np.ndarray
+    log_probs: np.ndarray
+    log_prob: float
+    search: str
+
+
+def pieces(sentence: str) -> tuple[Token, ...]:
+    """Read words at spaces, pieces of one word at `|`; `?` marks an unknown piece, `_` is a space inside one."""
+    tokens = []
+    for word in sentence.split(" "):
+        for place, part in enumerate(word.split("|")):
+            unknown = part.startswith("?")
+            text = part.removeprefix("?").replace("_", " ")
+            close = place > 0 or part in (".", ",")
+            tokens.append(Token(text, starts_word=not close, unknown=unknown))
+    return tuple(tokens)
+
+
+def _maps(seed: int, layers: int, heads: int, mask: np.ndarray) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    queries, keys = mask.shape
+    logits = random.normal(0, 1.5, (layers, heads, queries, keys))
+    where = np.arange(queries)[:, None] * max(1, keys - 1) / max(1, queries - 1) - np.arange(keys)[None]
+    for layer in range(layers):
+        for head in range(heads):
+            logits[layer, head] -= (0.15 + 0.5 * ((layer + head) % 4)) * np.abs(where + head % 3 - 1)
+    logits = np.where(mask, logits, -np.inf)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def synthetic_record(case: str = "short", layers: int = 4, heads: int = 4, decoder_layers: int | None = None) -> Record:
+    """Return the same record for the same arguments, in the server and in the tests."""
+    decoder_layers = decoder_layers or layers
+    end = Token("<eos>", special=True)
+    source = (*pieces(SOURCES[case]), end)
+    words = pieces(TARGETS[case])
+    target_in, target_out = (Token("<bos>", special=True), *words), (*words, end)
+    source_length, target_length = len(source), len(target_out)
+    encoder_mask = np.ones((source_length, source_length), dtype=bool)
+    decoder_mask = np.tril(np.ones((target_length, target_length), dtype=bool))
+    cross_mask = np.ones((target_length, source_length), dtype=bool)
+    log_probs = -np.random.default_rng(9).gamma(1.0, 0.4, target_length).astype(np.float32)
+    return Record(
+        id=f"{case}-{layers}-{heads}",
+        source_language="German",
+        target_language="English",
+        source=source,
+        target_in=target_in,
+        target_out=target_out,
+        encoder=_maps(1, layers, heads, encoder_mask),
+        decoder=_maps(2, decoder_layers, heads, decoder_mask),
+        cross=_maps(3, decoder_layers, heads, cross_mask),
+        encoder_mask=encoder_mask,
+        decoder_mask=decoder_mask,
+        cross_mask=cross_mask,
+        log_probs=log_probs,
+        log_prob=float(log_probs.sum()),
+        search="beam 5",
+    )
+
+
+def main() -> None:
+    import streamlit as st
+
+    from app.components.explorer import explorer, payload
+
+    st.set_page_config(page_title="Explorer harness", layout="wide")
+    query = st.query_params
+    case = query.get("case", "short")
+    if st.sidebar.toggle("Another sentence", key="another"):
+        case = "other"
+    st.sidebar.segmented_control("Bound", ["one", "two"], key="bound", bind="query-params")
+    st.sidebar.button("Run again", key="again")
+    st.sidebar.text(f"server sees {sorted(query.to_dict())}")
+    layers = int(query.get("layers", 4))
+    record = synthetic_record(case, layers, int(query.get("heads", 4)), int(query.get("decoder_layers", layers)))
+    view = {"kind": query.get("kind", "cross"), "layer": query.get("layer", 0), "head": query.get("head", 0)}
+    explorer(payload(record, view))
+    st.text("Below the explorer")
+
+
+if __name__ == "__main__":
+    main()
