@@ -26,7 +26,17 @@ class Selection:
     source: str
     direction: str
     card: Card | None
-    decode: DecodeConfig
+    search: str
+
+    @property
+    def decode(self) -> DecodeConfig:
+        return SEARCHES[self.search]
+
+    @property
+    def link(self) -> dict[str, str]:
+        """What a link needs beside the sentence; the explorer keeps it in the address."""
+        model = session.model_name(self.card) if self.card else ""
+        return {"direction": self.direction, "model": model, "search": self.search}
 
     @property
     def source_language(self) -> str:
@@ -41,7 +51,7 @@ def selection() -> Selection:
         source=EXAMPLES[0].text(direction) if source is None else source.strip(),
         direction=direction,
         card=session.cards().get((direction, session.get("model"))),
-        decode=SEARCHES[session.get("search") or "beam"],
+        search=session.get("search") or "beam",
     )
 
 
@@ -59,38 +69,38 @@ def sidebar() -> None:
             "Direction",
             directions,
             format_func=lambda d: " → ".join(LANGUAGES[code] for code in d.split("-")),
-            default=directions[0],
+            default=session.asked("direction", directions, directions[0]),
             required=True,
             key="direction",
-            bind="query-params",
             on_change=_translate_example,
         )
+        models = [model for d, model in session.cards() if d == direction]
         st.selectbox(
             "Model",
-            [model for d, model in session.cards() if d == direction],
+            models,
+            index=models.index(session.asked("model", models, models[-1])),
             format_func=lambda model: MODELS.get(model, model),
             key="model",
-            bind="query-params",
         )
         st.segmented_control(
             "Search",
             list(SEARCHES),
             format_func=lambda name: SEARCHES[name].label.capitalize(),
-            default="beam",
+            default=session.asked("search", list(SEARCHES), "beam"),
             required=True,
             key="search",
-            bind="query-params",
         )
         st.caption("Examples")
-        for i, example in enumerate(EXAMPLES):
-            st.button(
-                example.title,
-                key=f"example_{i}",
-                help=example.look_for,
-                type="tertiary",
-                on_click=session.put,
-                args=("source", example.text(direction)),
-            )
+        with st.container(gap=None):
+            for i, example in enumerate(EXAMPLES):
+                st.button(
+                    example.title,
+                    key=f"example_{i}",
+                    help=example.look_for,
+                    type="tertiary",
+                    on_click=session.put,
+                    args=("source", example.text(direction)),
+                )
 
 
 def _translate_example() -> None:
@@ -100,10 +110,10 @@ def _translate_example() -> None:
         session.put("source", example.text(str(session.get("direction"))))
 
 
-def source_box(direction: str) -> None:
+def source_box() -> None:
     """The text area and its button."""
-    language = LANGUAGES[direction.split("-")[0]]
-    box, button = st.columns([6, 1], vertical_alignment="bottom")
+    language, direction = selection().source_language, selection().direction
+    box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_area(
         f"{language} sentence",
         value=EXAMPLES[0].text(direction),

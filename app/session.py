@@ -80,10 +80,31 @@ def current_record() -> "TranslationRecord | None":
     return st.session_state.get("latest_record")
 
 
-def first_view() -> dict[str, str]:
-    """Kind, layer and head that a link asks for; the explorer reads them once, when it appears."""
+def asked(name: str, options: list[str], default: str) -> str:
+    """What a link asks for under a name, if that is one of the options.
+
+    Only for a widget's first value: later the address is the explorer's, and this reads an old one.
+    """
+    value = st.query_params.get(name)
+    return value if value in options else default
+
+
+def first_view(record: "TranslationRecord") -> dict[str, str | int]:
+    """Kind, layer and head that a link asks for, within what the record has.
+
+    The explorer reads them once, when it appears; without a link, or with a wrong one, it opens on
+    the first head of the last cross-attention layer but one.
+    """
+    asked = st.query_params
+    kind = asked.get("kind", "cross")
+    if kind not in ("encoder", "decoder", "cross"):
+        kind = "cross"
+    layers, heads = record.maps(kind).shape[:2]
+    layer, head = asked.get("layer", ""), asked.get("head", "")
     return {
-        key: st.query_params[key] for key in ("kind", "layer", "head") if key in st.query_params
+        "kind": kind,
+        "layer": int(layer) if layer in map(str, range(layers)) else max(0, layers - 2),
+        "head": int(head) if head in map(str, range(heads)) else "mean" if head == "mean" else 0,
     }
 
 

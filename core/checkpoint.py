@@ -186,10 +186,15 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise _damaged(file, f"not JSON ({error})") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise _damaged(file, f"not a checkpoint of format {FORMAT}")
-    names = [*config.get("files", {}), *config.get("tokenizers", {}).values()]
-    if "model.safetensors" not in names or any(Path(name).name != name for name in names):
-        raise _damaged(file, "its list of files is not one of plain names with model.safetensors")
-    if config.get("parameters", 0) > _MAX_PARAMETERS:
+    files, tokenizers = config.get("files"), config.get("tokenizers")
+    if not isinstance(files, dict) or not isinstance(tokenizers, dict):
+        raise _damaged(file, "it does not list its files")
+    names = {*files, *map(str, tokenizers.values())}
+    if "model.safetensors" not in files or names != set(files):
+        raise _damaged(file, "it does not list the weights and the tokenizers among its files")
+    if odd := [name for name in names if Path(name).name != name]:
+        raise _damaged(file, f"{odd[0]!r} is not the plain name of a file beside it")
+    if not isinstance(config.get("parameters"), int) or config["parameters"] > _MAX_PARAMETERS:
         raise _damaged(file, f"more than {_MAX_PARAMETERS:,} parameters")
     return config
 

@@ -96,7 +96,7 @@ class TrainConfig(_Json):
 class DecodeConfig(_Json):
     """How a translation is searched; beam 1 is greedy.
 
-    `length_penalty` is alpha of Wu et al. 2016, eq. 14: a score is log P / ((5 + length) / 6)^alpha.
+    `length_penalty` is alpha of Wu et al. 2016, eq. 14: score = log P / ((5 + length) / 6)^alpha.
     """
 
     beam: int = 5

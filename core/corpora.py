@@ -1,11 +1,12 @@
 """Parallel corpora by name: fetch once from their public home, verify SHA-256, read."""
 
 import gzip
-import hashlib
 import os
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+
+from core.files import sha256, write_atomic
 
 LANGUAGES = {"de": "German", "en": "English"}
 
@@ -49,8 +50,9 @@ def read_pairs(
 ) -> list[tuple[str, str]]:
     """Sentence pairs (source, target) of one split.
 
-    `data` is a folder that holds `<name>/<split>.<language>.gz`; without it the files are fetched
-    into the user's cache. Raises ValueError, in one line, for what is missing or does not match.
+    `data` is a folder that holds `<name>/<split>.<language>`, gzipped or plain; without it the
+    files are fetched into the user's cache and their SHA-256 is verified. Raises ValueError, in
+    one line, for what is missing or does not match.
     """
     if name not in CORPORA:
         raise ValueError(f"unknown corpus {name!r}: choose one of {', '.join(CORPORA)}")
@@ -86,22 +88,19 @@ def read_lines(file: Path) -> list[str]:
 
 
 def _file(corpus: Corpus, filename: str, data: Path | None) -> Path:
+    """A file the user vouches for by `--data`, or one of ours: fetched once and always verified."""
     if data is not None:
-        file = data / corpus.name / filename
-        if not file.is_file():
-            raise ValueError(
-                f"{file} does not exist: --data needs a folder that holds {corpus.name}/"
-            )
-    else:
-        file = _cache() / corpus.name / filename
-        if not file.is_file():
-            _fetch(corpus.home + filename, file, corpus.sha256[filename])
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if found != corpus.sha256[filename]:
-        raise ValueError(
-            f"{file} has SHA-256 {found[:12]}…, expected {corpus.sha256[filename][:12]}…: "
-            "delete it and fetch it again"
-        )
+        plain = filename.removesuffix(".gz")
+        places = [folder / f for folder in (data / corpus.name, data) for f in (filename, plain)]
+        for file in places:
+            if file.is_file():
+                return file
+        raise ValueError(f"{places[0]} does not exist: --data needs a folder with {corpus.name}/")
+    file = _cache() / corpus.name / filename
+    if not file.is_file():
+        _fetch(corpus.home + filename, file, corpus.sha256[filename])
+    elif sha256(file.read_bytes()) != corpus.sha256[filename]:
+        raise ValueError(f"{file} has changed since it was fetched: delete it to fetch it again")
     return file
 
 
@@ -109,10 +108,8 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headlight"
 
 
-def _fetch(url: str, file: Path, sha256: str) -> None:
-    """Download to a temporary name, verify, then rename: a broken download never counts as one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(file.suffix + ".part")
+def _fetch(url: str, file: Path, digest: str) -> None:
+    """Download, verify, then keep: a broken download never counts as one."""
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
             content = response.read()
@@ -120,8 +117,6 @@ def _fetch(url: str, file: Path, sha256: str) -> None:
         raise ValueError(
             f"cannot fetch {url} ({error}): check the network or pass --data"
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{url} has SHA-256 {found[:12]}…, expected {sha256[:12]}…: not kept")
-    part.write_bytes(content)
-    part.replace(file)
+    if sha256(content) != digest:
+        raise ValueError(f"{url} has SHA-256 {sha256(content)}, expected {digest}: not kept")
+    write_atomic(file, content)

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,8 @@ class TranslationRecord:
         self._check_axes()
         for kind in ("encoder", "decoder", "cross"):
             self._check_map(kind)
-        if [t.id for t in self.target_in[1:]] != [t.id for t in self.target_out[:-1]]:
+        moved = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
+        if not moved or self.target_in[0].piece != "<bos>":
             raise ValueError("target_in is not target_out moved one place: rows would lie")
         for name in _AXES:
             getattr(self, name).flags.writeable = False
@@ -170,7 +172,7 @@ class TranslationRecord:
             with np.load(file, allow_pickle=False) as arrays:
                 words = json.loads(arrays["words"].tobytes())
                 values = {name: arrays[name] for name in _AXES}
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"{file} is not a saved record: {error}") from None
         if words.pop("format") != _FORMAT:
             raise ValueError(f"{file} was saved in another format than {_FORMAT}")

@@ -27,7 +27,7 @@ class Hypothesis:
 
 
 def length_limit(source_length: int, max_length: int) -> int:
-    """How many tokens a translation may have: twice the source's and 20 more, at most the model's."""
+    """How many tokens a translation may have: twice the source's and 20, at most the model's."""
     return min(2 * source_length + 20, max_length)
 
 

@@ -6,8 +6,7 @@ from app import controls, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 
-chosen = controls.selection()
-controls.source_box(chosen.direction)
+controls.source_box()
 chosen = controls.selection()
 
 for line in session.problems():
@@ -27,4 +26,4 @@ except ValueError as error:  # InputError and CheckpointError carry one line for
 
 with st.container(key="translation"):
     st.text(record.translation)
-explorer(payload(record, session.first_view()), key="explorer")
+explorer(payload(record, session.first_view(record), chosen.link), key="explorer")

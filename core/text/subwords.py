@@ -43,7 +43,7 @@ class SubwordTokenizer:
         """
         texts = [normalise(s) for s in sentences]
         counts = Counter(character for text in texts for character in text)
-        alphabet = 1 + sum(count >= min_character_count for count in counts.values())
+        alphabet = sum(count >= min_character_count for count in counts.values())
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(SPECIALS),

@@ -1,4 +1,4 @@
-"""Gives browser tests a Chromium, a Streamlit server per script, and a page that may only talk to this machine."""
+"""Gives browser tests a Chromium, a Streamlit server per script, and a page kept local."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
     """Start the installed Chromium; without one, skip on a person's machine and fail in CI."""
     if not CHROMIUM:
         reason = "no Chromium found: install it or set CHROME_BIN to its path"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
     return {
         **browser_type_launch_args,
         "executable_path": CHROMIUM,
@@ -59,12 +61,14 @@ def _wait_until_healthy(url: str, server: subprocess.Popen, log: Path) -> None:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    raise RuntimeError(f"streamlit did not become healthy within {START_SECONDS} s:\n{log.read_text()[-4000:]}")
+    raise RuntimeError(
+        f"streamlit did not become healthy within {START_SECONDS} s:\n{log.read_text()[-4000:]}"
+    )
 
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], str]]:
-    """Return `serve(script) -> url`: one server a script for the whole session, each ended by its own id."""
+    """Return `serve(script) -> url`: one server a script for the session, ended by its own id."""
     servers: dict[Path, tuple[str, subprocess.Popen]] = {}
 
     def start(script: Path) -> str:
@@ -82,7 +86,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
             command = [sys.executable, "-m", "streamlit", "run", str(script)]
             command += [f"--{name}={value}" for name, value in options.items()]
             with log.open("w") as output:
-                server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+                server = subprocess.Popen(
+                    command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
+                )
             url = f"http://127.0.0.1:{port}"
             servers[script] = (url, server)
             _wait_until_healthy(url, server, log)
@@ -100,13 +106,16 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
 
 @pytest.fixture
 def local_page(page: Page) -> Iterator[Page]:
-    """A page whose test fails if it asked any other machine for anything, showed a dialog or threw an error."""
+    """A page whose test fails if it asked another machine, showed a dialog or threw an error."""
     foreign: list[str] = []
     surprises: list[str] = []
 
     def note_request(request) -> None:
         address = urlsplit(request.url)
-        if address.scheme not in ("data", "blob") and address.hostname not in ("127.0.0.1", "localhost"):
+        if address.scheme not in ("data", "blob") and address.hostname not in (
+            "127.0.0.1",
+            "localhost",
+        ):
             foreign.append(request.url)
 
     def note_dialog(dialog) -> None:

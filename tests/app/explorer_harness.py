@@ -1,7 +1,8 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
-`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4`. Every weight of a record differs from its
-neighbours, and no map is a transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
+`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4`. Every weight of a record
+differs from its neighbours, and no map is a transpose or a copy of another, so that a wrong layer,
+head or axis cannot pass.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ SOURCES = {
     "short": "Ein Mann in einem roten Hemd sprich|t mit einem Hund .",
     "other": "Zwei Frau|en lauf|en durch den Wald .",
     "long": (
-        "Ein junger Mann , der mit einem weit|eren jungen Mann unterwegs ist , blickt sich nach drei Mädchen um , an "
-        "denen sie gerade vorbei|ge|g|angen sind , während der Donau|dampf|schiff|fahrts|gesell|schafts|kapitän in "
-        "einem blauen Kleid vor einem Haus steht und ein brauner Hund durch das ho|he Gras läuft ."
+        "Ein junger Mann , der mit einem weit|eren jungen Mann unterwegs ist , blickt sich nach "
+        "drei Mädchen um , an denen sie gerade vorbei|ge|g|angen sind , während der "
+        "Donau|dampf|schiff|fahrts|gesell|schafts|kapitän in einem blauen Kleid "
+        "vor einem Haus steht und ein brauner Hund durch das ho|he Gras läuft ."
     ),
     "unknown": "Zwei junge Männer spielen in |?Ł|?ó|d|?ź Fußball .",
     "hostile": (
-        "<img_src=x_onerror=alert(1)> </s> $x$ שלום **fett** `code` &amp; 👩‍🚀 a\u200bb soft\u00adhyphen "
-        "right\u202eleft nb\u00a0space <b>dick</b> :red[rot] " + "x" * 120
+        "<img_src=x_onerror=alert(1)> </s> $x$ שלום **fett** `code` &amp; 👩‍🚀 a\u200bb "
+        "soft\u00adhyphen right\u202eleft nb\u00a0space <b>dick</b> :red[rot] " + "x" * 120
     ),
 }
 TARGETS = {
     "short": "A man in a red shirt talks to a dog .",
     "other": "Two women run through the woods .",
     "long": (
-        "A young man walking with another young man is look|ing at three girls they have just passed , while the "
-        "Danube steam|boat company captain in a blue dress stands in front of a house and a brown dog runs "
-        "through the tall grass ."
+        "A young man walking with another young man is look|ing at three girls they have just "
+        "passed , while the Danube steam|boat company captain in a blue dress stands in front of a "
+        "house and a brown dog runs through the tall grass ."
     ),
     "unknown": "Two young men playing soccer .",
     "hostile": "<script>alert(2)</script> </s> $y$ مرحبا \u200e <eos> A .",
@@ -58,7 +60,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Record:
-    """A stand-in for `core.record.TranslationRecord` with the attributes that the explorer reads."""
+    """A stand-in for `core.record.TranslationRecord` with what the explorer reads of it."""
 
     id: str
     source_language: str
@@ -78,7 +80,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Read words at spaces, pieces of one word at `|`; `?` marks an unknown piece, `_` is a space inside one."""
+    """Read words at spaces, pieces at `|`; `?` marks an unknown piece, `_` is a space in it."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):
@@ -93,16 +95,22 @@ def _maps(seed: int, layers: int, heads: int, mask: np.ndarray) -> np.ndarray:
     random = np.random.default_rng(seed)
     queries, keys = mask.shape
     logits = random.normal(0, 1.5, (layers, heads, queries, keys))
-    where = np.arange(queries)[:, None] * max(1, keys - 1) / max(1, queries - 1) - np.arange(keys)[None]
+    where = (
+        np.arange(queries)[:, None] * max(1, keys - 1) / max(1, queries - 1) - np.arange(keys)[None]
+    )
     for layer in range(layers):
         for head in range(heads):
-            logits[layer, head] -= (0.15 + 0.5 * ((layer + head) % 4)) * np.abs(where + head % 3 - 1)
+            logits[layer, head] -= (0.15 + 0.5 * ((layer + head) % 4)) * np.abs(
+                where + head % 3 - 1
+            )
     logits = np.where(mask, logits, -np.inf)
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
 
 
-def synthetic_record(case: str = "short", layers: int = 4, heads: int = 4, decoder_layers: int | None = None) -> Record:
+def synthetic_record(
+    case: str = "short", layers: int = 4, heads: int = 4, decoder_layers: int | None = None
+) -> Record:
     """Return the same record for the same arguments, in the server and in the tests."""
     decoder_layers = decoder_layers or layers
     end = Token("<eos>", special=True)
@@ -136,7 +144,8 @@ def synthetic_record(case: str = "short", layers: int = 4, heads: int = 4, decod
 def main() -> None:
     import streamlit as st
 
-    from app.components.explorer import explorer, payload
+    from app.components.explorer import explorer
+    from app.components.explorer.payload import payload
 
     st.set_page_config(page_title="Explorer harness", layout="wide")
     query = st.query_params
@@ -145,10 +154,18 @@ def main() -> None:
         case = "other"
     st.sidebar.segmented_control("Bound", ["one", "two"], key="bound", bind="query-params")
     st.sidebar.button("Run again", key="again")
+    if st.sidebar.button("Write parameter", key="write"):
+        query["written"] = "1"
     st.sidebar.text(f"server sees {sorted(query.to_dict())}")
     layers = int(query.get("layers", 4))
-    record = synthetic_record(case, layers, int(query.get("heads", 4)), int(query.get("decoder_layers", layers)))
-    view = {"kind": query.get("kind", "cross"), "layer": query.get("layer", 0), "head": query.get("head", 0)}
+    record = synthetic_record(
+        case, layers, int(query.get("heads", 4)), int(query.get("decoder_layers", layers))
+    )
+    view = {
+        "kind": query.get("kind", "cross"),
+        "layer": query.get("layer", 0),
+        "head": query.get("head", 0),
+    }
     explorer(payload(record, view))
     st.text("Below the explorer")
 

@@ -1,4 +1,4 @@
-"""The attention explorer: both sentences, every head's map and one line that says what is seen, on canvas."""
+"""Mounts the attention explorer: two sentences, every head's map, one line of words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.explorer.payload import pack, payload
+from app.components.explorer.payload import pack
 
-__all__ = ["explorer", "payload"]
+__all__ = ["explorer"]
 
 _HERE = Path(__file__).parent
 _SCRIPTS = (
@@ -26,7 +26,7 @@ _SCRIPTS = (
     "keyboard.js",
     "main.js",
 )
-"""The files share one scope, in this order: Streamlit takes a single module with one default export."""
+"""The files share one scope, in this order: Streamlit takes a single module, one default export."""
 
 
 def _read(name: str) -> str:
@@ -44,7 +44,8 @@ _mount = st.components.v2.component(
 def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
     """Show the explorer for one translation.
 
-    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers and heads and
-    pointing at things happen in the browser alone: nothing comes back, and no script run is caused.
+    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers and
+    heads and pointing at things happen in the browser alone: nothing comes back, and no script run
+    is caused.
     """
     _mount(key=key, data=pack(payload), width="stretch", height="content")

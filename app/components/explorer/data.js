@@ -33,6 +33,7 @@ function decodePayload(raw) {
     sourceLanguage: raw.source_language,
     targetLanguage: raw.target_language,
     search: raw.search,
+    link: raw.link,
     logProb: raw.log_prob,
     // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
     sides: { source, target, produced: target.slice(1), fed: target.slice(0, -1) },

@@ -5,8 +5,9 @@ const NOTHING = Object.freeze({ query: null, key: null });
 /* `explorer.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
 function focusOf(explorer) {
   const { preview, kept } = explorer;
-  if (preview.query !== null || preview.key !== null) return { query: preview.query, key: preview.key, previewed: true };
-  return { query: kept.query, key: kept.key, previewed: false };
+  const previewed = preview.query !== null || preview.key !== null;
+  const { query, key } = previewed ? preview : kept;
+  return { query, key, previewed };
 }
 
 const currentMap = (explorer) => attentionMap(explorer.data, explorer.kind, explorer.layer, explorer.head);

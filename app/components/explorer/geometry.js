@@ -41,7 +41,7 @@ function mapGeometry(explorer, kind) {
   // Labels are measured at their largest and boldest, so that pointing at one never needs more room.
   const largest = small ? 13 : 15;
   context.font = fontOf(theme, largest, 650);
-  const rowLabels = labelsOf(context, rows, small ? 84 : 150);
+  const rowLabels = labelsOf(context, rows, small ? 84 : Math.min(150, room * 0.24));
   const columnLabels = labelsOf(context, columns, small ? 96 : 140);
   const numberRoom = small ? 0 : 20;
   const strip = small ? 40 : 78;

@@ -1,13 +1,17 @@
 // Mounts the explorer, holds its state and decides what is painted again when something changes.
 
-/* Streamlit calls the component again with the same parent for new data and new themes; the state outlives the calls. */
+/* Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. */
 const explorers = new WeakMap();
 
-function createExplorer(parent) {
+/* What was last chosen under each component key: leaving the page and coming back finds it again. */
+const lastViews = new Map();
+
+function createExplorer(parent, key) {
   const root = parent.querySelector(".explorer");
   const parts = {};
   for (const part of root.querySelectorAll("[data-part]")) parts[part.dataset.part] = part;
   const explorer = {
+    key,
     root,
     parts,
     base: document.createElement("canvas"),
@@ -24,21 +28,24 @@ function createExplorer(parent) {
     thumbnails: [],
     painted: 0,
     size: "",
+    givenView: "",
     addressTimer: 0,
   };
   for (const button of parts.kinds.children) {
     button.addEventListener("click", () => chooseKind(explorer, button.dataset.kindOption));
   }
   parts["let-go"].addEventListener("click", () => letGo(explorer));
-  if (window.matchMedia("(pointer: coarse)").matches) parts["let-go"].textContent = "Let go";
+  if (byTouch) parts["let-go"].textContent = "Let go";
   listenToSentences(explorer);
   listenToOverview(explorer);
   listenToMap(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
+  const forgetAddress = watchAddress(explorer);
   explorer.destroy = () => {
     forgetKeyboard();
     forgetSize();
+    forgetAddress();
     clearTimeout(explorer.addressTimer);
     explorers.delete(parent);
   };
@@ -54,15 +61,18 @@ function takeData(explorer, bytes) {
   explorer.bytes = bytes;
   explorer.data = data;
   if (!before) {
-    const { kind, layer, head } = raw.view;
+    // The view that Python gives counts until something is chosen, and again once Python gives another.
+    const last = lastViews.get(explorer.key);
+    explorer.givenView = JSON.stringify(raw.view);
+    const { kind, layer, head } = last?.given === explorer.givenView ? last.view : raw.view;
     explorer.kind = kind;
     explorer.layer = Number(layer) || 0;
-    explorer.head = head === "mean" ? data.heads : Number(head) || 0;
-  } else if (wasMean) {
-    explorer.head = data.heads;
+    explorer.head = head === "mean" ? data.heads : between(0, Number(head) || 0, data.heads - 1);
+  } else {
+    // The mean stands after the last head, however many heads the new model has.
+    explorer.head = wasMean ? data.heads : between(0, explorer.head, data.heads - 1);
   }
   explorer.layer = between(0, explorer.layer, data.layers[explorer.kind] - 1);
-  explorer.head = between(0, explorer.head, data.heads);
   if (!before || before.sentence !== data.sentence) explorer.kept = NOTHING;
   explorer.preview = { ...NOTHING, note: null };
   explorer.root.dataset.sentence = data.sentence;
@@ -113,13 +123,18 @@ function chooseKind(explorer, kind) {
   explorer.layer = between(0, explorer.layer, explorer.data.layers[kind] - 1);
   explorer.preview = { ...NOTHING, note: null };
   paintAll(explorer);
-  saveAddress(explorer);
+  rememberView(explorer);
 }
 
 function chooseHead(explorer, layer, head) {
   explorer.layer = layer;
   explorer.head = head;
   paintHead(explorer);
+  rememberView(explorer);
+}
+
+function rememberView(explorer) {
+  lastViews.set(explorer.key, { given: explorer.givenView, view: viewOf(explorer) });
   saveAddress(explorer);
 }
 
@@ -180,11 +195,11 @@ function paintAxisNote({ parts, data, kind }) {
   parts["axis-note"].replaceChildren(bold("Row"), row, bold("Column"), column[kind], "Each row sums to\u00a01.");
 }
 
-export default function render({ data, parentElement }) {
+export default function render({ data, parentElement, key }) {
   let explorer = explorers.get(parentElement);
   const isNew = !explorer;
   if (isNew) {
-    explorer = createExplorer(parentElement);
+    explorer = createExplorer(parentElement, key);
     explorers.set(parentElement, explorer);
   }
   const theme = readTheme(explorer.root);
@@ -197,7 +212,9 @@ export default function render({ data, parentElement }) {
     layOut(explorer);
   }
   // Labels are measured: if the page's font was still on its way, everything is fitted again once it is there.
-  if (isNew && document.fonts.status !== "loaded") document.fonts.ready.then(() => layOut(explorer));
+  if (isNew && document.fonts.status !== "loaded") {
+    document.fonts.ready.then(() => explorer.root.isConnected && layOut(explorer));
+  }
   saveAddress(explorer);
   return explorer.destroy;
 }

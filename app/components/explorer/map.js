@@ -28,9 +28,11 @@ function drawBase(explorer) {
   const geometry = geometryOf(explorer, explorer.kind);
   const context = prepareCanvas(explorer.base, geometry.width, geometry.height);
   drawCells(context, theme, map, geometry);
-  drawCorner(context, theme, map, geometry);
+  drawAxisWords(context, theme, map, geometry);
   const { spread, received } = measure(map);
-  for (let query = 0; query < map.queries; query++) drawSpread(context, theme, map, geometry, query, spread[query], false);
+  for (let query = 0; query < map.queries; query++) {
+    drawSpread(context, theme, map, geometry, query, spread[query], false);
+  }
   for (let key = 0; key < map.keys; key++) drawReceived(context, theme, geometry, key, received, false);
 }
 
@@ -47,7 +49,8 @@ function drawCells(context, theme, map, geometry) {
       if (cell < 23 || weight < 0.095) continue;
       const digits = weight >= 0.995 ? "1" : weight.toFixed(2).slice(1);
       const colour = theme.ramp.ink[step];
-      text(context, theme, digits, left + key * cell + (cell - 1) / 2, y + cell / 2, { size: cell >= 27 ? 13 : 12, colour, align: "center" });
+      const middle = left + key * cell + (cell - 1) / 2;
+      text(context, theme, digits, middle, y + cell / 2, { size: cell >= 27 ? 13 : 12, colour, align: "center" });
     }
     // Closed cells are hatched in runs; each run is one rectangle without the lines between cells.
     for (let key = 0; key < map.keys; key++) {
@@ -62,14 +65,16 @@ function drawCells(context, theme, map, geometry) {
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
-/* Says in the corner which axis is which. */
-function drawCorner(context, theme, map, { left, top, small, gridHeight }) {
+/* Says in the corner which axis is which, and under the grid what the two strips measure. */
+function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
   text(context, theme, "looked at", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
   text(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
-  text(context, theme, small ? "received" : "share received", left - 8, top + gridHeight + 16, { colour, align: "right" });
+  const received = small ? "received" : "share received";
+  text(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
+  text(context, theme, small ? "bits" : "spread, bits", left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 function drawArrow(context, colour, x, y, dx, dy) {
@@ -90,8 +95,9 @@ function drawSpread(context, theme, map, geometry, query, bits, lookedAt) {
   const x = left + gridWidth + 10;
   const y = top + query * cell;
   const room = small ? 26 : 34;
+  const length = Math.max(1, (room * bits) / Math.max(1, Math.log2(map.keys)));
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
-  context.fillRect(x, y + cell * 0.3, Math.max(1, (room * bits) / Math.max(1, Math.log2(map.keys))), Math.max(2, cell * 0.4 - 1));
+  context.fillRect(x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
   if (small || (cell < 14 && !lookedAt)) return;
   if (lookedAt) context.clearRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   text(context, theme, bits.toFixed(1), x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
@@ -101,7 +107,8 @@ const receivedHeight = (received, key) => Math.max(1, (24 * received[key]) / Mat
 
 function drawReceived(context, theme, { left, top, cell, gridHeight }, key, received, lookedAt) {
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
-  context.fillRect(left + key * cell + cell * 0.25, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), receivedHeight(received, key));
+  const x = left + (key + 0.25) * cell;
+  context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), receivedHeight(received, key));
 }
 
 /* Every label is drawn while there is room; else every second or third, and always the one looked at. */
@@ -120,7 +127,8 @@ function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   context.strokeStyle = theme.ink3;
   context.lineWidth = 1;
   context.setLineDash([2, 2]);
-  context.strokeRect(Math.round(align === "right" ? x - width - 2 : x - 2) + 0.5, y - size / 2 - 1.5, width + 4, size + 4);
+  const start = Math.round(align === "right" ? x - width - 2 : x - 2) + 0.5;
+  context.strokeRect(start, y - size / 2 - 1.5, width + 4, size + 4);
   context.setLineDash([]);
 }
 
@@ -147,7 +155,8 @@ function drawLabels(context, explorer, geometry, focus) {
     if (numbered && label.token.repeated) {
       context.font = fontOf(theme, fontSize, emphasis === "strong" ? 650 : 400);
       const { width } = context.measureText(label.text);
-      text(context, theme, label.token.number, width + 3, 3, { size: 11, colour: emphasis === "strong" ? "ink" : "ink3" });
+      const colour = emphasis === "strong" ? "ink" : "ink3";
+      text(context, theme, label.token.number, width + 3, 3, { size: 11, colour });
     }
     context.restore();
   });
@@ -219,11 +228,6 @@ function paintMap(explorer) {
   const shareY = geometry.top + geometry.gridHeight + 8 + receivedHeight(received, named) + 9;
   text(context, theme, percent(received[named]), shareX, shareY, { size: 12, colour, align: "center" });
   drawFocus(context, explorer, geometry, focus);
-  drawSpreadTitle(context, theme, geometry);
-}
-
-function drawSpreadTitle(context, theme, { left, top, gridWidth, gridHeight, small }) {
-  text(context, theme, small ? "bits" : "spread, bits", left + gridWidth + 10, top + gridHeight + 16, { colour: "ink2" });
 }
 
 /* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */

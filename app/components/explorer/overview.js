@@ -10,11 +10,14 @@ const CAPTION_MEANING = {
   broad: "mean spread of a row, in bits",
 };
 /* A decoder row is named by what it produces, but its own place is the piece that is fed in. */
-const DECODER_MEANING = { prev: "mean weight on the piece before the one fed in", self: "mean weight on the piece just fed in" };
+const DECODER_MEANING = {
+  prev: "mean weight on the piece before the one fed in",
+  self: "mean weight on the piece just fed in",
+};
 
 const headLabel = (data, head) => (head < data.heads ? `head ${head + 1}` : "mean of heads");
 
-/* Rows for the deepest of the three stacks are built once: a kind with fewer layers hides the rest and keeps the height. */
+/* Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height. */
 function buildOverview(explorer) {
   const { data, parts } = explorer;
   const host = parts.overview;

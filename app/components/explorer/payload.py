@@ -14,17 +14,23 @@ BYTE_LIMIT = 600_000
 """Maps that are larger than this at two bytes a weight are sent at one byte a weight."""
 
 
-def payload(record: Any, view: dict[str, Any]) -> dict[str, Any]:
+def payload(
+    record: Any, view: dict[str, Any], link: dict[str, str] | None = None
+) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
-    `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean masks
-    `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`, `layer` and `head`
-    (counted from 0, or `"mean"`) and decides only what is shown first.
+    `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
+    masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
+    `layer` and `head` (counted from 0, or `"mean"`) and decides only what is shown first.
 
-    Returns JSON-able values and, at the top level, `bytes` in C order: each map as little-endian integers
-    0..`levels` (two bytes a weight while all three maps fit in `BYTE_LIMIT`, else one), each mask as 0/1.
+    `link` holds further names and values to keep in the page's address beside these three.
 
-    Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, or unequal head counts.
+    Returns JSON-able values and, at the top level, `bytes` in C order: each map as little-endian
+    integers 0..`levels` (two bytes a weight while all three kinds fit in `BYTE_LIMIT`, else one),
+    each mask as 0/1.
+
+    Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, or unequal
+    head counts.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
@@ -52,6 +58,7 @@ def payload(record: Any, view: dict[str, Any]) -> dict[str, Any]:
             {**_token(token), "p": math.exp(min(0.0, float(log_prob)))}
             for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
         ],
+        "link": link or {},
         "view": {"kind": view["kind"], "layer": view["layer"], "head": view["head"]},
     }
     for kind, weights in maps.items():
@@ -61,11 +68,12 @@ def payload(record: Any, view: dict[str, Any]) -> dict[str, Any]:
 
 
 def pack(data: dict[str, Any]) -> bytes:
-    """Put a payload into one byte string, because Streamlit sends bytes raw only when they are all of the data.
+    """Put a payload into one byte string: Streamlit sends raw bytes only as the whole of the data.
 
-    Layout: length of the header (little-endian uint32), the header (JSON, padded with spaces so that what
-    follows starts on a multiple of 4), then the byte strings one after the other. In the header each of them
-    is `{"at": offset after the header, "length": bytes}`; each is padded to a multiple of 4.
+    Layout: length of the header (little-endian uint32), the header (JSON, padded with spaces so
+    that what follows starts on a multiple of 4), then the byte strings one after the other. In the
+    header each of them is `{"at": offset after the header, "length": bytes}`; each is padded to a
+    multiple of 4.
     """
     header: dict[str, Any] = {}
     blobs: list[bytes] = []
@@ -83,7 +91,7 @@ def pack(data: dict[str, Any]) -> bytes:
 
 
 def _token(token: Any) -> dict[str, Any]:
-    """Give the parts of a token that are shown; half a surrogate pair, which JSON cannot carry, becomes `?`."""
+    """Give what is shown of a token; half a surrogate pair, which is no text, becomes `?`."""
     return {
         "text": token.text.encode("utf-8", "replace").decode("utf-8"),
         "start": bool(token.starts_word),
@@ -95,9 +103,9 @@ def _token(token: Any) -> dict[str, Any]:
 def _quantised(weights: np.ndarray, levels: int) -> np.ndarray:
     """Turn weights 0..1 into integers 0..`levels`, each less than one level away from its weight.
 
-    65535 levels are rounded. With 255 a long row of small weights would round to nothing, so the levels
-    that a row lacks after rounding down go to its largest remainders: every row still sums to 1, an exact 0
-    stays 0, and the spread computed from the row stays true.
+    65535 levels are rounded. With 255 a long row of small weights would round to nothing, so the
+    levels that a row lacks after rounding down go to its largest remainders: every row still sums
+    to 1, an exact 0 stays 0, and the spread computed from the row stays close to the true one.
     """
     scaled = np.minimum(weights, 1.0).astype(np.float64) * levels
     if levels > 255:

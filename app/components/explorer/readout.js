@@ -18,6 +18,8 @@ function weightChip(explorer, weight) {
   return chip;
 }
 
+const byTouch = window.matchMedia("(pointer: coarse)").matches;
+
 /* Each case returns the first line as nodes and strings, the second as a list of short statements. */
 function describe(explorer) {
   const { preview } = explorer;
@@ -30,9 +32,14 @@ function describe(explorer) {
   }
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
+  const peak = weightChip(explorer, measure(map).peak);
   return {
-    first: [`On average, ${headName(explorer)} puts `, weightChip(explorer, measure(map).peak), " of a row on a single piece"],
-    second: ["Point at a word or a cell to read one weight; click to keep it."],
+    first: [`On average, ${headName(explorer)} puts `, peak, " of a row on a single piece"],
+    second: [
+      byTouch
+        ? "Tap a word or a cell to read one weight; tap again to let go."
+        : "Point at a word or a cell to read one weight; click to keep it.",
+    ],
   };
 }
 
@@ -101,7 +108,8 @@ function describeCell(explorer, map, query, key) {
 function describeRow(explorer, map, query) {
   const [top, ...rest] = rankedKeys(map, query);
   if (top === undefined) return { first: ["Every cell of this row is masked."], second: [] };
-  const others = rest.slice(0, 4).map((key) => `${tokenName(map.columns[key])} ${weightAt(map, query, key).toFixed(2)}`);
+  const nameAndWeight = (key) => `${tokenName(map.columns[key])} ${weightAt(map, query, key).toFixed(2)}`;
+  const others = rest.slice(0, 4).map(nameAndWeight);
   return {
     first: [
       `While ${verb(map)} `,
@@ -122,7 +130,8 @@ function describeRow(explorer, map, query) {
 function describeColumn(explorer, map, key) {
   const [top, ...rest] = rankedQueries(map, key);
   if (top === undefined) return { first: ["Every cell of this column is masked."], second: [] };
-  const others = rest.slice(0, 3).map((query) => `${tokenName(map.rows[query])} ${weightAt(map, query, key).toFixed(2)}`);
+  const nameAndWeight = (query) => `${tokenName(map.rows[query])} ${weightAt(map, query, key).toFixed(2)}`;
+  const others = rest.slice(0, 3).map(nameAndWeight);
   return {
     first: [
       bold(tokenName(map.columns[key])),

@@ -16,7 +16,8 @@ function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const pieces = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${pieces} ${pieces === 1 ? "piece" : "pieces"}`;
-  parts["target-note"].textContent = "written by the decoder, one piece a step; the line under a piece is its probability";
+  parts["target-note"].textContent =
+    "written by the decoder, one piece a step; the line under a piece is its probability";
   const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
   parts.score.textContent = `log-probability ${score}, ${data.search}`;
   explorer.words = {

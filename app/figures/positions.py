@@ -1,0 +1,372 @@
+"""Draws the positional encodings of one pass: the table, some of its waves, dot products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from app.figures.style import (
+    PALETTES,
+    diverging,
+    hover_axis,
+    label,
+    layout,
+    text_width,
+    tick,
+    word_ticks,
+)
+from core.record import RecordToken
+
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LONGEST = 18  # characters of a label beside a figure
+_NARROW = 620  # px that a figure's plot has on a small desktop screen; labels are set for it
+
+
+def wavelength(dimension: int, d_model: int) -> float:
+    """Positions until a dimension's sinusoid repeats: 2π · 10000^(2i/d_model), 2i its even half."""
+    return float(2 * np.pi * 10_000 ** (dimension // 2 * 2 / d_model))
+
+
+def sinusoids(positions: NDArray, d_model: int) -> NDArray[np.float64]:
+    """The formula of paper §3.5 at any positions [N], also between tokens: [N, d_model]."""
+    angle = 2 * np.pi * positions[:, None] / [wavelength(d, d_model) for d in range(d_model)]
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+def is_sinusoidal(table: NDArray) -> bool:
+    """Whether a table [length, d_model] is the paper's; a learned one is not."""
+    formula = sinusoids(np.arange(len(table)), table.shape[1])
+    return bool(np.abs(table - formula).max() < 1e-4)
+
+
+def some_dimensions(d_model: int) -> tuple[int, ...]:
+    """A few dimensions from the fastest wave to the slowest, all of them sines."""
+    places = (0, d_model // 8, d_model // 4, d_model // 2, d_model - 2)
+    return tuple(sorted({place // 2 * 2 for place in places}))
+
+
+def table_figure(
+    positions: NDArray[np.float32], tokens: Sequence[RecordToken], theme: str
+) -> go.Figure:
+    """What is added to each token's embedding: [length, d_model], zero-centred, orange to blue."""
+    length, d_model = positions.shape
+    words = _words(tokens)
+    row = float(np.clip(420 / length, 5, 24))
+    ticks = word_ticks(words, row, _LONGEST)
+    limit = float(np.abs(positions).max())
+    paper = is_sinusoidal(positions)
+    across = np.arange(0, d_model, max(2, d_model // 8))
+    top = 118 if paper else 80
+    figure = go.Figure(
+        go.Heatmap(
+            z=positions,
+            xaxis="x2",
+            yaxis="y2",
+            zmin=-limit,
+            zmax=limit,
+            colorscale=diverging(theme),
+            colorbar=_bar(theme, "value added"),
+            hovertemplate="position %{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
+        ),
+        layout(
+            theme,
+            "The table",
+            f"float32 [position, dimension] = [{length}, {d_model}]",
+            height=round(top + row * length + 52),
+        ),
+    )
+    figure.add_trace(_nothing("x"))
+    axis_range = [-0.5, d_model - 0.5]
+    named = [_dimension_name(d, d_model, paper) for d in range(d_model)]
+    if paper:
+        quarters = across[::2]
+        waves = [f"{wavelength(int(d), d_model):,.0f}" for d in quarters]
+        figure.update_layout(
+            xaxis3={
+                "overlaying": "x",
+                "side": "top",
+                "range": axis_range,
+                "tickmode": "array",
+                "tickvals": quarters,
+                "ticktext": waves,
+                "tickangle": 0,
+                "tickfont": {"size": 13, "color": PALETTES[theme].second},
+                "title": {
+                    "text": "wavelength of the dimension, in positions",
+                    "font": {"size": 13, "color": PALETTES[theme].second},
+                    "standoff": 8,
+                },
+                "showgrid": False,
+                "zeroline": False,
+                "fixedrange": True,
+            }
+        )
+        figure.add_trace(_nothing("x3"))
+    figure.update_layout(
+        margin={"l": _left(words, ticks), "r": 90, "t": top, "b": 52},
+        xaxis={
+            "range": axis_range,
+            "tickmode": "array",
+            "tickvals": across,
+            "title": {"text": "dimension: even = sine, odd = cosine" if paper else "dimension"},
+        },
+        yaxis={**ticks, "range": ticks["range"][::-1], "title": {"text": "position and its token"}},
+        xaxis2={**hover_axis(named, "x"), "side": "top"},
+        yaxis2={**hover_axis(words, "y"), "range": ticks["range"][::-1], "side": "right"},
+    )
+    return figure
+
+
+def waves_figure(
+    positions: NDArray[np.float32],
+    tokens: Sequence[RecordToken],
+    dimensions: Sequence[int],
+    theme: str,
+) -> go.Figure:
+    """A few columns of the table, one under the other, against position.
+
+    Dots are the values of this pass, in the table's colours; the line is the paper's formula, where
+    the table follows it, and else joins the dots.
+    """
+    length, d_model = positions.shape
+    palette = PALETTES[theme]
+    words = _words(tokens)
+    pitch = _NARROW / length
+    ticks = word_ticks(words, pitch, _LONGEST)
+    bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    strip, top = 64, 76
+    paper = is_sinusoidal(positions)
+    limit = float(np.abs(positions).max())
+    dense = np.linspace(0, length - 1, max(2, min(1200, 16 * length))) if paper else None
+    formula = sinusoids(dense, d_model) if paper else None
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            "Some waves",
+            "dots: values added in this pass · line: the formula between them"
+            if paper
+            else "dots: values added in this pass (learned, so there is no formula)",
+            height=round(top + strip * len(dimensions) + bottom),
+        )
+    )
+    figure.update_layout(margin={"l": 60, "r": 150, "t": top, "b": bottom})
+    base = figure.layout.yaxis.to_plotly_json()
+    for place, dimension in enumerate(dimensions):
+        end = 1 - place / len(dimensions)
+        name = "" if place == 0 else str(place + 1)
+        figure.update_layout(
+            {
+                f"yaxis{name}": {
+                    **base,
+                    "domain": [end - 0.86 / len(dimensions), end],
+                    "range": [-1.25 * limit, 1.25 * limit],
+                    "tickvals": [-limit, 0, limit],
+                    "ticktext": [f"−{limit:.2g}", "0", f"{limit:.2g}"],
+                    "tickfont": {"size": 10.5, "color": palette.third},
+                    "zeroline": True,
+                    "zerolinecolor": palette.line,
+                    "anchor": "x",
+                }
+            }
+        )
+        if paper:
+            line_x, line_y = dense, formula[:, dimension]
+        else:
+            line_x, line_y = np.arange(length), positions[:, dimension]
+        figure.add_trace(
+            go.Scatter(
+                x=line_x,
+                y=line_y,
+                yaxis=f"y{name}",
+                mode="lines",
+                line={"color": palette.third, "width": 1.25},
+                hoverinfo="skip",
+            )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=np.arange(length),
+                y=positions[:, dimension],
+                yaxis=f"y{name}",
+                mode="markers",
+                customdata=[tick(word) for word in words],
+                marker={
+                    "size": float(np.clip(pitch * 0.55, 5, 9)),
+                    "color": positions[:, dimension],
+                    "cmin": -limit,
+                    "cmax": limit,
+                    "colorscale": diverging(theme),
+                    "line": {"width": 1, "color": palette.second},
+                },
+                hovertemplate=f"position %{{customdata}}<br>dimension {dimension}: "
+                "<b>%{y:.4f}</b><extra></extra>",
+            )
+        )
+        figure.add_annotation(
+            text=_strip_name(dimension, d_model, paper),
+            x=1,
+            xref="paper",
+            xshift=12,
+            xanchor="left",
+            align="left",
+            y=0,
+            yref=f"y{name}",
+            showarrow=False,
+            font={"size": 13, "color": palette.second},
+        )
+    figure.update_layout(
+        xaxis={
+            **ticks,
+            "anchor": "free",
+            "position": 0,
+            "tickangle": -45 if pitch >= 21 else -90,
+            "title": {"text": "position and its token"},
+        }
+    )
+    return figure
+
+
+def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
+    """PE(p)·PE(q) of all pairs of positions against their distance q − p.
+
+    A dot is the mean of all pairs at one distance, its bar reaches from the least to the greatest:
+    for sinusoids the bar has no length, because the product depends on the distance alone.
+    """
+    length, d_model = positions.shape
+    palette = PALETTES[theme]
+    distance, mean, low, high = products_by_distance(positions)
+    paper = is_sinusoidal(positions)
+    spread = float((high - low).max())
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            "Dot products PE(p) · PE(q)",
+            f"pairs at the same distance differ by up to about {_short(spread)}",
+            height=340,
+        )
+    )
+    figure.update_layout(
+        margin={"l": 70, "r": 20, "t": 76, "b": 52},
+        xaxis={
+            "range": [-length + 0.5, length - 0.5],
+            "title": {"text": "distance q − p, in positions"},
+        },
+        yaxis={
+            "title": {"text": "dot product"},
+            "zeroline": True,
+            "zerolinecolor": palette.line,
+            "range": [1.15 * min(0.0, float(low.min())), 1.15 * float(high.max())],
+            "nticks": 5,
+            "showgrid": True,
+            "gridcolor": palette.hairline,
+        },
+    )
+    if paper:
+        dense = np.linspace(-length + 1, length - 1, min(2000, 24 * length))
+        rates = [2 * np.pi / wavelength(d, d_model) for d in range(0, d_model, 2)]
+        figure.add_trace(
+            go.Scatter(
+                x=dense,
+                y=np.cos(dense[:, None] * rates).sum(-1),
+                mode="lines",
+                line={"color": palette.third, "width": 1.25},
+                hoverinfo="skip",
+            )
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=distance,
+            y=mean,
+            mode="markers",
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": high - mean,
+                "arrayminus": mean - low,
+                "color": palette.third,
+                "thickness": 1.25,
+                "width": 3,
+                "visible": spread > 1e-3 * max(1.0, float(np.abs(mean).max())),
+            },
+            marker={"size": float(np.clip(300 / length, 4, 8)), "color": palette.ink},
+            customdata=np.stack([length - np.abs(distance), low, high], axis=-1),
+            hovertemplate="distance %{x}: <b>%{y:.3f}</b><br>pairs: %{customdata[0]}, from "
+            "%{customdata[1]:.3f} to %{customdata[2]:.3f}<extra></extra>",
+        )
+    )
+    if paper:
+        figure.add_annotation(
+            text=f"{d_model // 2} · (sin² + cos²) = {d_model // 2}",
+            x=0,
+            y=d_model / 2,
+            xanchor="left",
+            xshift=8,
+            yshift=12,
+            showarrow=False,
+            font={"size": 13, "color": palette.second},
+        )
+    return figure
+
+
+def products_by_distance(positions: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Distances −(n−1) … n−1, and the mean, least and greatest product of the pairs at each."""
+    table = positions.astype(np.float64)
+    products = table @ table.T
+    distance = np.arange(-len(table) + 1, len(table))
+    diagonals = [np.diagonal(products, d) for d in distance]
+    mean, low, high = (np.array([f(d) for d in diagonals]) for f in (np.mean, np.min, np.max))
+    return distance, mean, low, high
+
+
+def _words(tokens: Sequence[RecordToken]) -> list[str]:
+    """Position and token: the number is what is encoded here, so every label carries it."""
+    return [f"{position} {label(token)}" for position, token in enumerate(tokens)]
+
+
+def _nothing(xaxis: str) -> go.Scatter:
+    """An empty trace: plotly draws no axis that has none."""
+    return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
+
+
+def _left(words: Sequence[str], ticks: dict) -> float:
+    return text_width(words, ticks["tickfont"]["size"], _LONGEST) + 44
+
+
+def _dimension_name(dimension: int, d_model: int, paper: bool) -> str:
+    if not paper:
+        return f"dimension {dimension}"
+    wave = "sine" if dimension % 2 == 0 else "cosine"
+    return f"dimension {dimension}: {wave}, wavelength {_short(wavelength(dimension, d_model))}"
+
+
+def _strip_name(dimension: int, d_model: int, paper: bool) -> str:
+    if not paper:
+        return f"dimension {dimension}"
+    wave = "sine" if dimension % 2 == 0 else "cosine"
+    return f"dimension {dimension}, {wave}<br>wavelength {_short(wavelength(dimension, d_model))}"
+
+
+def _short(value: float) -> str:
+    """A number for people: 6.28, 54,410, 4 · 10⁻⁷."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    if 0 < value < 1e-3:
+        digit, exponent = f"{value:.0e}".split("e")
+        return f"{digit} · 10⁻" + exponent.lstrip("-0").translate(_SUPERSCRIPT)
+    return f"{value:.3g}"
+
+
+def _bar(theme: str, words: str) -> dict:
+    palette = PALETTES[theme]
+    return {
+        "title": {"text": words, "side": "right", "font": {"size": 13, "color": palette.second}},
+        "thickness": 12,
+        "outlinewidth": 0,
+        "len": 1,
+        "tickfont": {"size": 13, "color": palette.second},
+        "nticks": 5,
+        "x": 1.01,
+    }

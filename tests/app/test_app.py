@@ -1,0 +1,228 @@
+"""The whole app in a browser, on the shipped checkpoint, as a person would use it."""
+
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+from app import session
+from core.config import DecodeConfig
+from core.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+
+
+@pytest.fixture
+def app(local_page: Page, serve) -> Page:
+    """The first page, with its first example translated and painted."""
+    local_page.goto(serve(MAIN))
+    painted(local_page)
+    return local_page
+
+
+def painted(page: Page):
+    """The explorer's root, once it has painted something."""
+    root = page.locator("section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
+    return root
+
+
+def translate(page: Page, text: str) -> None:
+    """Type a text and press the button."""
+    page.locator(".st-key-source textarea").fill(text)
+    page.locator(".st-key-translate button").click()
+    expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
+        "data-test-script-state", "running"
+    )
+
+
+def hover_cell(root, query: int, key: int) -> dict[str, str]:
+    """Point at one cell of the map; what the root then says of itself."""
+    canvas = root.locator("canvas[data-role=map]")
+    canvas.scroll_into_view_if_needed()
+    at = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
+    position = {"x": at[0] + (key + 0.5) * at[2], "y": at[1] + (query + 0.5) * at[2]}
+    canvas.hover(position=position)
+    return root.evaluate("root => ({...root.dataset})")
+
+
+def test_type_read_switch_and_point(app, translator):
+    """The main job, end to end: every weight pointed at is the record's."""
+    record = translator.inspect(SENTENCE)
+    root = painted(app)
+    translate(app, SENTENCE)
+    expect(app.locator(".st-key-translation")).to_have_text(record.translation)
+    expect(root).to_have_attribute("data-sentence", record.id)
+    for kind, layer, head in [("cross", 1, 3), ("encoder", 2, 0), ("decoder", 3, 1)]:
+        root.locator(f"[data-kind-option={kind}]").click()
+        root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
+        weights = record.maps(kind)[layer, head]
+        strongest = np.unravel_index(weights.argmax(), weights.shape)
+        for query, key in [strongest, (2, 1), (weights.shape[0] - 1, 0)]:
+            said = hover_cell(root, int(query), int(key))
+            assert (said["kind"], said["layer"], said["head"]) == (kind, str(layer), str(head))
+            assert (said["query"], said["key"]) == (str(query), str(key))
+            assert abs(float(said["weight"]) - weights[query, key]) <= 1 / 255
+
+
+def test_greedy_is_greedy(app, translator):
+    greedy = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+    translate(app, SENTENCE)
+    app.locator(".st-key-search button", has_text="Greedy").click()
+    expect(painted(app)).to_have_attribute("data-sentence", greedy.id)
+    expect(app.locator(".st-key-translation")).to_have_text(greedy.translation)
+
+
+def test_an_example_is_one_click(app, translator):
+    from app.examples import EXAMPLES
+
+    app.get_by_role("button", name=EXAMPLES[2].title).click()
+    expected = translator.inspect(EXAMPLES[2].de)
+    expect(painted(app)).to_have_attribute("data-sentence", expected.id)
+    expect(app.locator(".st-key-source textarea")).to_have_value(EXAMPLES[2].de)
+
+
+def test_a_link_brings_back_sentence_and_head(local_page, serve, translator):
+    link = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+    local_page.goto(f"{serve(MAIN)}/?{link}&kind=encoder&layer=1&head=2")
+    root = painted(local_page)
+    greedy = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+    expect(root).to_have_attribute("data-sentence", greedy.id)
+    for name, value in (("kind", "encoder"), ("layer", "1"), ("head", "2")):
+        expect(root).to_have_attribute(f"data-{name}", value)
+
+
+def test_the_address_follows_what_is_shown(app):
+    translate(app, SENTENCE)
+    root = painted(app)
+    root.locator("[data-kind-option=decoder]").click()
+    root.locator(".thumbnail[data-l='0'][data-h='3']").click()
+    app.locator(".st-key-search button", has_text="Greedy").click()
+    expect(app).to_have_url(re.compile("search=greedy"))
+    found = {k: v[0] for k, v in parse_qs(urlsplit(app.url).query).items()}
+    wanted = {"source": SENTENCE, "direction": "de-en", "model": "scratch", "search": "greedy"}
+    wanted |= {"kind": "decoder", "layer": "0", "head": "3"}
+    assert wanted.items() <= found.items()
+
+
+def test_a_wrong_link_opens_anyway(local_page, serve):
+    local_page.goto(f"{serve(MAIN)}/?kind=sideways&layer=99&head=-1&direction=fr-it&model=x")
+    expect(painted(local_page)).to_have_attribute("data-kind", "cross")
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_empty_text_is_a_hint_and_no_error(app, text):
+    translate(app, text)
+    expect(app.get_by_text("Type a German sentence, or choose an example.")).to_be_visible()
+    expect(app.locator("[data-testid=stAlert]")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Hund " * 101, "504 characters are too many: the limit is 500"),
+        ("x. " * 99, "tokens are too many: the limit is 100"),
+    ],
+)
+def test_too_much_is_one_line_and_nothing_is_lost(app, text, line):
+    translate(app, text)
+    alert = app.locator("[data-testid=stAlert]")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text(line)
+    expect(app.locator(".st-key-source textarea")).to_have_value(text)
+    translate(app, SENTENCE)
+    expect(alert).to_have_count(0)
+
+
+def test_unknown_words_stand_as_they_were_typed(app):
+    translate(app, "Ein Mann aus 東京 lacht.")
+    unknown = painted(app).locator(".unknown", has_text="東京").first
+    expect(unknown).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=alert(1)> & <b>fett</b>",
+        "</s> <eos> <pad> $x^2$ *kursiv* `code` :red[rot]",
+        "[link](javascript:alert(1)) %{z}",
+        "\u202eumgekehrt\u202c und \u200b\u00ad unsichtbar",
+        "👩‍👩‍👧‍👦 🇩🇪",
+        "Hund",
+    ],
+)
+def test_hostile_and_odd_texts_are_only_text(app, text, translator):
+    translate(app, text)
+    root = painted(app)
+    expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
+    assert root.locator("img, b >> text=fett, a, script").count() == 0
+    expect(app.locator(".st-key-translation")).to_have_text(translator.inspect(text).translation)
+
+
+def test_sixty_words(app, translator):
+    text = " ".join(["Ein Hund und ein Mann"] * 12)
+    translate(app, text)
+    expect(painted(app)).to_have_attribute("data-sentence", translator.inspect(text).id)
+
+
+def test_the_second_page_draws_this_sentences_masks_and_positions(app):
+    app.get_by_role("link", name="Masks and positions").click()
+    expect(app.locator(".stPlotlyChart").first).to_be_visible(timeout=30_000)
+    expect(app.locator("[data-testid=stException]")).to_have_count(0)
+    app.get_by_role("link", name="Translate").click()
+    painted(app)
+
+
+def test_the_device_and_the_model_are_named(app):
+    note = app.locator(".st-key-model_note")
+    expect(note).to_contain_text("CPU")
+    expect(note).to_contain_text("4 + 4 layers")
+
+
+def run_with(folder: Path, monkeypatch) -> AppTest:
+    """The app's first page on another folder of checkpoints, without a browser."""
+    monkeypatch.setattr(session, "CHECKPOINTS", folder)
+    session._listed.clear()
+    found = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    session._listed.clear()
+    assert not found.exception
+    return found
+
+
+def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
+    app = run_with(tmp_path, monkeypatch)
+    assert [e.value for e in app.error] == [
+        "There is no checkpoint to translate with: make one with `make train`."
+    ]
+
+
+def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch):
+    folder = shutil.copytree(ROOT / "checkpoints/scratch-de-en", tmp_path / "scratch-de-en")
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    app = run_with(tmp_path, monkeypatch)
+    (error,) = app.error
+    assert "model.safetensors" in error.value and "make train" in error.value
+    assert "\n" not in error.value
+
+
+def test_a_broken_folder_beside_a_good_one_is_named(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "checkpoints/scratch-de-en", tmp_path / "scratch-de-en")
+    (tmp_path / "baseline-de-en").mkdir()
+    app = run_with(tmp_path, monkeypatch)
+    (error,) = app.error
+    assert "baseline-de-en/config.json is missing" in error.value
+    assert app.get("bidi_component")

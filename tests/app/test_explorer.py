@@ -1,0 +1,416 @@
+"""Uses the explorer in a browser as a person would and compares what it says with its record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.app.explorer_harness import Record, synthetic_record
+
+HARNESS = Path(__file__).with_name("explorer_harness.py")
+LAYERS, HEADS = 3, 4
+DECODER_LAYERS = 2
+PAINTED = re.compile(r"\d+")
+
+
+class Explorer:
+    """The mounted component, spoken to by what a person sees and by its data attributes."""
+
+    def __init__(self, page: Page, url: str, case: str = "short", **query: object) -> None:
+        self.page = page
+        sizes = {"layers": LAYERS, "heads": HEADS, "decoder_layers": DECODER_LAYERS}
+        page.goto(f"{url}/?{urlencode({'case': case, **sizes, **query})}")
+        self.root = page.locator("section[aria-label='Attention explorer']")
+        expect(self.root).to_have_attribute("data-painted", PAINTED, timeout=30_000)
+
+    @property
+    def map(self) -> Locator:
+        return self.root.locator("canvas[data-role=map]")
+
+    def says(self) -> dict[str, str]:
+        return self.root.evaluate("root => ({...root.dataset})")
+
+    def kind(self, name: str) -> None:
+        self.root.locator(f"[data-kind-option={name}]").click()
+        expect(self.root).to_have_attribute("data-kind", name)
+
+    def head(self, layer: int, head: int) -> None:
+        self.root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
+
+    def point(self, query: int, key: int) -> dict[str, float]:
+        self.map.scroll_into_view_if_needed()
+        place = self.map.evaluate(
+            "({dataset}) => ({left: +dataset.left, top: +dataset.top, cell: +dataset.cell})"
+        )
+        return {
+            "x": place["left"] + (key + 0.5) * place["cell"],
+            "y": place["top"] + (query + 0.5) * place["cell"],
+        }
+
+    def hover(self, query: int, key: int) -> dict[str, str]:
+        self.map.hover(position=self.point(query, key))
+        return self.says()
+
+    def click(self, query: int, key: int) -> None:
+        self.map.click(position=self.point(query, key))
+
+    def leave(self) -> None:
+        self.page.mouse.move(5, 5)
+
+    def piece(self, side: str, index: int) -> Locator:
+        return self.root.locator(f".{side} .piece[data-index='{index}']")
+
+    def readout(self) -> str:
+        return (
+            self.root.locator(".readout .first")
+            .inner_text()
+            .replace("\u2068", "")
+            .replace("\u2069", "")
+        )
+
+
+@pytest.fixture
+def url(serve: Callable[[Path], str]) -> str:
+    return serve(HARNESS)
+
+
+@pytest.fixture
+def record() -> Record:
+    return synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
+
+
+def parameters(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def expect_parameters(page: Page, **wanted: str) -> None:
+    page.wait_for_function(
+        """wanted => {
+            const query = new URLSearchParams(location.search);
+            return Object.entries(wanted).every(([name, value]) => query.get(name) === value);
+        }""",
+        arg=wanted,
+        timeout=10_000,
+    )
+
+
+def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
+    assert (said["query"], said["key"]) == (str(query), str(key))
+    # Four decimals are shown of a weight that was sent in steps of 1/65535.
+    assert float(said["weight"]) == pytest.approx(weight, abs=0.00005 + 1 / 65535)
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer", "head"), [("encoder", 2, 3), ("decoder", 1, 2), ("cross", 0, 1)]
+)
+def test_a_cell_tells_its_own_weight(
+    local_page: Page, url: str, record: Record, kind: str, layer: int, head: int
+) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.kind(kind)
+    for chosen_layer, chosen_head in [(layer, head), (1, 0)]:
+        explorer.head(chosen_layer, chosen_head)
+        said = explorer.says()
+        assert (said["kind"], said["layer"], said["head"]) == (
+            kind,
+            str(chosen_layer),
+            str(chosen_head),
+        )
+        weights = getattr(record, kind)[chosen_layer, chosen_head]
+        for query, key in [(4, 2), (7, 3), (weights.shape[0] - 1, weights.shape[1] - 1)]:
+            assert_cell(explorer.hover(query, key), query, key, float(weights[query, key]))
+
+
+def test_the_mean_is_the_mean_of_the_heads(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.head(1, HEADS)
+    assert explorer.says()["head"] == "mean"
+    mean = record.cross[1].mean(0)
+    for query, key in [(2, 5), (9, 1)]:
+        assert_cell(explorer.hover(query, key), query, key, float(mean[query, key]))
+    expect_parameters(local_page, head="mean")
+
+
+def test_thumbnails_show_the_map_upright(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.kind("cross")
+    pixels = explorer.root.locator(".thumbnail[data-l='1'][data-h='2'] canvas").evaluate(
+        """canvas => {
+            const {width, height} = canvas;
+            const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
+            return {width, height, data: [...data]};
+        }"""
+    )
+    weights = record.cross[1, 2]
+    assert (pixels["height"], pixels["width"]) == weights.shape
+    red = np.array(pixels["data"]).reshape(*weights.shape, 4)[..., 0]
+    # On a light page more weight is darker: in the order of the weights, red only falls.
+    order = np.argsort(weights, axis=None)
+    assert (np.diff(red.ravel()[order].astype(int)) <= 0).all()
+    assert red.max() - red.min() > 100
+
+
+def test_a_masked_cell_is_named_as_masked(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, kind="decoder")
+    said = explorer.hover(2, 6)
+    assert (said["query"], said["key"], said["weight"]) == ("2", "6", "0.0000")
+    assert explorer.readout() == "While producing in, shirt is masked: it has not been written yet."
+    explorer.hover(6, 2)
+    assert "masked" not in explorer.readout()
+
+
+def test_the_readout_tells_words_and_weight(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.hover(4, 5)
+    weight = record.cross[0, 0, 4, 5]
+    assert (
+        explorer.readout() == f"While producing red, head 1 of layer 1 gives {weight:.2f} to Hemd"
+    )
+    explorer.hover(3, 3)
+    assert "a\u2084" in explorer.readout(), "a repeated word carries its position"
+
+
+def test_pointing_at_a_word_lights_its_row(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.piece("target", 5).hover()
+    said = explorer.says()
+    assert (said["query"], said["key"], said["weight"]) == ("4", "", "")
+    row = record.cross[0, 0, 4]
+    shaded = explorer.root.locator(".source .piece").evaluate_all(
+        "all => all.map(p => p.classList.contains('shaded'))"
+    )
+    assert shaded == [bool(weight >= 0.02) for weight in row]
+    best = record.source[int(row.argmax())].text
+    assert f"looks most at {best}" in explorer.readout()
+    explorer.leave()
+    expect(explorer.root.locator(".piece.shaded")).to_have_count(0)
+    assert explorer.says()["query"] == ""
+
+
+def test_pointing_at_a_source_word_lights_its_column(
+    local_page: Page, url: str, record: Record
+) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.piece("source", 1).hover()
+    assert (explorer.says()["query"], explorer.says()["key"]) == ("", "1")
+    shaded = explorer.root.locator(".target .piece").evaluate_all(
+        "all => all.map(p => p.classList.contains('shaded'))"
+    )
+    assert shaded == [False, *[bool(weight >= 0.02) for weight in record.cross[0, 0, :, 1]]]
+
+
+def test_the_wrong_side_says_so(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, kind="encoder")
+    explorer.piece("target", 3).hover()
+    assert "never sees the translation" in explorer.readout()
+    explorer.kind("decoder")
+    explorer.piece("source", 3).hover()
+    assert "German reaches it through cross-attention" in explorer.readout()
+    explorer.kind("cross")
+    explorer.piece("target", 0).hover()
+    assert "no step produces it" in explorer.readout()
+    assert explorer.says()["weight"] == ""
+
+
+def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+
+    def kept() -> tuple[str, str]:
+        explorer.leave()
+        expect(explorer.root.locator(".piece.looked-at")).to_have_count(0)
+        said = explorer.says()
+        return said["query"], said["key"]
+
+    explorer.click(4, 5)
+    assert kept() == ("4", "5")
+    assert explorer.hover(2, 2)["query"] == "2", "hover previews although a cell is kept"
+    assert kept() == ("4", "5")
+    explorer.click(4, 5)
+    assert kept() == ("", "")
+    explorer.click(4, 5)
+    local_page.keyboard.press("Escape")
+    assert kept() == ("", "")
+    explorer.piece("target", 5).click()
+    assert kept() == ("4", "")
+    explorer.root.get_by_role("button", name="Kept").click()
+    assert kept() == ("", "")
+    expect(explorer.root.get_by_role("button", name="Kept")).to_be_hidden()
+
+
+def test_hover_moves_nothing(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    boxes = """root => [...root.querySelectorAll("button, canvas, p, h2")].map(part => {
+        const box = part.getBoundingClientRect();
+        return [box.x, box.y, part.tagName === "BUTTON" ? box.width : 0].map(Math.round).join();
+    })"""
+    explorer.map.scroll_into_view_if_needed()
+    before = explorer.root.evaluate(boxes)
+    for query, key in [(2, 2), (7, 9)]:
+        explorer.hover(query, key)
+        assert explorer.root.evaluate(boxes) == before
+
+
+def test_switching_keeps_the_height(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    heights = set()
+    for kind in ("encoder", "decoder", "cross"):
+        explorer.kind(kind)
+        explorer.hover(1, 1)
+        heights.add(round(explorer.root.bounding_box()["height"]))
+    assert len(heights) == 1
+
+
+def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url)
+    press = local_page.keyboard.press
+    explorer.piece("source", 0).focus()
+    press("1")
+    assert explorer.says()["kind"] == "encoder"
+    press("ArrowRight")
+    press("ArrowRight")
+    assert explorer.says()["query"] == "2"
+    press("Enter")
+    expect(explorer.piece("source", 2)).to_have_class(re.compile(r"\bkept\b"))
+    press("3")
+    assert explorer.says()["kind"] == "cross"
+
+    explorer.root.locator(".thumbnail[aria-pressed=true]").focus()
+    press("ArrowDown")
+    press("ArrowRight")
+    said = explorer.says()
+    assert (said["layer"], said["head"]) == ("1", "1")
+    press("ArrowDown")
+    assert explorer.says()["layer"] == "0", "past the last decoder layer comes the first"
+
+    press("Tab")
+    expect(explorer.map).to_be_focused()
+    assert_cell(explorer.says(), 0, 0, float(record.cross[0, 1, 0, 0]))
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        press(key)
+    assert_cell(explorer.says(), 2, 1, float(record.cross[0, 1, 2, 1]))
+    press("Space")
+    press("ArrowRight")
+    assert explorer.says()["key"] == "2"
+    explorer.map.evaluate("canvas => canvas.blur()")
+    assert (explorer.says()["query"], explorer.says()["key"]) == ("2", "1")
+    press("Escape")
+    assert explorer.says()["query"] == ""
+
+
+def test_everything_that_takes_focus_has_a_name(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    nameless = explorer.root.evaluate(
+        """root => [...root.querySelectorAll("button, canvas[tabindex]")].filter(
+            part => part.checkVisibility({visibilityProperty: true})
+                && !(part.getAttribute("aria-label") || part.textContent.trim())).length"""
+    )
+    assert nameless == 0
+    assert explorer.map.get_attribute("role") == "application"
+    expect(explorer.root.locator("[aria-live=polite]")).to_have_count(1)
+
+
+def test_a_new_sentence_keeps_the_head_and_drops_the_cell(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.kind("decoder")
+    explorer.head(1, 2)
+    explorer.click(4, 2)
+    before = explorer.says()
+    local_page.get_by_text("Another sentence").click()
+    other = synthetic_record("other", LAYERS, HEADS, DECODER_LAYERS)
+    expect(explorer.root).to_have_attribute("data-sentence", other.id)
+    explorer.leave()
+    said = explorer.says()
+    assert before["sentence"] != said["sentence"]
+    assert (said["kind"], said["layer"], said["head"]) == ("decoder", "1", "2")
+    assert (said["query"], said["key"], said["weight"]) == ("", "", "")
+    assert int(said["painted"]) > int(before["painted"])
+    assert_cell(explorer.hover(5, 3), 5, 3, float(other.decoder[1, 2, 5, 3]))
+
+
+def test_the_address_holds_the_view_beside_streamlits_own(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, case="short")
+    explorer.kind("encoder")
+    explorer.head(2, 3)
+    expect_parameters(
+        local_page, kind="encoder", layer="2", head="3", case="short", heads=str(HEADS)
+    )
+    local_page.get_by_role("radio", name="two").click()
+    expect_parameters(local_page, kind="encoder", layer="2", head="3", case="short", bound="two")
+    explorer.head(1, 0)
+    expect_parameters(local_page, layer="1", head="0", bound="two")
+    local_page.get_by_role("button", name="Run again").click()
+    expect(local_page.get_by_text("server sees")).to_contain_text("bound")
+    expect_parameters(local_page, kind="encoder", layer="1", head="0", bound="two")
+    explorer.head(2, 1)
+    local_page.get_by_role("button", name="Write parameter").click()
+    expect_parameters(local_page, written="1", kind="encoder", layer="2", head="1", bound="two")
+    explorer.head(1, 0)
+    expect_parameters(local_page, written="1", kind="encoder", layer="1", head="0", bound="two")
+    local_page.reload()
+    expect(explorer.root).to_have_attribute("data-painted", PAINTED, timeout=30_000)
+    said = explorer.says()
+    assert (said["kind"], said["layer"], said["head"]) == ("encoder", "1", "0")
+    assert parameters(local_page)["bound"] == "two"
+
+
+def test_a_link_to_what_is_not_there_shows_the_nearest(local_page: Page, url: str) -> None:
+    said = Explorer(local_page, url, layer=9, head=99).says()
+    assert (said["layer"], said["head"]) == (str(DECODER_LAYERS - 1), str(HEADS - 1))
+
+
+def test_hostile_words_stay_words(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, case="hostile")
+    for kind in ("encoder", "decoder", "cross"):
+        explorer.kind(kind)
+        explorer.hover(0, 0)
+        explorer.click(1, 1)
+    record = synthetic_record("hostile")
+    assert explorer.root.locator("img, script, a, s, iframe, .piece b").count() == 0
+    assert explorer.piece("source", 0).inner_text() == "<img src=x onerror=alert(1)>"
+    assert explorer.piece("target", 1).inner_text() == "<script>alert(2)</script>"
+    assert explorer.piece("source", 2).inner_text() == "$x$"
+    assert explorer.root.locator(".source .piece").count() == len(record.source)
+    marks = explorer.root.locator(".source .hidden-mark").all_inner_texts()
+    assert marks == [f"\u2039U+{code}\u203a" for code in ("200B", "00AD", "202E", "00A0")]
+    astronaut = next(i for i, token in enumerate(record.source) if "\u200d" in token.text)
+    assert explorer.piece("source", astronaut).inner_text() == record.source[astronaut].text
+    width = local_page.evaluate(
+        "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert width == 0
+
+
+def test_unknown_words_show_their_own_form(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, case="unknown")
+    assert explorer.root.locator(".form.unknown").all_inner_texts() == ["Ł", "ó", "ź"]
+    assert explorer.root.locator(".form.blank").all_inner_texts() == ["\u2423"]
+    explorer.hover(4, 6)
+    expect(explorer.root.locator(".readout .second")).to_contain_text(
+        "not in the vocabulary: the model sees <unk>"
+    )
+
+
+def test_a_phone_needs_no_sideways_scrolling(local_page: Page, url: str) -> None:
+    local_page.set_viewport_size({"width": 390, "height": 844})
+    explorer = Explorer(local_page, url, case="long")
+    assert explorer.says()["width"] == "narrow"
+    main = local_page.get_by_test_id("stMain")
+    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
+
+
+def test_a_dark_page_turns_the_scale_over(local_page: Page, url: str) -> None:
+    local_page.emulate_media(color_scheme="dark")
+    explorer = Explorer(local_page, url)
+    assert explorer.says()["theme"] == "dark"
+    ends = explorer.root.locator("[data-part=scale]").evaluate(
+        """canvas => [0, 255].map(x => canvas.getContext("2d").getImageData(x, 0, 1, 1).data[0])"""
+    )
+    assert ends[0] < 60 < 200 < ends[1]
+    local_page.emulate_media(color_scheme="light")
+    expect(explorer.root).to_have_attribute("data-theme", "light")

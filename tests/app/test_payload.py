@@ -1,0 +1,115 @@
+"""Checks that the explorer's payload says exactly what the record holds."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.components.explorer.payload import BYTE_LIMIT, KINDS, pack, payload
+from tests.app.explorer_harness import Token, synthetic_record
+
+VIEW = {"kind": "cross", "layer": 1, "head": "mean"}
+
+
+def decoded(data: dict, record, kind: str) -> np.ndarray:
+    dtype = "<u2" if data["levels"] == 65535 else "u1"
+    codes = np.frombuffer(data[kind], dtype=dtype).reshape(getattr(record, kind).shape)
+    return codes.astype(np.float64) / data["levels"]
+
+
+def map_bytes(data: dict) -> int:
+    return sum(len(data[kind]) for kind in KINDS)
+
+
+@pytest.mark.parametrize(
+    ("case", "layers", "heads", "levels"), [("short", 4, 4, 65535), ("long", 6, 8, 255)]
+)
+def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: int) -> None:
+    record = synthetic_record(case, layers, heads, decoder_layers=layers - 1)
+    data = payload(record, VIEW)
+    assert data["levels"] == levels
+    assert data["heads"] == heads
+    assert data["layers"] == {"encoder": layers, "decoder": layers - 1, "cross": layers - 1}
+    assert map_bytes(data) <= BYTE_LIMIT
+    for kind in KINDS:
+        weights = getattr(record, kind).astype(np.float64)
+        found = decoded(data, record, kind)
+        assert np.abs(found - weights).max() <= 1 / levels
+        assert not found[:, :, ~getattr(record, f"{kind}_mask")].any()
+        np.testing.assert_allclose(found.sum(-1), 1, atol=0.5 * weights.shape[-1] / 65535)
+
+
+def test_one_byte_a_weight_only_when_two_do_not_fit() -> None:
+    # 16 maps of each kind: the sentence of 60 tokens still fits at two bytes a weight.
+    assert payload(synthetic_record("long", 4, 4), VIEW)["levels"] == 65535
+
+
+def test_small_weights_keep_their_row_sum_at_one_byte() -> None:
+    record = synthetic_record("long", 6, 8)
+    flat = np.full_like(record.encoder, 1 / record.encoder.shape[-1])
+    record = replace(record, encoder=flat)
+    found = decoded(payload(record, VIEW), record, "encoder")
+    np.testing.assert_allclose(found.sum(-1), 1, atol=1e-12)
+
+
+def test_masks_and_tokens() -> None:
+    record = synthetic_record("unknown")
+    data = payload(record, VIEW)
+    for kind in KINDS:
+        mask = getattr(record, f"{kind}_mask")
+        assert data[f"{kind}_mask"] == mask.astype(np.uint8).tobytes()
+    assert data["sentence"] == record.id
+    assert (data["source_language"], data["target_language"]) == ("German", "English")
+    assert data["view"] == VIEW
+    assert [token["text"] for token in data["source"]] == [token.text for token in record.source]
+    assert [token["text"] for token in data["source"] if token["unknown"]] == ["Ł", "ó", "ź"]
+    assert data["source"][-1] == {"text": "<eos>", "start": True, "special": True, "unknown": False}
+    assert data["target_in"][0]["special"]
+    assert [token["p"] for token in data["target_out"]] == pytest.approx(np.exp(record.log_probs))
+    assert data["log_prob"] == pytest.approx(record.log_prob)
+
+
+def test_broken_text_can_be_sent() -> None:
+    record = synthetic_record("short")
+    record = replace(record, source=(Token("half \ud83d"), *record.source[1:]))
+    assert payload(record, VIEW)["source"][0]["text"] == "half ?"
+    pack(payload(record, VIEW))
+
+
+def test_pack_can_be_undone() -> None:
+    data = payload(synthetic_record("hostile", 3, 2), VIEW)
+    packed = pack(data)
+    (length,) = struct.unpack_from("<I", packed)
+    header = json.loads(packed[4 : 4 + length])
+    assert header.keys() == data.keys()
+    for name, value in data.items():
+        if isinstance(value, bytes):
+            start = 4 + length + header[name]["at"]
+            assert start % 4 == 0
+            assert packed[start : start + header[name]["length"]] == value
+        else:
+            assert header[name] == value
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.1, 1.5])
+def test_a_weight_that_cannot_be_is_refused(bad: float) -> None:
+    record = synthetic_record("short")
+    broken = record.cross.copy()
+    broken[0, 0, 0, 0] = bad
+    with pytest.raises(ValueError, match="cross"):
+        payload(replace(record, cross=broken), VIEW)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind"):
+        payload(synthetic_record("short"), {"kind": "self", "layer": 0, "head": 0})
+
+
+def test_unequal_heads_are_refused() -> None:
+    record = synthetic_record("short")
+    with pytest.raises(ValueError, match="heads"):
+        payload(replace(record, decoder=record.decoder[:, :2]), VIEW)

@@ -1,0 +1,79 @@
+"""The command lines as programs use them: JSON out, line for line, one line when it fails."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+
+from core import evaluate
+from core.config import DecodeConfig
+from core.translator import Translator
+
+KEYS = [
+    "checkpoint",
+    "sentences",
+    "beam",
+    "sacrebleu",
+    "signature",
+    "bleu_lc_tok",
+    "chrf",
+    "loss_per_token",
+    "bits_per_char",
+    "seconds",
+]
+
+
+def command(*arguments: object, text: str = "") -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)], input=text.encode(), capture_output=True
+    )
+
+
+def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, tmp_path):
+    arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json"]
+    source, reference = data / "multi30k/val.de", data / "multi30k/val.en"
+    arguments += ["--src", source, "--ref", reference, "--beam", 2]
+    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == KEYS
+    assert (scores["sentences"], scores["beam"]) == (6, 2)
+    texts, expected = source.read_text().splitlines(), reference.read_text().splitlines()
+    outputs = Translator.load(checkpoint_folder).translate(texts, DecodeConfig(beam=2))
+    bleu = sacrebleu.corpus_bleu([t.text for t in outputs], [expected])
+    assert scores["sacrebleu"] == round(bleu.score, 2)
+    by_name = ["--checkpoint", checkpoint_folder, "--corpus", "multi30k", "--data", data]
+    by_name += ["--beam", 2, "--json", tmp_path / "again.json"]
+    evaluate.run(evaluate.parser().parse_args(list(map(str, by_name))))
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert {**again, "seconds": 0} == {**scores, "seconds": 0}
+
+
+def test_translate_is_line_for_line(checkpoint_folder):
+    lines = ["Ein Hund.", "", "Eine Frau\u2028liest ein Buch.", "Ein Mann."]
+    done = command(
+        "core.translate", "--checkpoint", checkpoint_folder, text="\n".join(lines) + "\n"
+    )
+    assert done.returncode == 0, done.stderr
+    written = done.stdout.decode().removesuffix("\n").split("\n")
+    expected = Translator.load(checkpoint_folder).translate(lines)
+    assert written == [t.text for t in expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["core.translate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (["core.evaluate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (
+            ["core.train", "--recipe", "smoke", "--data", "nowhere", "--out", "x"],
+            "nowhere/multi30k/train.de.gz does not exist",
+        ),
+    ],
+)
+def test_failures_are_one_line_and_an_exit_code(arguments, message):
+    done = command(*arguments)
+    assert done.returncode == 1
+    error = done.stderr.decode()
+    assert error.startswith("error: ") and error.count("\n") == 1 and message in error

@@ -1,0 +1,152 @@
+"""The parts of the scratch model against their formulas in the paper."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from core.config import ModelConfig
+from core.model.attention import scaled_dot_product_attention
+from core.model.interface import build
+from core.model.masks import causal_mask, padding_mask, target_mask
+from core.model.positions import sinusoids
+from core.model.transformer import LayerNorm
+from tests import small
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("repeatable")
+
+
+def test_sinusoids_are_the_papers():
+    table = sinusoids(50, 16)
+    for position in (0, 1, 7, 49):
+        for i in range(8):
+            angle = position / 10000 ** (2 * i / 16)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def test_layer_norm_is_torchs():
+    norm = LayerNorm(12, 1e-5).double()
+    with torch.no_grad():
+        norm.weight.normal_()
+        norm.bias.normal_()
+    x = torch.randn(4, 5, 12, dtype=torch.float64) * 3 + 1
+    assert_close(norm(x), F.layer_norm(x, (12,), norm.weight, norm.bias, 1e-5), rtol=0, atol=1e-12)
+
+
+def test_masks_say_who_may_attend():
+    ids = torch.tensor([[5, 6, 7], [5, 0, 0]])
+    assert padding_mask(ids, 0).tolist() == [[[[True, True, True]]], [[[True, False, False]]]]
+    assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True] * 3]
+    assert target_mask(ids, 0)[1, 0].tolist() == [[True, False, False]] * 3
+    assert target_mask(ids, 0).shape == (2, 1, 3, 3)
+
+
+@given(
+    B=st.integers(1, 3),
+    H=st.integers(1, 3),
+    T=st.integers(1, 7),
+    S=st.integers(1, 7),
+    E=st.integers(1, 8),
+    seed=st.integers(0, 999),
+    scale=st.sampled_from([0.1, 1.0, 30.0]),
+)
+def test_explicit_attention_against_plain_loops_and_torch(B, H, T, S, E, seed, scale):
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (
+        torch.randn(B, H, n, E, dtype=torch.float64, generator=generator) * scale for n in (T, S, S)
+    )
+    mask = torch.rand(B, 1, T, S, generator=generator) < 0.6
+    out, weights = scaled_dot_product_attention(q, k, v, mask)
+    assert (weights[~mask.expand_as(weights)] == 0).all()
+    some = mask.any(-1).expand(B, H, T)
+    assert_close(weights.sum(-1)[some], torch.ones_like(weights.sum(-1)[some]), rtol=0, atol=1e-12)
+    assert (weights[~some] == 0).all() and (out[~some] == 0).all()  # nothing to see: 0, not NaN
+    assert_close(out, F.scaled_dot_product_attention(q, k, v, mask), rtol=0, atol=1e-10)
+    for b, h, t in [(0, 0, 0), (B - 1, H - 1, T - 1)]:
+        scores = [
+            sum(q[b, h, t, e] * k[b, h, s, e] for e in range(E)).item() / math.sqrt(E)
+            if mask[b, 0, t, s]
+            else -math.inf
+            for s in range(S)
+        ]
+        if max(scores) > -math.inf:
+            exps = [math.exp(x - max(scores)) for x in scores]
+            expected = torch.tensor([x / sum(exps) for x in exps], dtype=torch.float64)
+            assert_close(weights[b, h, t], expected, rtol=0, atol=1e-10)
+
+
+def test_gradients_survive_a_fully_masked_row():
+    q = torch.randn(1, 1, 2, 4, dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[True, False], [False, False]])
+    out, _ = scaled_dot_product_attention(q, q, q, mask)
+    out.sum().backward()
+    assert torch.isfinite(q.grad).all()
+
+
+def test_a_later_token_changes_nothing_before_it():
+    _, scratch = small.pair()
+    source, target = small.batch(padding=False)
+    changed = target.clone()
+    changed[:, 4] = (changed[:, 4] - 3) % 36 + 4
+    before, after = scratch(source, target), scratch(source, changed)
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert not torch.equal(before[:, 4:], after[:, 4:])
+
+
+def test_padding_and_company_change_nothing():
+    _, scratch = small.pair()
+    source, target = small.batch(padding=True)
+    together = scratch(source, target)
+    alone = scratch(source[1:2, :5], target[1:2])
+    assert_close(together[1:2], alone, rtol=0, atol=1e-12)
+
+
+def test_embeddings_are_scaled_and_positions_added():
+    scratch = build("scratch", small.config()).double().eval()
+    found = scratch.embeddings.source(torch.tensor([[7, 9]]))[0]
+    table = scratch.embeddings.source_table.weight
+    expected = table[[7, 9]] * math.sqrt(16) + sinusoids(2, 16)
+    assert_close(found, expected, rtol=0, atol=1e-6)  # the stored table of sinusoids is float32
+
+
+def test_both_models_start_from_the_same_distribution():
+    torch.manual_seed(0)
+    size = dict(d_model=64, num_heads=4, dim_feedforward=64)
+    scratch, baseline = (build(name, small.config(**size)) for name in ("scratch", "baseline"))
+    packed = baseline.transformer.encoder.layers[0].self_attn.in_proj_weight
+    separate = scratch.encoder[0].self_attention.query.weight
+    assert packed.std().item() == pytest.approx(separate.std().item(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(num_heads=3), "must divide"),
+        (dict(d_model=15, num_heads=5), "even"),
+        (dict(share_embeddings=True, target_vocab_size=41), "joint"),
+    ],
+)
+def test_impossible_shapes_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        small.config(**wrong)
+
+
+def test_configurations_refuse_unknown_and_missing_keys():
+    values = small.config().to_json()
+    assert ModelConfig.from_json(values) == small.config()
+    with pytest.raises(ValueError, match="unknown keys \\['heads'\\]"):
+        ModelConfig.from_json({**values, "heads": 8})
+    del values["source_vocab_size"]
+    with pytest.raises(ValueError, match="missing keys \\['source_vocab_size'\\]"):
+        ModelConfig.from_json(values)
+
+
+def test_an_unknown_architecture_is_named():
+    with pytest.raises(ValueError, match="choose one of scratch, baseline"):
+        build("lstm", small.config())

@@ -1,0 +1,81 @@
+"""Copied weights: the scratch model and torch.nn.Transformer are the same function."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from core.capture import capture
+from core.model.baseline import scratch_names
+from core.model.interface import KINDS
+from core.text.tokenizer import PAD
+from tests import small
+
+LIMIT = dict(rtol=0, atol=1e-12)
+VARIANTS = [
+    dict(norm_first=norm_first, share_embeddings=tied, tie_classifier=tied, qkv_bias=qkv_bias)
+    for norm_first, tied, qkv_bias in itertools.product((False, True), repeat=3)
+] + [dict(learned_positions=True), dict(num_encoder_layers=1, num_decoder_layers=1)]
+
+
+@pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_logits_maps_and_gradients_are_equal(variant, padding):
+    baseline, scratch = small.pair(**variant)
+    source, target = small.batch(padding)
+    real = target != PAD
+    results = []
+    for model in (baseline, scratch):
+        model.train()  # dropout is 0; nn.Transformer's inference shortcut stays off
+        with capture(model) as captured:
+            logits = model(source, target)
+        F.cross_entropy(logits[real], target[real]).backward()
+        results.append((logits, captured))
+    (theirs, their_maps), (ours, our_maps) = results
+    assert_close(ours[real], theirs[real], **LIMIT)
+    for kind in KINDS:
+        maps = our_maps.maps(kind)
+        assert maps.std() > 0.01  # not all alike: a transposed map could not hide
+        assert_close(maps, their_maps.maps(kind), **LIMIT)
+
+    our_gradients = {name: p.grad for name, p in scratch.named_parameters()}
+    for name, parameter in baseline.named_parameters():
+        names = scratch_names(name)
+        for ours_name, gradient in zip(names, parameter.grad.chunk(len(names)), strict=True):
+            assert_close(our_gradients.pop(ours_name), gradient, **LIMIT, msg=ours_name)
+    assert not our_gradients
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_inference_shortcut_and_step_agree_too(norm_first):
+    baseline, scratch = small.pair(norm_first=norm_first)
+    source, target = small.batch(padding=True)
+    real = target != PAD
+    with torch.inference_mode():
+        assert_close(scratch(source, target)[real], baseline(source, target)[real], **LIMIT)
+        theirs, ours = baseline.start(source), scratch.start(source)
+        for column in target[:, :2].T:
+            their_logits, theirs = baseline.step(column, theirs)
+            our_logits, ours = scratch.step(column, ours)
+            assert_close(our_logits, their_logits, **LIMIT)
+
+
+@pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])
+def test_fused_and_explicit_attention_agree(padding):
+    _, scratch = small.pair()
+    source, target = small.batch(padding)
+    fused = scratch(source, target)
+    with capture(scratch):
+        explicit = scratch(source, target)
+    assert_close(explicit, fused, **LIMIT)
+
+
+def test_copying_between_different_shapes_is_refused():
+    from core.model.baseline import copy_to_scratch
+    from core.model.interface import build
+
+    baseline, _ = small.pair()
+    with pytest.raises(ValueError, match="do not match"):
+        copy_to_scratch(baseline, build("scratch", small.config(num_decoder_layers=2)))

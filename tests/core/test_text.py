@@ -1,0 +1,100 @@
+"""Tokenizers: what goes in comes out, and nothing typed is ever a control id."""
+
+import json
+import unicodedata
+
+import pytest
+
+from core.text import load
+from core.text.subwords import SubwordTokenizer
+from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise
+from core.text.words import WordTokenizer
+from tests.small import SENTENCES
+
+GERMAN = [s for s, _ in SENTENCES]
+ENGLISH = [t for _, t in SENTENCES]
+
+
+@pytest.fixture(scope="module")
+def subwords():
+    return SubwordTokenizer.train(GERMAN + ENGLISH, 150, min_character_count=1)
+
+
+@pytest.fixture(scope="module")
+def words():
+    return WordTokenizer.train(GERMAN, "de", min_count=1)
+
+
+@pytest.fixture(params=["subwords", "words"])
+def tokenizer(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("text", GERMAN)
+def test_text_to_ids_to_text(tokenizer, text):
+    assert tokenizer.decode([token.id for token in tokenizer.encode(text)]) == text
+
+
+def test_specials_stand_first(tokenizer):
+    assert SPECIALS == ("<pad>", "<bos>", "<eos>", "<unk>")
+    assert [tokenizer.token(id).piece for id in range(4)] == list(SPECIALS)
+    assert all(tokenizer.token(id).special for id in range(4))
+    assert not tokenizer.token(4).special
+
+
+@pytest.mark.parametrize("typed", ["<pad>", "<bos>", "Hund <eos> Hund", "<unk>", "<s></s>"])
+def test_typed_specials_are_text(tokenizer, typed):
+    assert not {PAD, BOS, EOS} & {token.id for token in tokenizer.encode(typed)}
+    assert not any(token.special for token in tokenizer.encode(typed))
+
+
+def test_the_unknown_keeps_its_surface(tokenizer):
+    found = [t for t in tokenizer.encode("Ein 東京 Hund") if t.unknown]
+    assert [(t.id, t.piece, t.text) for t in found] == [(UNK, "<unk>", "東京")]
+
+
+def test_json_round_trip(tokenizer):
+    again = load(json.loads(json.dumps(tokenizer.to_json())))
+    assert again.size == tokenizer.size
+    for text in [*GERMAN, "Unbekanntes 漢字!"]:
+        assert again.encode(text) == tokenizer.encode(text)
+    assert [again.token(i) for i in range(again.size)] == [
+        tokenizer.token(i) for i in range(tokenizer.size)
+    ]
+
+
+def test_composed_and_decomposed_letters_are_the_same(tokenizer):
+    text = "Männer über Fußball"
+    assert tokenizer.encode(unicodedata.normalize("NFD", text)) == tokenizer.encode(text)
+
+
+def test_nothing_gives_nothing(tokenizer):
+    assert tokenizer.encode("") == tokenizer.encode(" \n\t ") == ()
+    assert tokenizer.decode([]) == ""
+
+
+def test_pieces_join_back_to_what_was_fed(subwords):
+    text = "Zwei   Männer,\u00a0(und) ein “Hund”."
+    shown = "".join(
+        (" " if token.starts_word else "") + token.text for token in subwords.encode(text)
+    )
+    assert shown.strip() == normalise(text)
+
+
+def test_rare_characters_are_unknown_in_training():
+    tokenizer = SubwordTokenizer.train(["aaa bbb aaa bbb aaa bbb x"], 60, min_character_count=2)
+    assert any(token.unknown for token in tokenizer.encode("x"))
+    assert not any(token.unknown for token in tokenizer.encode("ab"))
+
+
+def test_words_are_spacys_and_rare_ones_unknown():
+    tokenizer = WordTokenizer.train(["Der Hund, der bellt.", "Der Hund schläft."], "de", 2)
+    assert [t.piece for t in tokenizer.encode("Der Hund bellt.")] == ["Der", "Hund", "<unk>", "."]
+    lower = WordTokenizer.train(["Der Hund, der bellt."], "de", 2, lower=True)
+    assert [t.piece for t in lower.encode("DER Hund")] == ["der", "<unk>"]
+    assert [t.text for t in lower.encode("DER Hund")] == ["der", "Hund"]
+
+
+def test_an_unknown_kind_is_named():
+    with pytest.raises(ValueError, match="'bytes'"):
+        load({"kind": "bytes"})

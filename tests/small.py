@@ -1,0 +1,72 @@
+"""Small networks and texts that many tests share."""
+
+import torch
+from torch import Tensor
+
+from core.config import ModelConfig
+from core.model.baseline import Baseline, copy_to_scratch
+from core.model.interface import build
+from core.model.transformer import Transformer
+from core.text.tokenizer import BOS, EOS, PAD
+
+SENTENCES = [
+    ("Ein Hund läuft über die Wiese.", "A dog runs across the meadow."),
+    ("Zwei junge Männer spielen im Park Fußball.", "Two young men play soccer in the park."),
+    ("Eine Frau liest ein Buch.", "A woman reads a book."),
+    ("Der Mann trägt ein rotes Hemd.", "The man wears a red shirt."),
+    ("Kinder spielen am Strand, und ein Hund schaut zu.", "Children play at the beach."),
+    ("Ein Mann fährt Fahrrad.", "A man rides a bicycle."),
+]
+
+
+def config(**changes: object) -> ModelConfig:
+    """A network of a few thousand weights with unequal stacks, so that mixed-up layers show."""
+    values = dict(
+        source_vocab_size=40,
+        target_vocab_size=40,
+        d_model=16,
+        num_heads=4,
+        num_encoder_layers=2,
+        num_decoder_layers=3,
+        dim_feedforward=24,
+        dropout=0.0,
+        max_length=64,
+    )
+    return ModelConfig(**{**values, **changes})
+
+
+def pair(**changes: object) -> tuple[Baseline, Transformer]:
+    """The baseline and the scratch model with the same random weights, in float64."""
+    torch.manual_seed(0)
+    baseline = build("baseline", config(**changes)).double()
+    with torch.no_grad():
+        for parameter in baseline.parameters():  # no zeros or ones: a swapped bias must show
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    scratch = build("scratch", config(**changes)).double()
+    copy_to_scratch(baseline, scratch)
+    return baseline.eval(), scratch.eval()
+
+
+def ids(
+    rows: int, length: int, lengths: list[int] | None = None, first: int | None = None
+) -> Tensor:
+    """Random ids [rows, length]; row i has lengths[i] real tokens and padding behind."""
+    found = torch.randint(4, 40, (rows, length))
+    if first is not None:
+        found[:, 0] = first
+    for row, n in enumerate(lengths or []):
+        found[row, n:] = PAD
+    return found
+
+
+def batch(padding: bool) -> tuple[Tensor, Tensor]:
+    """Source [3, 9] and target-in [3, 7], with or without padding on both sides."""
+    torch.manual_seed(1)
+    source = ids(3, 9, [9, 5, 7] if padding else None)
+    target = ids(3, 7, [4, 7, 2] if padding else None, first=BOS)
+    return source, target
+
+
+def source_row(length: int) -> list[int]:
+    """Ids of one source sentence, ending with <eos>."""
+    return [*torch.randint(4, 40, (length - 1,)).tolist(), EOS]
