@@ -96,11 +96,11 @@ def sidebar() -> None:
                 st.button(
                     example.title,
                     key=f"example_{i}",
-                    help=example.look_for,
                     type="tertiary",
                     on_click=session.put,
                     args=("source", example.text(direction)),
                 )
+                st.caption(example.look_for)
 
 
 def _translate_example() -> None:

@@ -20,13 +20,13 @@ class Example:
 EXAMPLES = (
     Example(
         "A word twice",
-        "Which Mann, which Hemd does it look at?",
+        "Which man, which shirt does it look at?",
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
     ),
     Example(
-        "A verb that waits",
-        "The verb stands second here and elsewhere there.",
+        "A word that moves",
+        "Fußball stands last, soccer does not.",
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
     ),

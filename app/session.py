@@ -1,6 +1,7 @@
 """The only place for st.cache_*, st.session_state and query parameters."""
 
 import gc
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,9 @@ def problems() -> list[str]:
 
 @st.cache_resource(max_entries=4, show_spinner="Loading the model…")
 def _translator(folder: str, weights_sha256: str) -> "Translator":
+    # Importing torch holds Python for a second, also from serving the shell's own files: let the
+    # browser fetch those first, so that a visitor sees the page while the model loads.
+    time.sleep(0.3)
     from core.translator import Translator
 
     loaded = Translator.load(folder)

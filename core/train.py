@@ -20,7 +20,6 @@ from core.device import pick_device
 from core.evaluate import evaluate
 from core.files import write_atomic, write_json
 from core.model.interface import build
-from core.text.subwords import SubwordTokenizer
 from core.training import card, resume
 from core.training.loop import Stepped, Validated, train, validation_loss
 from core.training.recipes import RECIPES
@@ -44,13 +43,15 @@ def run(arguments: argparse.Namespace) -> None:
         read_pairs(recipe.corpus, split, *languages, data=arguments.data)
         for split in ("train", "val")
     )
-    tokenizer = SubwordTokenizer.train((side for pair in text for side in pair), recipe.vocabulary)
-    pairs, val_pairs = (encode_pairs(t, tokenizer, tokenizer) for t in (text, val_text))
+    tokenizers = recipe.vocabulary.learn(text, languages)
+    pairs, val_pairs = (encode_pairs(t, *tokenizers) for t in (text, val_text))
     pairs = [pair for pair in pairs if max(map(len, pair)) <= config.max_pair_tokens]
 
     torch.manual_seed(config.seed)
     network = ModelConfig(
-        source_vocab_size=tokenizer.size, target_vocab_size=tokenizer.size, **recipe.network
+        source_vocab_size=tokenizers[0].size,
+        target_vocab_size=tokenizers[1].size,
+        **recipe.network,
     )
     model = build(arguments.model, network).to(device)
 
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
             model,
             arguments.model,
             languages,
-            (tokenizer, tokenizer),
+            tokenizers,
             training,
             {"curve": curve, "final": final},
         )

@@ -17,7 +17,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {model.num_encoder_layers} + {model.num_decoder_layers} layers, d_model {model.d_model}, \
 {model.num_heads} heads, feed-forward {model.dim_feedforward}, \
 {"pre-norm" if model.norm_first else "post-norm"}, dropout {model.dropout}; \
-a joint vocabulary of {model.source_vocab_size:,} subwords, cased.
+{_vocabulary(card)}.
 
 **Meant for** looking at attention while it translates. It knows {corpus.about}; on other text it \
 guesses fluently and wrongly. It is not meant for translating anything that matters.
@@ -45,6 +45,13 @@ The weights were chosen on this split, so they are a little flattering.
 
 `metrics.json` holds the training curve. Each file's SHA-256 stands in `config.json`.
 """
+
+
+def _vocabulary(card: Card) -> str:
+    sizes = card.model.source_vocab_size, card.model.target_vocab_size
+    if card.model.share_embeddings:
+        return f"one vocabulary of {sizes[0]:,} pieces for both languages"
+    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces"
 
 
 def _kind(architecture: str) -> str:

@@ -24,9 +24,9 @@ def data(tmp_path_factory) -> Path:
     return folder.parent
 
 
-def run_train(*arguments: object) -> None:
+def run_train(*arguments: object, recipe: str = "smoke") -> None:
     """The training command, in this process."""
-    train.run(train.parser().parse_args(["--recipe", "smoke", *map(str, arguments)]))
+    train.run(train.parser().parse_args(["--recipe", recipe, *map(str, arguments)]))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from core.text.tokenizer import BOS, EOS, PAD
 from core.training.loop import DivergedError, train
 from core.training.loss import backward, negative_log_likelihood
 from core.training.schedule import inverse_sqrt
+from core.translator import Translator
 from tests import small
 from tests.core.conftest import run_train
 
@@ -167,6 +168,13 @@ def test_the_baseline_and_the_other_direction_train_by_the_same_command(data, tm
     run_train("--out", tmp_path / "b", *arguments)
     card = read_card(tmp_path / "b")
     assert (card.architecture, card.direction) == ("baseline", "en-de")
+
+
+def test_words_train_by_the_same_command(data, tmp_path):
+    run_train("--data", data, "--out", tmp_path / "w", "--max-steps", 4, recipe="smoke-words")
+    record = Translator.load(tmp_path / "w").inspect("Ein Hund läuft über die Katze.")
+    assert [t.text for t in record.source][:3] == ["Ein", "Hund", "läuft"]
+    assert [t.text for t in record.source if t.unknown] == ["Katze"]
 
 
 def test_an_existing_checkpoint_is_not_overwritten(data, checkpoint_folder):

@@ -121,6 +121,7 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
+      ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
       others.length ? `then ${others.join(", ")}` : "every other piece is still masked",
       `row spread ${measure(map).spread[query].toFixed(1)} bits`,
     ],
