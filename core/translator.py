@@ -13,7 +13,8 @@ from core.checkpoint import Card, Checkpoint, load
 from core.config import DecodeConfig
 from core.corpora import LANGUAGES
 from core.device import pick_device
-from core.model.interface import Seq2Seq
+from core.model.baseline import copy_to_baseline, copy_to_scratch
+from core.model.interface import Seq2Seq, build
 from core.record import RecordHypothesis, RecordToken, TranslationRecord
 from core.replay import replay
 from core.search import Hypothesis, search
@@ -52,6 +53,18 @@ class Translator:
         """Load a checkpoint folder; device is "auto", "cpu" or "cuda". Raises CheckpointError."""
         device = pick_device(device)
         return cls(load(Path(folder), device), device)
+
+    def twin(self) -> Self:
+        """The other architecture with the same weights: what it shows must be what this shows."""
+        other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
+        twin = build(other, self.card.model).to(self.device).eval()
+        if other == "baseline":
+            copy_to_baseline(self._model, twin)
+        else:
+            copy_to_scratch(self._model, twin)
+        card = dataclasses.replace(self.card, architecture=other)
+        checkpoint = Checkpoint(card, twin, self._source, self._target)
+        return type(self)(checkpoint, self.device)
 
     def translate(
         self, texts: list[str], decode: DecodeConfig = DecodeConfig(), batch_tokens: int = 2048

@@ -138,13 +138,33 @@ def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
 
     Raises ValueError if a parameter is left over on either side.
     """
-    theirs = {}
-    for name, tensor in baseline.named_parameters():
-        names = scratch_names(name)
-        theirs.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
     ours = dict(scratch.named_parameters())
-    if left_over := sorted(set(theirs) ^ set(ours)):
-        raise ValueError(f"the two models do not match: {', '.join(left_over[:5])}")
     with torch.no_grad():
-        for name, tensor in theirs.items():
-            ours[name].copy_(tensor)
+        for parameter, names in _matched(baseline, ours):
+            for name, part in zip(names, parameter.chunk(len(names)), strict=True):
+                ours[name].copy_(part)
+
+
+def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
+    """The other way round: three projections become the packed in_proj. Raises ValueError."""
+    ours = dict(scratch.named_parameters())
+    with torch.no_grad():
+        for parameter, names in _matched(baseline, ours):
+            parameter.copy_(torch.cat([ours[name] for name in names]))
+
+
+def _matched(
+    baseline: Baseline, ours: dict[str, Tensor]
+) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
+    """Each baseline parameter beside the scratch names that it holds, after a full comparison."""
+    matched = [(p, scratch_names(name)) for name, p in baseline.named_parameters()]
+    theirs = {
+        name: part.shape
+        for parameter, names in matched
+        for name, part in zip(names, parameter.chunk(len(names)), strict=True)
+    }
+    if odd := sorted(
+        n for n in {*theirs, *ours} if n not in ours or theirs.get(n) != ours[n].shape
+    ):
+        raise ValueError(f"the two models do not match: {', '.join(odd[:5])}")
+    return matched

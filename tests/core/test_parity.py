@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from core.capture import capture
-from core.model.baseline import scratch_names
-from core.model.interface import KINDS
+from core.model.baseline import copy_to_baseline, copy_to_scratch, scratch_names
+from core.model.interface import KINDS, build
 from core.text.tokenizer import PAD
 from tests import small
 
@@ -72,10 +72,17 @@ def test_fused_and_explicit_attention_agree(padding):
     assert_close(explicit, fused, **LIMIT)
 
 
-def test_copying_between_different_shapes_is_refused():
-    from core.model.baseline import copy_to_scratch
-    from core.model.interface import build
+def test_copying_there_and_back_gives_the_same_weights():
+    baseline, scratch = small.pair(share_embeddings=True, tie_classifier=True)
+    again = build("baseline", baseline.config).double()
+    copy_to_baseline(scratch, again)
+    for name, parameter in baseline.named_parameters():
+        assert torch.equal(dict(again.named_parameters())[name], parameter), name
 
+
+def test_copying_between_different_shapes_is_refused():
     baseline, _ = small.pair()
     with pytest.raises(ValueError, match="do not match"):
         copy_to_scratch(baseline, build("scratch", small.config(num_decoder_layers=2)))
+    with pytest.raises(ValueError, match="do not match"):
+        copy_to_scratch(baseline, build("scratch", small.config(dim_feedforward=32)))

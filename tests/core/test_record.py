@@ -97,6 +97,17 @@ def test_alternatives_are_the_likeliest_first(record):
             assert record.log_probs[t] <= record.alternative_log_probs[t][-1]
 
 
+@pytest.mark.parametrize("text", [SENTENCE, "Ein Hund."])
+def test_the_twin_shows_the_same_picture(translator, text):
+    ours, theirs = translator.inspect(text), translator.twin().inspect(text)
+    assert theirs.translation == ours.translation
+    for kind in ("encoder", "decoder", "cross"):
+        np.testing.assert_allclose(theirs.maps(kind), ours.maps(kind), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(theirs.log_probs, ours.log_probs, rtol=0, atol=1e-4)
+    back = translator.twin().twin()
+    assert back.inspect(text).id == ours.id
+
+
 def test_a_given_target_is_shown_instead(translator):
     record = translator.inspect(SENTENCE, target="A dog runs.")
     assert record.translation == "A dog runs."
