@@ -75,10 +75,11 @@ def sidebar() -> None:
             on_change=_translate_example,
         )
         models = [model for d, model in session.cards() if d == direction]
+        usual = "scratch" if "scratch" in models else models[0]
         st.selectbox(
             "Model",
             models,
-            index=models.index(session.asked("model", models, models[-1])),
+            index=models.index(session.asked("model", models, usual)),
             format_func=lambda model: MODELS.get(model, model),
             key="model",
         )

@@ -25,12 +25,11 @@ def backward(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     # The classifier's part of the graph is freed chunk by chunk; the stacks' part runs once, below.
     leaf_ND = hidden_ND.detach().requires_grad_()
     total = torch.zeros((), device=hidden_ND.device)
-    for rows in torch.arange(len(target_N)).split(_CHUNK):
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        logits = model.classify(leaf_ND[first:last])
+    for leaf, target in zip(leaf_ND.split(_CHUNK), target_N.split(_CHUNK), strict=True):
+        logits = model.classify(leaf)
         loss = F.cross_entropy(
             logits.to(torch.promote_types(logits.dtype, torch.float32)),
-            target_N[first:last],
+            target,
             label_smoothing=smoothing,
             reduction="sum",
         ) / len(target_N)
