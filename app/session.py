@@ -14,7 +14,9 @@ if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a mode
     from core.record import TranslationRecord
     from core.translator import Translator
 
-CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
+_ROOT = Path(__file__).resolve().parents[1]
+# A short name in what people read, where the app was started from the project's folder.
+CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
 
 
 def model_name(card: Card) -> str:
@@ -33,8 +35,11 @@ def cards() -> dict[tuple[str, str], Card]:
 
 
 def problems() -> list[str]:
-    """One line for each folder in checkpoints/ that cannot be used."""
-    return _listed()[1]
+    """One line for each folder in checkpoints/ that cannot be used, or that there is none."""
+    cards, problems = _listed()
+    if not cards and not problems:
+        return [f"{CHECKPOINTS}/ holds no checkpoint: make one with `make train`"]
+    return problems
 
 
 @st.cache_resource(max_entries=4, show_spinner="Loading the model…")

@@ -16,7 +16,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Read all lines, translate them in batches, write them in their order."""
     translator = Translator.load(arguments.checkpoint, arguments.device)
     # A line ends with \n and nothing else, or output and input would not pair line for line.
-    lines = sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").split("\n")
+    text = sys.stdin.buffer.read().decode("utf-8")
+    lines = text.removesuffix("\n").split("\n") if text else []
     decode = DecodeConfig(beam=arguments.beam)
     for translation in translator.translate(lines, decode, arguments.batch_tokens):
         sys.stdout.buffer.write(translation.text.encode() + b"\n")

@@ -12,7 +12,6 @@ chosen = controls.selection()
 for line in session.problems():
     st.error(line)
 if chosen.card is None:
-    st.error("There is no checkpoint to translate with: make one with `make train`.")
     st.stop()
 if not chosen.source:
     st.caption(f"Type a {chosen.source_language} sentence, or choose an example.")

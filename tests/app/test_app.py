@@ -185,6 +185,14 @@ def test_the_second_page_draws_this_sentences_masks_and_positions(app):
     painted(app)
 
 
+def test_the_second_page_alone_says_what_it_needs(local_page, serve):
+    local_page.goto(f"{serve(MAIN)}/masks")
+    expect(local_page.get_by_text("Translate a sentence on the first page")).to_be_visible(
+        timeout=30_000
+    )
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+
 def test_the_device_and_the_model_are_named(app):
     note = app.locator(".st-key-model_note")
     expect(note).to_contain_text("CPU")
@@ -204,7 +212,7 @@ def run_with(folder: Path, monkeypatch) -> AppTest:
 def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
     app = run_with(tmp_path, monkeypatch)
     assert [e.value for e in app.error] == [
-        "There is no checkpoint to translate with: make one with `make train`."
+        f"{tmp_path}/ holds no checkpoint: make one with `make train`"
     ]
 
 

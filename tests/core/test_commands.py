@@ -61,6 +61,11 @@ def test_translate_is_line_for_line(checkpoint_folder):
     assert written == [t.text for t in expected]
 
 
+def test_no_lines_give_no_lines(checkpoint_folder):
+    done = command("core.translate", "--checkpoint", checkpoint_folder)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
