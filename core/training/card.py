@@ -9,7 +9,10 @@ def render(card: Card) -> str:
     training, model, final = card.training, card.model, card.metrics["final"]
     corpus = CORPORA[training["corpus"]]
     source, target = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
-    rows = "\n".join(f"| {name} | {value} |" for name, value in final.items())
+    measures = [
+        name for name in final if name not in ("checkpoint", "beam", "seconds", "signature")
+    ]
+    rows = "\n".join(f"| `{name}` | {final[name]} |" for name in measures)
     return f"""# {card.folder.name}
 
 Translates {source} to {target}. An encoder-decoder Transformer, \
@@ -36,8 +39,9 @@ python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
 --direction {card.direction} --seed {training["config"]["seed"]} --out {card.folder.name}
 ```
 
-**Scores** on the validation split, beam 5 with length penalty 0.6; sacreBLEU on raw, cased text. \
-The weights were chosen on this split, so they are a little flattering.
+**Scores** on the validation split, beam {final["beam"]}, length penalty 0.6; `sacrebleu` is on raw, \
+cased text (`{final["signature"]}`), `bleu_lc_tok` on lower-cased Moses tokens. The weights were \
+chosen on this split, so they flatter a little.
 
 | measure | value |
 | --- | --- |
