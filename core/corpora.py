@@ -28,11 +28,11 @@ CORPORA = {
         name="multi30k",
         home="https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
         about="captions of photographs: people, animals, streets, sports",
-        credit="Multi30k, task 1 (Elliott, Frank, Sima'an & Specia 2016): 29,000 English captions of "
-        "Flickr30k photographs (Young et al. 2014) with German translations by professionals. Its "
-        "public home names no licence; the captions are Flickr30k's, given out for non-commercial "
-        "research and education: look at their terms before any other use. The text itself is not "
-        "part of this project.",
+        credit="Multi30k, task 1 (Elliott, Frank, Sima'an & Specia 2016): 29,000 English captions "
+        "of Flickr30k photographs (Young et al. 2014) with German translations by professionals. "
+        "Its public home names no licence; the captions are Flickr30k's, given out for "
+        "non-commercial research and education: look at their terms before any other use. The "
+        "text itself is not part of this project.",
         splits=("train", "val", "test_2016_flickr"),
         sha256={
             "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",

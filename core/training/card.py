@@ -39,9 +39,9 @@ python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
 --direction {card.direction} --seed {training["config"]["seed"]} --out {card.folder.name}
 ```
 
-**Scores** on the validation split, beam {final["beam"]}, length penalty 0.6; `sacrebleu` is on raw, \
-cased text (`{final["signature"]}`), `bleu_lc_tok` on lower-cased Moses tokens. The weights were \
-chosen on this split, so they flatter a little.
+**Scores** on the validation split, beam {final["beam"]}, length penalty 0.6; `sacrebleu` is on \
+raw, cased text (`{final["signature"]}`), `bleu_lc_tok` on lower-cased Moses tokens. The \
+weights were chosen on this split, so they flatter a little.
 
 | measure | value |
 | --- | --- |
