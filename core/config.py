@@ -1,6 +1,7 @@
 """The frozen settings of a model, a training run and a search, and their JSON forms."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ class ModelConfig(_Json):
     `attention_dropout` of None means the same rate as `dropout`, which is what nn.Transformer does.
     `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
     (one joint vocabulary); with `tie_classifier` the output projection is the target table.
+    `mask_score` is what a masked score is set to before the softmax; None is the paper's −∞.
     """
 
     source_vocab_size: int
@@ -47,6 +49,7 @@ class ModelConfig(_Json):
     norm_first: bool = False
     layer_norm_eps: float = 1e-5
     qkv_bias: bool = True
+    mask_score: float | None = None
     learned_positions: bool = False
     max_length: int = 256
     share_embeddings: bool = False
@@ -62,6 +65,10 @@ class ModelConfig(_Json):
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError(
                 "share_embeddings needs one joint vocabulary, but the two sizes differ"
+            )
+        if self.mask_score is not None and not -math.inf < self.mask_score < 0:
+            raise ValueError(
+                f"mask_score {self.mask_score} must be a negative number: leave it out for −∞"
             )
 
     @property

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.model.positions import LearnedPositions, SinusoidalPositions
+from core.text.tokenizer import PAD
 
 
 class Embeddings(nn.Module):
@@ -34,13 +35,18 @@ class Embeddings(nn.Module):
 
     def source(self, ids_BS: Tensor) -> Tensor:
         """embedding·√d_model + position: ids [B, S] → [B, S, D]."""
-        x_BSD = self.source_table(ids_BS) * self.scale
+        x_BSD = self._look_up(ids_BS, self.source_table.weight)
         return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
 
     def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
         """The same for the target; `offset` is the position of its first column."""
-        x_BTD = F.embedding(ids_BT, self.target_weight) * self.scale
+        x_BTD = self._look_up(ids_BT, self.target_weight)
         return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
+
+    def _look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
+        """Scaled rows of a table; padding is 0, so that nothing stored for <pad> can spread."""
+        rows = F.embedding(ids, table_VD) * self.scale
+        return rows.masked_fill((ids == PAD)[..., None], 0.0)
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""

@@ -45,7 +45,9 @@ class FeedForward(nn.Module):
 
 def _attention(config: ModelConfig) -> MultiHeadAttention:
     rate = config.dropout if config.attention_dropout is None else config.attention_dropout
-    return MultiHeadAttention(config.d_model, config.num_heads, rate, config.qkv_bias)
+    return MultiHeadAttention(
+        config.d_model, config.num_heads, rate, config.qkv_bias, config.mask_score
+    )
 
 
 def _norm(config: ModelConfig) -> LayerNorm:

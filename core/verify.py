@@ -1,0 +1,632 @@
+"""The parity checklist: the from-scratch model against torch.nn.Transformer, line by line.
+
+python -m core.verify [--checkpoint DIR] [--json FILE]
+
+Both models get the same weights and no dropout, and run in float64, where a difference beyond
+1e-12 can only be a mistake; the forward pass runs again in float32. Without a checkpoint the
+checklist runs on small fresh networks: both norm orders, tied and untied, 1 to 6 layers, and the
+variants of other implementations. Padded positions are never compared: nothing reads them.
+"""
+
+import argparse
+import copy
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.batches import Batch, Pair, collate, encode_pairs
+from core.capture import capture
+from core.checkpoint import Checkpoint, load
+from core.command import main, write_result
+from core.config import DecodeConfig, ModelConfig
+from core.model.baseline import Baseline, copy_to_baseline, copy_to_scratch, scratch_names
+from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, build
+from core.model.transformer import Transformer
+from core.search import search
+from core.text.tokenizer import EOS, PAD
+
+LIMIT = 1e-12
+FLOAT32_ATOL, FLOAT32_RTOL = 1e-5, 1.3e-6  # the defaults of torch.testing.assert_close
+ADAM_STEPS, ADAM_RATE, ADAM_EPS = 20, 1e-3, 1e-8
+TAIL = 3  # columns of nothing but padding
+BEAM = DecodeConfig(beam=4)
+CASES = (
+    "without padding",
+    "with padding",
+    "with an all-padding tail",
+    "in training mode, dropout 0",
+)
+_UNBOUNDED = sys.float_info.max  # a difference that is no number; JSON has no word for infinity
+
+SENTENCES = {
+    "de": ("Zwei junge Männer spielen im Park Fußball.", "Ein Hund läuft.", "Kinder lachen laut."),
+    "en": ("Two young men play soccer in the park.", "A dog runs fast.", "Children laugh."),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist: the largest difference found and the limit it was held to.
+
+    A line of float64 reports the largest absolute difference. In float32 the limit grows with the
+    value, so both figures are those of the number nearest to its limit. Counts have the limit 0.
+    """
+
+    name: str
+    passed: bool
+    max_abs_diff: float
+    limit: float
+    detail: str = ""
+
+
+def small(**changes: Any) -> ModelConfig:
+    """A network of a few thousand weights."""
+    values = dict(
+        source_vocab_size=40,
+        target_vocab_size=40,
+        d_model=16,
+        num_heads=4,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        dim_feedforward=24,
+        max_length=64,
+    )
+    return ModelConfig(**{**values, **changes})
+
+
+def _shape(layers: int, norm_first: bool, tied: bool) -> tuple[str, ModelConfig]:
+    order, classifier = "pre" if norm_first else "post", "tied" if tied else "untied"
+    return f"{layers}+{layers} layers, {order}-norm, {classifier}", small(
+        num_encoder_layers=layers,
+        num_decoder_layers=layers,
+        norm_first=norm_first,
+        share_embeddings=tied,
+        tie_classifier=tied,
+    )
+
+
+VARIANTS: Mapping[str, ModelConfig] = {
+    **dict(
+        _shape(layers, norm_first, tied)
+        for layers, norm_first, tied in [
+            (1, False, False),
+            (2, True, True),
+            (3, False, True),
+            (4, True, False),
+            (5, False, False),
+            (6, True, True),
+        ]
+    ),
+    "learned positions": small(learned_positions=True),
+    "q, k, v without bias": small(qkv_bias=False),
+    "norm epsilon 1e-12": small(layer_norm_eps=1e-12),
+    "mask −10000, for queries that may look somewhere": small(mask_score=-10_000.0),
+    "all four variants together": small(
+        learned_positions=True,
+        qkv_bias=False,
+        layer_norm_eps=1e-12,
+        mask_score=-10_000.0,
+        norm_first=True,
+        num_decoder_layers=3,
+    ),
+}
+
+
+def checklist(
+    checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
+) -> Iterator[Check]:
+    """Every line as it is done: of a checkpoint's weights, or of fresh networks by their names.
+
+    The checkpoint's own network is only read. Raises ValueError if its weights fit no twin.
+    """
+    if checkpoint is not None:
+        yield from compare(*twins(checkpoint.model), checkpoint_pairs(checkpoint))
+        return
+    for label, config in variants.items():
+        for check in compare(*twins(fresh(config)), random_pairs(config)):
+            yield replace(check, name=f"{label}: {check.name}")
+
+
+def count_lines(
+    checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
+) -> int:
+    """How many lines `checklist` will yield, for a progress bar."""
+
+    def lines(config: ModelConfig) -> int:
+        encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+        structure, formula, shortcut, masks, searches = 4, 2, 1, 2, 2
+        forward = (encoder + decoder + 5) * (len(CASES) + 1)
+        maps, training = encoder + 2 * decoder, 4 + config.qkv_bias
+        return structure + formula + forward + shortcut + masks + maps + training + searches
+
+    configs = variants.values() if checkpoint is None else [checkpoint.card.model]
+    return sum(map(lines, configs))
+
+
+# --- the two networks and what they are fed
+
+
+def fresh(config: ModelConfig) -> nn.Module:
+    """A baseline with random weights; none is 0 or 1, so that swapped biases and norms show."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = build("baseline", config)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    return network
+
+
+def twins(network: nn.Module) -> tuple[Baseline, Transformer]:
+    """Both architectures with this network's weights, in float64, without dropout, on the CPU.
+
+    Raises ValueError if a weight is left over on either side.
+    """
+    config = replace(network.config, dropout=0.0, attention_dropout=None)
+    baseline, scratch = Baseline(config).double(), Transformer(config).double()
+    if isinstance(network, Baseline):
+        baseline.load_state_dict(network.state_dict())
+        copy_to_scratch(baseline, scratch)
+    else:
+        scratch.load_state_dict(network.state_dict())
+        copy_to_baseline(scratch, baseline)
+    return baseline.eval(), scratch.eval()
+
+
+def random_pairs(config: ModelConfig) -> list[Pair]:
+    """Three pairs of random ids; source and target differ in length, and so do the pairs."""
+    generator = torch.Generator().manual_seed(1)
+
+    def row(length: int, size: int) -> list[int]:
+        return [*torch.randint(4, size, (length - 1,), generator=generator).tolist(), EOS]
+
+    sizes = config.source_vocab_size, config.target_vocab_size
+    return [(row(s, sizes[0]), row(t, sizes[1])) for s, t in [(9, 7), (5, 8), (7, 3)]]
+
+
+def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
+    """Real sentences as the checkpoint's tokenizers cut them, within its positions."""
+    card = checkpoint.card
+    sides = (card.source_language, card.target_language)
+    sources, targets = (SENTENCES.get(language, SENTENCES["en"]) for language in sides)
+    pairs = encode_pairs(
+        list(zip(sources, targets, strict=True)),
+        checkpoint.source_tokenizer,
+        checkpoint.target_tokenizer,
+    )
+    room = card.model.max_length - TAIL
+    return [(source[:room], target[:room]) for source, target in pairs]
+
+
+def case_batches(pairs: list[Pair]) -> dict[str, Batch]:
+    """One batch for each of CASES, in their order."""
+    padded = collate(pairs)
+    tailed = (F.pad(ids, (0, TAIL), value=PAD) for ids in vars(padded).values())
+    return dict(zip(CASES, (collate(pairs[:1]), padded, Batch(*tailed), padded), strict=True))
+
+
+# --- the checklist
+
+
+def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iterator[Check]:
+    """Every line for two networks that should be the same function; neither is changed."""
+    batches = case_batches(pairs)
+    padded = batches["with padding"]
+    yield from _structure(baseline, scratch, padded)
+    yield from _formula(scratch, padded)
+    for case, batch in batches.items():
+        yield from _forward(baseline, scratch, case, batch)
+    yield _shortcut(baseline, scratch, padded)
+    yield from _masks(baseline, scratch, padded)
+    yield from _maps(baseline, scratch, padded)
+    yield from _training(baseline, scratch, padded)
+    yield from _searches(baseline, scratch, padded.source)
+    yield from _forward_float32(baseline, scratch, batches)
+
+
+def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """Do the two have the same weights, under whatever names?"""
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
+    yield _count("number of parameters", abs(sizes[0] - sizes[1]), f"{sizes[0]:,} and {sizes[1]:,}")
+    ours = {name: p.shape for name, p in scratch.named_parameters()}
+    theirs = {name: p.shape for name, p, _ in _matched(baseline, scratch, _value)}
+    odd = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    detail = odd[0] if odd else f"{len(dict(baseline.named_parameters()))} names to {len(ours)}"
+    yield _count("every parameter's name and shape", len(odd), detail)
+    yield _worst("every weight after copying", _matched(baseline, scratch, _value), limit=0.0)
+    with torch.no_grad():
+        shapes = [list(model(batch.source, batch.target_in).shape) for model in (scratch, baseline)]
+    yield _count("output shape", int(shapes[0] != shapes[1]), f"{shapes[0]} and {shapes[1]}")
+
+
+def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """embedding·√d_model + position: both models use one class for it, so it is written out here.
+
+    The sinusoids are stored in float32, and so they are here.
+    """
+    embeddings, width = scratch.embeddings, scratch.config.d_model
+    for side, ids, table in [
+        ("source", batch.source, embeddings.source_table.weight),
+        ("target", batch.target_in, embeddings.target_weight),
+    ]:
+        real, length = ids != PAD, ids.shape[1]
+        if scratch.config.learned_positions:
+            positions = getattr(embeddings, f"{side}_positions").weight[:length]
+        else:
+            angles = [
+                [t / 10_000 ** (i // 2 * 2 / width) for i in range(width)] for t in range(length)
+            ]
+            waves = [[(math.sin, math.cos)[i % 2](a) for i, a in enumerate(row)] for row in angles]
+            positions = torch.tensor(waves, dtype=torch.float32)
+        with torch.no_grad():
+            found = getattr(embeddings, side)(ids)
+            expected = table[ids] * math.sqrt(width) + positions
+        name = f"{side} embeddings against the paper's formula"
+        yield _close(name, found[real], expected[real])
+
+
+def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) -> Iterator[Check]:
+    """Every station of one forward pass, from the embeddings to the logits."""
+    training = case == CASES[3]
+    ours, theirs = (stations(model.train(training), batch) for model in (scratch, baseline))
+    for model in (scratch, baseline):
+        model.eval()
+    detail = "" if case == CASES[0] else "real positions only"
+    for name, values in ours.items():
+        yield replace(_close(f"{name}, {case}", values, theirs[name]), detail=detail)
+
+
+def _forward_float32(
+    baseline: Baseline, scratch: Transformer, batches: dict[str, Batch]
+) -> Iterator[Check]:
+    """The same stations in float32, all cases together, under torch's own tolerances."""
+    models = [copy.deepcopy(model).float() for model in (scratch, baseline)]
+    passes = [[stations(model, batch) for batch in batches.values()] for model in models]
+    for name in passes[0][0]:
+        ours, theirs = (torch.cat([p[name] for p in each]) for each in passes)
+        yield _close_float32(f"{name}, float32", ours, theirs)
+
+
+def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
+    """Nobody watching and no gradient: the library then runs its encoder in one fused kernel."""
+    real = batch.target_in != PAD
+    with torch.inference_mode():
+        logits = [model(batch.source, batch.target_in)[real] for model in (scratch, baseline)]
+    return _close("logits, the library's inference shortcut", *logits)
+
+
+def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """What every attention of both models is handed, against the definition written out here."""
+    source, target = batch.source != PAD, batch.target_in != PAD
+    t = torch.arange(target.shape[1])
+    padding, causal = source[:, None, :], target[:, None, :] & (t[None, :] <= t[:, None])
+    handed = [*masks(scratch, batch), *masks(baseline, batch)]
+    for name, kinds, expected in [
+        ("padding mask (encoder, cross)", ("encoder", "cross"), padding),
+        ("causal and padding mask (decoder)", ("decoder",), causal),
+    ]:
+        found = [mask for kind, mask in handed if kind in kinds]
+        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in found)
+        cells = sum(mask.numel() for mask in found)
+        yield _count(name, wrong, f"{cells:,} cells in {len(found)} attentions")
+
+
+def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """Every weight that every head gives, after the softmax; queries that are padding left out."""
+    found = []
+    for model in (scratch, baseline):
+        with torch.no_grad(), capture(model) as captured:
+            model(batch.source, batch.target_in)
+        found.append(captured)
+    for kind in KINDS:
+        real = (batch.source if kind == "encoder" else batch.target_in) != PAD
+        ours, theirs = (captured.maps(kind).transpose(2, 3) for captured in found)
+        for layer, (mine, its) in enumerate(zip(ours, theirs, strict=True)):
+            heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
+            check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
+            largest = heads.argmax().item() + 1
+            detail = f"{len(heads)} heads, real queries only, largest in head {largest}"
+            yield replace(check, detail=detail)
+
+
+def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """The loss, its gradients, and where 20 steps of Adam lead.
+
+    A key's bias adds the same to all scores of a query, and the softmax takes it away again: its
+    gradient is 0 on paper and 1e-18 in arithmetic. Adam divides by √v + eps, so it turns that
+    rounding into steps; a difference within the limit on gradients may grow to the limit shown
+    here. Every other weight keeps 1e-12, and so do the logits, which no key bias can move.
+    """
+    models = [copy.deepcopy(model).train() for model in (baseline, scratch)]
+    theirs, ours = (_loss(model, batch) for model in models)
+    yield _close("loss", ours.detach(), theirs.detach())
+    (theirs + ours).backward()
+    yield _worst("every gradient after one backward", _matched(*models, _gradient))
+    for model in models:
+        _adam(model, batch)
+    weights = list(_matched(*models, _value))
+    after = f"after {ADAM_STEPS} Adam steps"
+    others = [w for w in weights if not w[0].endswith("key.bias")]
+    yield _worst(f"every weight but key biases {after}", others)
+    if len(others) < len(weights):
+        amplified = ADAM_STEPS * ADAM_RATE * LIMIT / ADAM_EPS
+        keys = [w for w in weights if w[0].endswith("key.bias")]
+        yield _worst(f"key biases, which nothing depends on, {after}", keys, limit=amplified)
+    real = batch.target_in != PAD
+    with torch.no_grad():
+        theirs, ours = (model(batch.source, batch.target_in)[real] for model in models)
+    yield _close(f"logits {after}", ours, theirs)
+
+
+def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> Iterator[Check]:
+    """Do both write the same tokens? The scratch model with its cache, the library without."""
+    for decode in (DecodeConfig(beam=1), BEAM):
+        ours, theirs = (
+            [[h.ids for h in found] for found in search(model, source_NS, decode)]
+            for model in (scratch, baseline)
+        )
+        differing = sum(a != b for a, b in zip(ours, theirs, strict=True))
+        written = sum(len(ids) for hypotheses in ours for ids in hypotheses)
+        detail = f"{len(ours)} sentences, {written} tokens in all hypotheses"
+        yield _count(f"{decode.label}: the same tokens", differing, detail)
+
+
+# --- looking into one network
+
+
+def stations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
+    """Every station of one forward pass in its order, [real positions, features]."""
+    if isinstance(model, Baseline):
+        stacks = model.transformer.encoder, model.transformer.decoder
+        (encoder, encoder_norm), (decoder, decoder_norm) = ((s.layers, s.norm) for s in stacks)
+    else:
+        encoder, encoder_norm = model.encoder, model.encoder_norm
+        decoder, decoder_norm = model.decoder, model.decoder_norm
+    found: dict[str, Tensor] = {}
+
+    def keep(name: str, real: Tensor) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple, output: Tensor) -> None:
+            found[name] = output[real]
+
+        return hook
+
+    source, target = batch.source != PAD, batch.target_in != PAD
+    with torch.no_grad(), ExitStack() as stack:
+        for side, real, layers, norm in [
+            ("encoder", source, encoder, encoder_norm),
+            ("decoder", target, decoder, decoder_norm),
+        ]:
+            for i, layer in enumerate(layers):
+                hook = layer.register_forward_hook(keep(f"{side} layer {i + 1}", real))
+                stack.callback(hook.remove)
+            stack.callback(norm.register_forward_hook(keep(f"{side} output", real)).remove)
+        found["source embeddings"] = model.embeddings.source(batch.source)[source]
+        memory = model.encode(batch.source)
+        found["target embeddings"] = model.embeddings.target(batch.target_in)[target]
+        found["logits"] = model.classify(model.decode(batch.target_in, *memory)[target])
+    return {**found, "logits": found.pop("logits")}
+
+
+def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
+    """What each attention was told: bool [batch, query, key], True = may attend."""
+    found: list[tuple[Kind, Tensor]] = []
+
+    def keep(site: AttentionSite) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+            found.append((site.kind, _told(*args, **kwargs)))
+
+        return hook
+
+    with torch.no_grad(), ExitStack() as stack:
+        for site in model.attention_sites():
+            hook = site.module.register_forward_pre_hook(keep(site), with_kwargs=True)
+            stack.callback(hook.remove)
+        model(batch.source, batch.target_in)
+    return found
+
+
+def _told(
+    query: Tensor,
+    key: Tensor,
+    third: Tensor,
+    attn_mask: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    **rest: Any,
+) -> Tensor:
+    """One attention's mask: the scratch model's third argument, or the library's two keywords."""
+    shape = len(query), query.shape[1], key.shape[1]
+    if third.dtype == torch.bool:
+        return third[:, 0].expand(shape)
+    allowed = torch.ones(shape, dtype=torch.bool)
+    padding = None if key_padding_mask is None else key_padding_mask[:, None, :]
+    for mask in (attn_mask, padding):
+        if mask is not None:  # True, or a score to be added
+            allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
+    return allowed
+
+
+def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
+    """The label-smoothed mean over real tokens that training lowers."""
+    logits = model(batch.source, batch.target_in).flatten(0, 1)
+    target = batch.target_out.flatten()
+    return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=0.1)
+
+
+def _adam(model: nn.Module, batch: Batch) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), lr=ADAM_RATE, eps=ADAM_EPS)
+    for _ in range(ADAM_STEPS):
+        optimiser.zero_grad()
+        _loss(model, batch).backward()
+        optimiser.step()
+
+
+# --- from values to lines
+
+
+def _value(parameter: nn.Parameter) -> Tensor:
+    return parameter.detach()
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+Named = tuple[str, Tensor, Tensor]
+
+
+def _matched(
+    baseline: Baseline, scratch: Transformer, of: Callable[[nn.Parameter], Tensor]
+) -> Iterator[Named]:
+    """Scratch name, and the same of both models' parameters; a packed one comes in its parts."""
+    ours = dict(scratch.named_parameters())
+    for theirs, parameter in baseline.named_parameters():
+        names = scratch_names(theirs)
+        for name, part in zip(names, of(parameter).chunk(len(names)), strict=True):
+            yield name, part, of(ours[name]) if name in ours else part.new_full((), torch.nan)
+
+
+def _gap(ours: Tensor, theirs: Tensor) -> float:
+    """The largest absolute difference; beyond all bounds if a shape or a NaN stands in the way."""
+    if ours.shape != theirs.shape:
+        return _UNBOUNDED
+    gap = (ours - theirs).abs().max()
+    return gap.item() if gap.isfinite() else _UNBOUNDED
+
+
+def _close(name: str, ours: Tensor, theirs: Tensor) -> Check:
+    gap = _gap(ours, theirs)
+    return Check(name, gap <= LIMIT, gap, LIMIT)
+
+
+def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
+    """assert_close's rule, told by the number that comes nearest to its limit."""
+    gap = (ours - theirs).abs().nan_to_num(torch.inf).flatten()
+    limits = (FLOAT32_ATOL + FLOAT32_RTOL * theirs.abs()).nan_to_num(FLOAT32_ATOL).flatten()
+    nearest = (gap / limits).argmax()
+    worst, limit = min(gap[nearest].item(), _UNBOUNDED), limits[nearest].item()
+    return Check(name, worst <= limit, worst, limit, "assert_close: 1e-5 + 1.3e-6·|value|")
+
+
+def _worst(name: str, values: Iterable[Named], limit: float = LIMIT) -> Check:
+    """One line for many tensors; the detail names the one that differs most."""
+    gaps = {each: _gap(ours, theirs) for each, theirs, ours in values}
+    worst = max(gaps, key=gaps.__getitem__)
+    detail = f"{len(gaps)} tensors, largest in {worst}" if gaps[worst] else f"{len(gaps)} tensors"
+    return Check(name, gaps[worst] <= limit, gaps[worst], limit, detail)
+
+
+def _count(name: str, differing: int, detail: str) -> Check:
+    return Check(name, differing == 0, float(differing), 0.0, detail)
+
+
+# --- the map between the two state dicts
+
+
+@dataclass(frozen=True)
+class MapRow:
+    """One parameter of the baseline, and the scratch parameters that hold the same numbers."""
+
+    baseline: str
+    baseline_shape: tuple[int, ...]
+    scratch: tuple[str, ...]
+    scratch_shape: tuple[int, ...]
+
+
+def state_dict_map(config: ModelConfig) -> list[MapRow]:
+    """Both models' parameters side by side, in the baseline's order; no weights are made."""
+    with torch.device("meta"):
+        baseline, scratch = Baseline(config), Transformer(config)
+    ours = {name: tuple(p.shape) for name, p in scratch.named_parameters()}
+    rows = []
+    for name, parameter in baseline.named_parameters():
+        names = scratch_names(name)
+        rows.append(MapRow(name, tuple(parameter.shape), names, ours[names[0]]))
+    return rows
+
+
+# --- the command
+
+
+def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]:
+    """What --json holds; `checkpoint` is null for the fresh networks."""
+    keys = ("name", "passed", "max_abs_diff", "limit")
+    return {
+        "checkpoint": None if checkpoint is None else checkpoint.card.folder.name,
+        "passed": all(check.passed for check in checks),
+        "checks": [{key: getattr(check, key) for key in keys} for check in checks],
+    }
+
+
+def fold(checks: list[Check]) -> list[Check]:
+    """One line for each fresh network that passed, the worst of float64; red lines stay."""
+    networks: dict[str, list[Check]] = {}
+    for check in checks:
+        networks.setdefault(check.name.partition(": ")[0], []).append(check)
+    folded = []
+    for network, lines in networks.items():
+        red = [check for check in lines if not check.passed]
+        worst = max((c for c in lines if c.limit == LIMIT), key=lambda c: c.max_abs_diff)
+        name, detail = f"{network}: all {len(lines)} lines", worst.name.partition(": ")[2]
+        folded += red or [replace(worst, name=name, detail=detail)]
+    return folded
+
+
+def show(checks: list[Check]) -> None:
+    """Print the lines as a table."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, header_style="bold")
+    grid.add_column()
+    grid.add_column("line")
+    grid.add_column("largest difference", justify="right", no_wrap=True)
+    grid.add_column("limit", justify="right", no_wrap=True)
+    for check in checks:
+        mark = Text("✓", "green") if check.passed else Text("✗", "bold red")
+        line = Text(check.name).append(f"  {check.detail}", "dim")
+        grid.add_row(mark, line, f"{check.max_abs_diff:.2g}", f"{check.limit:.2g}")
+    Console().print(grid)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the checklist, print it, write the JSON; RuntimeError if a line failed."""
+    from rich.console import Console
+    from rich.progress import track
+
+    checkpoint = load(arguments.checkpoint) if arguments.checkpoint else None
+    checks = list(
+        track(
+            checklist(checkpoint),
+            "comparing with torch.nn.Transformer",
+            total=count_lines(checkpoint),
+            console=Console(stderr=True),
+            transient=True,
+        )
+    )
+    show(checks if checkpoint else fold(checks))
+    write_result(arguments.json, report(checkpoint, checks))
+    if red := [check.name for check in checks if not check.passed]:
+        raise RuntimeError(
+            f"{len(red)} of {len(checks)} lines differ from torch.nn.Transformer, first: {red[0]}"
+        )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m core.verify", description=__doc__)
+    p.add_argument("--checkpoint", type=Path, help="its weights; small fresh networks if left out")
+    p.add_argument("--json", type=Path, help="write every line here")
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), run)

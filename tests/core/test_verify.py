@@ -1,0 +1,304 @@
+"""The checklist passes where the models are the same, and turns red exactly where they are not."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from core import verify
+from core.checkpoint import load
+from core.config import ModelConfig
+from core.model.attention import MultiHeadAttention
+from core.model.embeddings import Embeddings
+from core.model.transformer import Transformer
+from tests import small
+
+SHORTCUT = "logits, the library's inference shortcut"
+FLOAT32 = "float32"
+WEIGHTS = "every weight after copying"
+GRADIENTS = "every gradient after one backward"
+AFTER_ADAM = "every weight but key biases after 20 Adam steps"
+LOGITS_AFTER = "logits after 20 Adam steps"
+KEYS_AFTER = "key biases, which nothing depends on, after 20 Adam steps"
+PADDING_MASK = "padding mask (encoder, cross)"
+CAUSAL_MASK = "causal and padding mask (decoder)"
+TRAINING = {"loss", GRADIENTS, AFTER_ADAM, LOGITS_AFTER}
+
+SOURCE, TARGET = "source embeddings", "target embeddings"
+FORMULA = [f"{side} against the paper's formula" for side in (SOURCE, TARGET)]
+ENCODER = ["encoder layer 1", "encoder layer 2", "encoder output"]
+DECODER = ["decoder layer 1", "decoder layer 2", "decoder layer 3", "decoder output", "logits"]
+ENCODER_MAPS = [f"encoder attention maps, layer {i}" for i in (1, 2)]
+DECODER_MAPS = [f"decoder attention maps, layer {i}" for i in (1, 2, 3)]
+CROSS_MAPS = [f"cross attention maps, layer {i}" for i in (1, 2, 3)]
+
+
+def forward(*stations: str) -> set[str]:
+    """The lines of these stations in every case."""
+    lines = {f"{station}, {case}" for station in stations for case in verify.CASES}
+    return lines | ({SHORTCUT} if "logits" in stations else set())
+
+
+BEHIND_THE_ENCODER = {*forward(*DECODER), *DECODER_MAPS[1:], *CROSS_MAPS, *TRAINING}
+
+
+def swapped(attention: MultiHeadAttention) -> None:
+    attention.query, attention.key = attention.key, attention.query
+
+
+def permuted(attention: MultiHeadAttention) -> None:
+    """Heads 1 and 2 trade places on the way in and on the way out: the output stays the same."""
+    order = torch.arange(16).view(4, 4)[[1, 0, 2, 3]].flatten()
+    with torch.no_grad():
+        for part in (attention.query, attention.key, attention.value):
+            part.weight.copy_(part.weight[order])
+            part.bias.copy_(part.bias[order])
+        attention.output.weight.copy_(attention.output.weight[:, order])
+
+
+def q_and_k_swapped(scratch: Transformer, _) -> None:
+    swapped(scratch.encoder[1].self_attention)
+
+
+def bias_off(scratch: Transformer, _) -> None:
+    with torch.no_grad():
+        scratch.decoder[2].feed_forward.outer.bias[3] += 1e-9
+
+
+def padding_mask_inverted(_, monkeypatch) -> None:
+    monkeypatch.setattr(
+        "core.model.transformer.padding_mask", lambda ids, pad: (ids == pad)[:, None, None]
+    )
+
+
+def causal_mask_inverted(_, monkeypatch) -> None:
+    def future(ids, pad):
+        square = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool)
+        return (ids != pad)[:, None, None] & square.triu()
+
+    monkeypatch.setattr("core.model.transformer.target_mask", future)
+
+
+def epsilon_changed(scratch: Transformer, _) -> None:
+    scratch.encoder_norm.eps = 1e-6
+
+
+def head_permuted(scratch: Transformer, _) -> None:
+    permuted(scratch.decoder[0].cross_attention)
+
+
+def decoder_norm_missing(scratch: Transformer, _) -> None:
+    scratch.decoder_norm.forward = lambda x: x
+
+
+def positions_off_by_one(scratch: Transformer, _) -> None:
+    positions = scratch.embeddings.source_positions
+    positions.table = positions.table.roll(-1, dims=0)
+
+
+def scale_missing(scratch: Transformer, _) -> None:
+    scratch.embeddings.scale = 1.0
+
+
+FAULTS = {
+    q_and_k_swapped: {
+        WEIGHTS,
+        *forward(*ENCODER[1:]),
+        ENCODER_MAPS[1],
+        *BEHIND_THE_ENCODER,
+        KEYS_AFTER,
+    },
+    bias_off: {WEIGHTS, *forward(*DECODER[2:]), *TRAINING},
+    padding_mask_inverted: {
+        PADDING_MASK,
+        *forward(*ENCODER),
+        *ENCODER_MAPS,
+        *BEHIND_THE_ENCODER,
+    },
+    causal_mask_inverted: {CAUSAL_MASK, *DECODER_MAPS, *BEHIND_THE_ENCODER},
+    epsilon_changed: {*forward("encoder output"), *BEHIND_THE_ENCODER},
+    head_permuted: {WEIGHTS, CROSS_MAPS[0], GRADIENTS, AFTER_ADAM, KEYS_AFTER},
+    decoder_norm_missing: {*forward("decoder output", "logits"), *TRAINING},
+    positions_off_by_one: {
+        FORMULA[0],
+        *forward(SOURCE, *ENCODER),
+        *ENCODER_MAPS,
+        *BEHIND_THE_ENCODER,
+    },
+    scale_missing: {
+        *FORMULA,
+        *forward(SOURCE, TARGET, *ENCODER),
+        *ENCODER_MAPS,
+        *DECODER_MAPS,
+        *BEHIND_THE_ENCODER,
+    },
+}
+
+
+def test_it_passes_on_fresh_networks_and_counts_its_lines():
+    wanted = ["3+3 layers, post-norm, tied", "2+2 layers, pre-norm, tied"]
+    wanted += [label for label in verify.VARIANTS if "layers" not in label]
+    variants = {label: verify.VARIANTS[label] for label in wanted}
+    checks = list(verify.checklist(variants=variants))
+    assert len(checks) == verify.count_lines(variants=variants)
+    assert len({check.name for check in checks}) == len(checks)
+    assert [check for check in checks if not check.passed] == []
+    assert {check.limit for check in checks if FLOAT32 not in check.name} == {0, 1e-12, 2e-6}
+    assert len(verify.fold(checks)) == len(variants)
+
+
+def test_the_networks_cover_what_they_should():
+    configs = verify.VARIANTS.values()
+    assert {c.num_encoder_layers for c in configs} >= {1, 2, 3, 4, 5, 6}
+    assert len({(c.norm_first, c.tie_classifier) for c in configs}) == 4
+    assert {c.mask_score for c in configs} == {None, -10_000.0}
+    assert any(c.learned_positions for c in configs) and any(not c.qkv_bias for c in configs)
+    assert any(c.layer_norm_eps == 1e-12 for c in configs)
+
+
+def test_it_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
+    file = tmp_path / "verify.json"
+    arguments = ["--checkpoint", str(checkpoint_folder), "--json", str(file)]
+    verify.run(verify.parser().parse_args(arguments))
+    found = json.loads(file.read_text())
+    assert list(found) == ["checkpoint", "passed", "checks"]
+    assert (found["checkpoint"], found["passed"]) == (checkpoint_folder.name, True)
+    assert len(found["checks"]) == verify.count_lines(load(checkpoint_folder))
+    for check in found["checks"]:
+        assert list(check) == ["name", "passed", "max_abs_diff", "limit"]
+        assert check["passed"] is True and 0 <= check["max_abs_diff"] <= check["limit"]
+
+
+def test_a_checkpoint_is_only_read(checkpoint_folder):
+    checkpoint = load(checkpoint_folder)
+    before = {name: p.clone() for name, p in checkpoint.model.named_parameters()}
+    pairs = verify.checkpoint_pairs(checkpoint)
+    assert len({len(source) for source, _ in pairs}) > 1  # so that there is padding to compare
+    list(verify.checklist(checkpoint))
+    assert not checkpoint.model.training
+    for name, parameter in checkpoint.model.named_parameters():
+        assert torch.equal(before[name], parameter) and parameter.grad is None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_planted_fault_turns_exactly_its_lines_red(fault, monkeypatch):
+    """What may depend on luck is left out: whether a search survives, whether float32 hides it."""
+    config = small.config()
+    baseline, scratch = verify.twins(verify.fresh(config))
+    fault(scratch, monkeypatch)
+    checks = list(verify.compare(baseline, scratch, verify.random_pairs(config)))
+    red = {check.name for check in checks if not check.passed}
+    exact = {c.name for c in checks if FLOAT32 not in c.name and "same tokens" not in c.name}
+    assert red & exact == FAULTS[fault]
+    assert any(FLOAT32 in name for name in red) == (fault not in (bias_off, head_permuted))
+    json.dumps(verify.report(None, checks), allow_nan=False)
+
+
+def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
+    """Embeddings and masks are one code for both, so each is held to its definition as well."""
+    config = small.config()
+    pairs = verify.random_pairs(config)
+
+    def red() -> set[str]:
+        checks = verify.compare(*verify.twins(verify.fresh(config)), pairs)
+        return {check.name for check in checks if not check.passed}
+
+    assert red() == set()
+    honest = Embeddings.__init__
+
+    def unscaled(self, config):
+        honest(self, config)
+        self.scale = 1.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Embeddings, "__init__", unscaled)
+        assert red() == set(FORMULA)
+    with monkeypatch.context() as patch:
+        for module in ("baseline", "transformer", "masks"):
+            name = f"core.model.{module}.padding_mask"
+            patch.setattr(
+                name, lambda ids, pad: torch.ones_like(ids, dtype=torch.bool)[:, None, None]
+            )
+        assert red() == {PADDING_MASK, CAUSAL_MASK}
+
+
+def test_a_weight_that_is_no_number_turns_red_and_stays_json():
+    baseline, scratch = verify.twins(verify.fresh(small.config()))
+    with torch.no_grad():
+        scratch.encoder[0].norm1.weight[0] = torch.nan
+    checks = list(verify.compare(baseline, scratch, verify.random_pairs(small.config())))
+    red = {check.name for check in checks if not check.passed}
+    assert {WEIGHTS, "logits, with padding", "logits, float32"} <= red
+    json.dumps(verify.report(None, checks), allow_nan=False)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.9, 1.1, torch.nan])
+@pytest.mark.parametrize("value", [0.0, 1.0, -40.0])
+def test_the_float32_lines_agree_with_assert_close(value, factor):
+    theirs = torch.tensor([[3.0, value], [0.5, -2.0]])
+    ours = theirs.clone()
+    ours[0, 1] += factor * (1e-5 + 1.3e-6 * abs(value))
+    try:
+        torch.testing.assert_close(ours, theirs)
+        close = True
+    except AssertionError:
+        close = False
+    assert close == (factor < 1)
+    assert verify._close_float32("values", ours, theirs).passed == close
+
+
+def test_a_key_bias_has_no_gradient_beyond_rounding():
+    """Why the key biases have a line of their own after Adam."""
+    scratch = verify.twins(verify.fresh(small.config()))[1]
+    batch = verify.case_batches(verify.random_pairs(small.config()))["with padding"]
+    verify._loss(scratch, batch).backward()
+    sizes = {name: p.grad.abs().max().item() for name, p in scratch.named_parameters()}
+    keys = {name for name in sizes if name.endswith("key.bias")}
+    assert len(keys) == 8
+    assert max(sizes[name] for name in keys) < 1e-15 < 1e-6 < min(sizes[n] for n in {*sizes} - keys)
+
+
+@pytest.mark.parametrize("changes", [{}, dict(share_embeddings=True, tie_classifier=True)])
+def test_the_map_names_every_parameter_of_both_once(changes):
+    config: ModelConfig = small.config(**changes)
+    rows = verify.state_dict_map(config)
+    baseline, scratch = small.pair(**changes)
+    assert [row.baseline for row in rows] == [name for name, _ in baseline.named_parameters()]
+    names = [name for row in rows for name in row.scratch]
+    assert sorted(names) == sorted(name for name, _ in scratch.named_parameters())
+    for row in rows:
+        assert row.baseline_shape[0] == len(row.scratch) * row.scratch_shape[0]
+        assert row.baseline_shape[1:] == row.scratch_shape[1:]
+
+
+def test_a_red_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys, tmp_path):
+    lines = [
+        verify.Check("network: loss", True, 1e-15, 1e-12),
+        verify.Check("network: logits", False, 1.0, 1e-12),
+    ]
+    monkeypatch.setattr(verify, "checklist", lambda checkpoint: iter(lines))
+    monkeypatch.setattr("sys.argv", ["verify", "--json", str(tmp_path / "verify.json")])
+    with pytest.raises(SystemExit) as stopped:
+        verify.main(verify.parser(), verify.run)
+    # A text as the exit code: Python prints it to stderr and leaves with 1.
+    assert stopped.value.code == (
+        "error: 1 of 2 lines differ from torch.nn.Transformer, first: network: logits"
+    )
+    printed = capsys.readouterr().out
+    assert "✗" in printed and "network: logits" in printed and "loss" not in printed
+    found = json.loads((tmp_path / "verify.json").read_text())
+    assert (found["checkpoint"], found["passed"]) == (None, False)
+    assert [check["passed"] for check in found["checks"]] == [True, False]
+
+
+def test_a_missing_checkpoint_is_one_line_and_exit_code_1(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "core.verify", "--checkpoint", str(tmp_path / "nowhere")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert "config.json is missing" in done.stderr
