@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from core.model.interface import AttentionSite, Kind, Seq2Seq
 
@@ -31,29 +34,61 @@ def _asking(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
     return ask
 
 
+@dataclass(frozen=True)
+class Look:
+    """One site as it ran: its inputs [batch, length, d_model] and weights [batch, head, q, k]."""
+
+    site: AttentionSite
+    query: Tensor
+    memory: Tensor
+    weights: Tensor
+
+
 class Captured:
-    """The maps of one forward pass, by kind."""
+    """What one forward pass fed to its embeddings and to each attention site, and the maps."""
 
     def __init__(self) -> None:
-        self._maps: dict[tuple[Kind, int], Tensor] = {}
+        self._looks: dict[tuple[Kind, int], Look] = {}
+        self.embedded: list[Tensor] = []
+        """The ids [batch, length] that were looked up in an embedding table, in that order."""
 
-    def put(self, kind: Kind, layer: int, weights: Tensor) -> None:
-        """Keep one site's weights. Raises RuntimeError on a second pass: maps must not mix."""
-        if (kind, layer) in self._maps:
+    def put(self, look: Look) -> None:
+        """Keep one site's look. Raises RuntimeError on a second pass: maps must not mix."""
+        kind, layer = look.site.kind, look.site.layer
+        if (kind, layer) in self._looks:
             raise RuntimeError(f"{kind} layer {layer} ran twice inside one capture")
-        self._maps[kind, layer] = weights.detach()
+        self._looks[kind, layer] = look
+
+    def looks(self) -> list[Look]:
+        """Every site's look, in the order in which they ran."""
+        return list(self._looks.values())
 
     def maps(self, kind: Kind) -> Tensor:
         """[layer, batch, head, query, key]. Raises KeyError if no pass of this kind ran."""
-        layers = sorted(layer for k, layer in self._maps if k == kind)
+        layers = sorted(layer for k, layer in self._looks if k == kind)
         if not layers:
             raise KeyError(f"no {kind} attention was captured")
-        return torch.stack([self._maps[kind, layer] for layer in layers])
+        return torch.stack([self._looks[kind, layer].weights for layer in layers])
+
+
+class _WatchEmbedding(TorchFunctionMode):
+    """Notes the ids of every lookup: the target's table is read by a function, not by a module."""
+
+    def __init__(self, embedded: list[Tensor]):
+        super().__init__()
+        self._embedded = embedded
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        if func is F.embedding:
+            self._embedded.append(args[0].detach().clone())
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def capture(model: Seq2Seq) -> Iterator[Captured]:
-    """Record every attention map of the one forward pass that runs inside the block.
+    """Record every attention map, and what led to it, of the one forward pass inside the block.
 
     Hooks live on the modules, which threads share: the caller holds the model's lock.
     """
@@ -61,7 +96,8 @@ def capture(model: Seq2Seq) -> Iterator[Captured]:
 
     def keeping(site: AttentionSite) -> Callable[..., None]:
         def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
-            captured.put(site.kind, site.layer, output[1])
+            query, memory = args[:2]
+            captured.put(Look(site, query.detach(), memory.detach(), output[1].detach()))
 
         return keep
 
@@ -69,4 +105,5 @@ def capture(model: Seq2Seq) -> Iterator[Captured]:
         stack.enter_context(explicit_attention(model))
         for site in model.attention_sites():
             stack.callback(site.module.register_forward_hook(keeping(site)).remove)
+        stack.enter_context(_WatchEmbedding(captured.embedded))
         yield captured

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
-_FORMAT = 1
+_FORMAT = 2
 # Axes of every array; a letter stands for one length throughout the record.
 _AXES = {
     "encoder": "eHSS",
@@ -58,6 +58,24 @@ class RecordHypothesis:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class RecordCheck:
+    """One thing that must hold for the picture to be true, checked outside the model.
+
+    `figure` is the largest difference found, or how many things are wrong; `words` say of what.
+    """
+
+    name: str
+    passed: bool
+    figure: float
+    limit: float
+    words: str
+
+    def __post_init__(self) -> None:
+        if self.passed != (self.figure <= self.limit):
+            raise ValueError(f"{self.name}: {self.figure} of {self.limit} is not {self.passed}")
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TranslationRecord:
     """What one teacher-forced pass over (source, target) showed; arrays are read-only.
@@ -65,6 +83,7 @@ class TranslationRecord:
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
+    `checks` are what core.check found; a record that nobody checked has none.
     """
 
     model: str
@@ -89,6 +108,7 @@ class TranslationRecord:
     alternatives: tuple[tuple[RecordToken, ...], ...]
     alternative_log_probs: Floats
     hypotheses: tuple[RecordHypothesis, ...]
+    checks: tuple[RecordCheck, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_axes()
@@ -144,8 +164,12 @@ class TranslationRecord:
 
     @property
     def id(self) -> str:
-        """A name for exactly this picture: 16 hexadecimal digits over all that was recorded."""
-        digest = hashlib.sha256(json.dumps(self._words(), sort_keys=True).encode())
+        """A name for exactly this picture: 16 hexadecimal digits over all that was recorded.
+
+        What was found when the picture was checked is no part of it.
+        """
+        words = {name: value for name, value in self._words().items() if name != "checks"}
+        digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
         for name in _AXES:
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest()[:16]
@@ -153,7 +177,7 @@ class TranslationRecord:
     def _words(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         plain = {name: v for name, v in values.items() if name not in _AXES}
-        for name in ("source", "target_in", "target_out", "hypotheses"):
+        for name in ("source", "target_in", "target_out", "hypotheses", "checks"):
             plain[name] = [dataclasses.asdict(item) for item in plain[name]]
         plain["alternatives"] = [[dataclasses.asdict(t) for t in row] for row in self.alternatives]
         return plain
@@ -184,4 +208,5 @@ class TranslationRecord:
         words["hypotheses"] = tuple(
             RecordHypothesis(**{**h, "ids": tuple(h["ids"])}) for h in words["hypotheses"]
         )
+        words["checks"] = tuple(RecordCheck(**check) for check in words["checks"])
         return cls(**words, **values)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from core.capture import capture
+from core.check import Evidence
 from core.model.interface import Seq2Seq
 from core.model.masks import padding_mask, target_mask
 from core.text.tokenizer import BOS, PAD
@@ -18,7 +19,10 @@ ALTERNATIVES = 5
 
 @dataclass(frozen=True)
 class Replay:
-    """One sentence's pass: maps [L, H, Q, K], masks [Q, K], positions [·, D], log-probabilities."""
+    """One sentence's pass: maps [L, H, Q, K], masks [Q, K], positions [·, D], log-probabilities.
+
+    `evidence` is what an outsider needs to check the rest.
+    """
 
     encoder: Tensor
     decoder: Tensor
@@ -31,16 +35,21 @@ class Replay:
     log_probs: Tensor
     alternatives: Tensor
     alternative_log_probs: Tensor
+    evidence: Evidence
 
 
 @torch.inference_mode()
 def replay(model: Seq2Seq, source: list[int], target: list[int]) -> Replay:
-    """Feed `source` and `target` ids once, both with their <eos>, and look everywhere."""
+    """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
+
+    A second pass looks nowhere: its logits tell whether looking changed anything.
+    """
     device = next(model.parameters()).device
     source_1S = torch.tensor([source], device=device)
     target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     with capture(model) as captured:
         logits_TV = model(source_1S, target_in_1T)[0]
+    unwatched_TV = model(source_1S, target_in_1T)[0]
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     best = log_probs_TV.topk(ALTERNATIVES, dim=-1)
     target_T1 = torch.tensor(target, device=device)[:, None]
@@ -58,4 +67,5 @@ def replay(model: Seq2Seq, source: list[int], target: list[int]) -> Replay:
         log_probs=log_probs_TV.gather(1, target_T1)[:, 0],
         alternatives=best.indices,
         alternative_log_probs=best.values,
+        evidence=Evidence.of(captured, logits_TV, unwatched_TV),
     )

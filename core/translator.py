@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from torch import Tensor
 
 from core.batches import pad
+from core.check import check
 from core.checkpoint import Card, Checkpoint, load
 from core.config import DecodeConfig
 from core.corpora import LANGUAGES
@@ -92,6 +94,7 @@ class Translator:
     ) -> TranslationRecord:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
+        The record carries what core.check found of it.
         Raises InputError for an empty or over-long text.
         """
         source_tokens = (*_within_limits(source, self._source), special(EOS))
@@ -108,11 +111,14 @@ class Translator:
             else:
                 hypotheses, target_tokens = [], given
             seen = replay(self._model, [t.id for t in source_tokens], [t.id for t in target_tokens])
+        found = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
         arrays = {
-            f.name: getattr(seen, f.name).cpu().numpy().copy() for f in dataclasses.fields(seen)
+            name: value.cpu().numpy().copy()
+            for name, value in found.items()
+            if isinstance(value, Tensor)
         }
         alternatives = arrays.pop("alternatives")
-        return TranslationRecord(
+        record = TranslationRecord(
             **arrays,
             model=self.card.folder.name,
             weights_sha256=self.card.weights_sha256,
@@ -133,6 +139,7 @@ class Translator:
                 for h in hypotheses
             ),
         )
+        return dataclasses.replace(record, checks=check(record, seen.evidence))
 
 
 def _within_limits(text: str, tokenizer: Tokenizer) -> tuple[Token, ...]:

@@ -1,14 +1,14 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
-`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4`. Every weight of a record
-differs from its neighbours, and no map is a transpose or a copy of another, so that a wrong layer,
-head or axis cannot pass.
+`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4&failing=0`, where `failing` is
+the check that does not hold. Every weight of a record differs from its neighbours, and no map is a
+transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +59,42 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A stand-in for `core.record.RecordCheck`."""
+
+    name: str
+    figure: float
+    limit: float
+    words: str
+
+    @property
+    def passed(self) -> bool:
+        return self.figure <= self.limit
+
+
+CHECKS = (
+    Check(
+        "Recomputed outside the model",
+        4.4e-7,
+        1e-5,
+        "All 7,504 weights, worked out again in 64 bits from what each layer was fed: "
+        "softmax(QKᵀ/√32 + mask). Shown: the largest difference.",
+    ),
+    Check("Every row sums to 1", 2.33e-7, 1e-5, "608 rows. Shown: the largest deviation."),
+    Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are closed: $x$ & so on."),
+    Check("Labels are what was fed", 0.0, 0.0, "25 pieces. Shown: how many labels differ."),
+    Check(
+        "Looking changed nothing",
+        3.8e-6,
+        1e-4,
+        "The same pass without looking gives the same scores for the next piece, and the search "
+        "the same log-probability. Shown: the largest difference; faster code adds in another "
+        "order, so the last digits may differ.",
+    ),
+)
+
+
+@dataclass(frozen=True)
 class Record:
     """A stand-in for `core.record.TranslationRecord` with what the explorer reads of it."""
 
@@ -77,6 +113,7 @@ class Record:
     log_probs: np.ndarray
     log_prob: float
     search: str
+    checks: tuple[Check, ...] = CHECKS
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
@@ -166,6 +203,10 @@ def main() -> None:
         "layer": query.get("layer", 0),
         "head": query.get("head", 0),
     }
+    wrong = int(query.get("failing", -1))
+    if wrong >= 0:
+        failing = (replace(check, figure=0.31) for check in CHECKS[wrong : wrong + 1])
+        record = replace(record, checks=(*CHECKS[:wrong], *failing, *CHECKS[wrong + 1 :]))
     explorer(payload(record, view))
     st.text("Below the explorer")
 

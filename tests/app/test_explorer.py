@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.app.explorer_harness import Record, synthetic_record
+from tests.app.explorer_harness import CHECKS, Record, synthetic_record
 
 HARNESS = Path(__file__).with_name("explorer_harness.py")
 LAYERS, HEADS = 3, 4
@@ -73,6 +73,14 @@ class Explorer:
             .replace("\u2068", "")
             .replace("\u2069", "")
         )
+
+    @property
+    def badge(self) -> Locator:
+        return self.root.get_by_role("button", name="Is this picture true?")
+
+    @property
+    def checks(self) -> Locator:
+        return self.root.get_by_role("list", name="The checks of this picture")
 
 
 @pytest.fixture
@@ -394,6 +402,103 @@ def test_unknown_words_show_their_own_form(local_page: Page, url: str) -> None:
     expect(explorer.root.locator(".readout .second")).to_contain_text(
         "not in the vocabulary: the model sees <unk>"
     )
+
+
+def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    badge, checks = explorer.badge, explorer.checks
+    assert explorer.says()["checks"] == "5/5"
+    expect(badge).to_have_text("Is this picture true? 5 of 5")
+    expect(badge).to_have_attribute("aria-expanded", "false")
+    expect(explorer.root.locator(".checks")).to_be_hidden()
+    badge.click()
+    expect(badge).to_have_attribute("aria-expanded", "true")
+    assert explorer.root.locator(f"#{badge.get_attribute('aria-controls')}").is_visible()
+    lines = checks.get_by_role("listitem")
+    shown = ["4.4 · 10⁻⁷", "2.3 · 10⁻⁷", "0", "0", "3.8 · 10⁻⁶"]
+    limits = ["limit 10⁻⁵", "limit 10⁻⁵", "limit 0", "limit 0", "limit 10⁻⁴"]
+    figures = [text.replace("\u202f", " ") for text in lines.locator(".figure").all_inner_texts()]
+    assert figures == shown
+    assert lines.locator(".limit").all_inner_texts() == limits
+    assert lines.locator(".name").all_inner_texts() == [check.name for check in CHECKS]
+    assert lines.locator(".words").all_inner_texts() == [check.words for check in CHECKS]
+    assert lines.get_by_role("img", name="Holds:", exact=True).count() == 5
+    badge.click()
+    expect(checks).to_be_hidden()
+    expect(badge).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_badge_by_keyboard(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.click(4, 5)
+    explorer.badge.focus()
+    local_page.keyboard.press("Enter")
+    expect(explorer.checks).to_be_visible()
+    explorer.head(1, 2)
+    expect(explorer.checks).to_be_visible()
+    local_page.keyboard.press("Escape")
+    expect(explorer.root.locator(".checks")).to_be_hidden()
+    expect(explorer.badge).to_have_attribute("aria-expanded", "false")
+    explorer.leave()
+    assert explorer.says()["query"] == "4", "Escape closed what lay on top, and only that"
+    local_page.keyboard.press("Escape")
+    assert explorer.says()["query"] == ""
+    explorer.badge.focus()
+    local_page.keyboard.press("Space")
+    expect(explorer.checks).to_be_visible()
+
+
+@pytest.mark.parametrize("failing", range(5))
+def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str, failing: int) -> None:
+    explorer = Explorer(local_page, url, failing=failing)
+    assert explorer.says()["checks"] == "4/5"
+    expect(explorer.badge).to_have_text("Is this picture true? 4 of 5")
+    orange = "rgb(179, 90, 0)"
+    expect(explorer.badge).to_have_css("color", orange)
+    explorer.badge.click()
+    expect(explorer.map).to_be_visible()
+    lines = explorer.checks.get_by_role("listitem")
+    for index in range(5):
+        line = lines.nth(index)
+        colour = orange if index == failing else "rgb(31, 35, 40)"
+        for part in (".name", ".figure", "svg"):
+            expect(line.locator(part)).to_have_css("color", colour)
+        mark = "Does not hold:" if index == failing else "Holds:"
+        expect(line.get_by_role("img", name=mark, exact=True)).to_have_count(1)
+    expect(lines.nth(failing).locator(".figure")).to_have_text("0.31")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_opening_the_checks_moves_nothing(local_page: Page, url: str, width: int) -> None:
+    local_page.set_viewport_size({"width": width, "height": 900})
+    explorer = Explorer(local_page, url)
+    boxes = """root => [root, ...root.querySelectorAll("button, canvas, p, h2")].map(part => {
+        const box = part.getBoundingClientRect();
+        return [box.x, box.y, box.width, box.height].join();
+    })"""
+    explorer.badge.scroll_into_view_if_needed()
+    before = explorer.root.evaluate(boxes)
+    explorer.badge.click()
+    explorer.leave()
+    expect(explorer.checks).to_be_visible()
+    assert explorer.root.evaluate(boxes) == before
+    panel, whole = explorer.checks.bounding_box(), explorer.root.bounding_box()
+    assert panel["x"] >= whole["x"]
+    assert panel["x"] + panel["width"] <= whole["x"] + whole["width"] + 1
+    main = local_page.get_by_test_id("stMain")
+    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
+
+
+def test_switching_heads_does_not_move_the_map(local_page: Page, url: str) -> None:
+    for width in (1280, 390):
+        local_page.set_viewport_size({"width": width, "height": 900})
+        explorer = Explorer(local_page, url)
+        tops = set()
+        for kind, head in (("cross", 0), ("cross", HEADS), ("decoder", HEADS)):
+            explorer.kind(kind)
+            explorer.head(0, head)
+            tops.add(explorer.map.bounding_box()["y"] - explorer.root.bounding_box()["y"])
+        assert len({round(top) for top in tops}) == 1
 
 
 def test_a_phone_needs_no_sideways_scrolling(local_page: Page, url: str) -> None:

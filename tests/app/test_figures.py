@@ -77,6 +77,7 @@ def make_record(source: list[str], target: list[str], d_model: int = 16) -> Tran
         alternatives=((),) * T,
         alternative_log_probs=np.zeros((T, 0), np.float32),
         hypotheses=(),
+        checks=(),
     )
 
 

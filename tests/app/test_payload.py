@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.components.explorer.payload import BYTE_LIMIT, KINDS, pack, payload
-from tests.app.explorer_harness import Token, synthetic_record
+from tests.app.explorer_harness import CHECKS, Token, synthetic_record
 
 VIEW = {"kind": "cross", "layer": 1, "head": "mean"}
 
@@ -71,6 +72,23 @@ def test_masks_and_tokens() -> None:
     assert data["target_in"][0]["special"]
     assert [token["p"] for token in data["target_out"]] == pytest.approx(np.exp(record.log_probs))
     assert data["log_prob"] == pytest.approx(record.log_prob)
+
+
+def test_checks_are_sent_as_they_are() -> None:
+    record = synthetic_record("short")
+    assert [check["passed"] for check in payload(record, VIEW)["checks"]] == [True] * 5
+    assert payload(record, VIEW)["checks"][0] == {
+        "name": "Recomputed outside the model",
+        "passed": True,
+        "figure": 4.4e-7,
+        "limit": 1e-5,
+        "words": CHECKS[0].words,
+    }
+    for figure in (math.nan, math.inf):
+        record = replace(record, checks=(replace(CHECKS[0], figure=figure),))
+        (check,) = payload(record, VIEW)["checks"]
+        assert (check["passed"], check["figure"]) == (False, None)
+        pack(payload(record, VIEW))
 
 
 def test_broken_text_can_be_sent() -> None:

@@ -120,6 +120,7 @@ def test_saving_and_loading(record, tmp_path):
     again = TranslationRecord.load(tmp_path / "record.npz")
     assert again.id == record.id
     assert again.source == record.source and again.hypotheses == record.hypotheses
+    assert again.checks == record.checks and len(again.checks) == 5
     assert np.array_equal(again.cross, record.cross)
     with np.load(tmp_path / "record.npz", allow_pickle=False) as arrays:
         assert not any(array.dtype.hasobject for array in arrays.values())
@@ -145,6 +146,7 @@ def test_the_id_names_exactly_one_picture(translator, record):
     weights = record.cross.copy()
     weights[0, 0, 0] = weights[0, 0, 0][::-1]
     assert dataclasses.replace(record, cross=weights).id != record.id
+    assert dataclasses.replace(record, checks=()).id == record.id
 
 
 def spoiled(array: np.ndarray, change) -> np.ndarray:

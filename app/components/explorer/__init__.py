@@ -18,6 +18,7 @@ _SCRIPTS = (
     "data.js",
     "focus.js",
     "sentences.js",
+    "badge.js",
     "readout.js",
     "overview.js",
     "geometry.js",

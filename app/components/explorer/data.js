@@ -33,6 +33,7 @@ function decodePayload(raw) {
     sourceLanguage: raw.source_language,
     targetLanguage: raw.target_language,
     search: raw.search,
+    checks: raw.checks,
     link: raw.link,
     logProb: raw.log_prob,
     // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.

@@ -63,9 +63,14 @@ function onRootKey(explorer, event) {
   }
 }
 
-/* Escape is heard on the whole page, because a pointer can keep a cell and then move the focus elsewhere. */
+/*
+ * Escape is heard on the whole page, because a pointer can keep a cell and then move the focus elsewhere. It closes
+ * what was opened last: the checks lie over the map, so they go before the kept cell.
+ */
 function onDocumentKey(explorer, event) {
-  if (event.key === "Escape" && (isKept(explorer) || focusOf(explorer).previewed)) letGo(explorer);
+  if (event.key !== "Escape") return;
+  if (checksAreOpen(explorer)) openChecks(explorer, false);
+  else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
 }
 
 function listenToKeyboard(explorer) {

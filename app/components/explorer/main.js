@@ -39,6 +39,7 @@ function createExplorer(parent, key) {
   listenToSentences(explorer);
   listenToOverview(explorer);
   listenToMap(explorer);
+  listenToBadge(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
   const forgetAddress = watchAddress(explorer);
@@ -76,6 +77,7 @@ function takeData(explorer, bytes) {
   if (!before || before.sentence !== data.sentence) explorer.kept = NOTHING;
   explorer.preview = { ...NOTHING, note: null };
   explorer.root.dataset.sentence = data.sentence;
+  buildBadge(explorer);
   buildSentences(explorer);
   buildOverview(explorer);
 }

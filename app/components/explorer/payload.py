@@ -52,6 +52,7 @@ def payload(
         "target_language": record.target_language,
         "search": record.search,
         "log_prob": float(record.log_prob),
+        "checks": [_check(check) for check in record.checks],
         "source": [_token(token) for token in record.source],
         "target_in": [_token(token) for token in record.target_in],
         "target_out": [
@@ -97,6 +98,17 @@ def _token(token: Any) -> dict[str, Any]:
         "start": bool(token.starts_word),
         "special": bool(token.special),
         "unknown": bool(token.unknown),
+    }
+
+
+def _check(check: Any) -> dict[str, Any]:
+    """Give what is shown of a check; a figure that is no number becomes null, as JSON has none."""
+    return {
+        "name": check.name,
+        "passed": bool(check.passed),
+        "figure": check.figure if math.isfinite(check.figure) else None,
+        "limit": check.limit,
+        "words": check.words,
     }
 
 

@@ -1,0 +1,59 @@
+// Says beside the map's title whether the picture is true; opened, it shows the checks behind that and their numbers.
+
+const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
+const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
+
+/* 4.4e-7 as 4.4 · 10⁻⁷; a count stays a count; Python sends null for what is no number. */
+function figureText(figure) {
+  if (figure === null) return "not a number";
+  if (Number.isInteger(figure)) return String(figure);
+  if (figure >= 100) return figure.toFixed(0);
+  if (figure >= 0.001) return figure.toPrecision(2);
+  const [digits, exponent] = figure.toExponential(1).split("e-");
+  const power = `10\u207b${[...exponent].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
+  return digits === "1.0" ? power : `${digits}\u202f\u00b7\u202f${power}`;
+}
+
+/* A mark with a name is read aloud; one without is only a picture beside words that say the same. */
+function checkMark(passed, name) {
+  const make = (tag, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
+  const mark = make("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
+  mark.append(make("path", { d: passed ? MARKS.holds : MARKS.fails }));
+  return mark;
+}
+
+function checkLine({ name, passed, figure, limit, words }) {
+  const line = element("li", passed ? "" : "failed");
+  const mark = checkMark(passed, passed ? "Holds:" : "Does not hold:");
+  line.append(mark, element("span", "name", name), element("span", "figure numbers", figureText(figure)));
+  line.append(element("span", "words", words), element("span", "limit numbers", `limit ${figureText(limit)}`));
+  return line;
+}
+
+/* A record that nobody checked claims nothing: it has no badge. */
+function buildBadge({ root, parts, data }) {
+  const held = data.checks.filter(({ passed }) => passed).length;
+  const whole = held === data.checks.length;
+  root.dataset.checks = `${held}/${data.checks.length}`;
+  parts.badge.hidden = data.checks.length === 0;
+  parts.badge.classList.toggle("failed", !whole);
+  parts.badge.replaceChildren(checkMark(whole), `Is this picture true? ${held} of ${data.checks.length}`);
+  parts.checks.replaceChildren(...data.checks.map(checkLine));
+  if (parts.badge.hidden) openChecks({ parts }, false);
+}
+
+const checksAreOpen = ({ parts }) => !parts.checks.hidden;
+
+function openChecks({ parts }, open) {
+  parts.checks.hidden = !open;
+  parts.badge.setAttribute("aria-expanded", open);
+}
+
+function listenToBadge(explorer) {
+  explorer.parts.badge.addEventListener("click", () => openChecks(explorer, !checksAreOpen(explorer)));
+}

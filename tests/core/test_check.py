@@ -1,0 +1,263 @@
+"""Each way in which a picture can lie turns a check red, and no true picture is ever doubted."""
+
+import copy
+import dataclasses
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from core.check import Evidence, SiteEvidence, check, masks_of, recompute
+from core.checkpoint import load
+from core.model.baseline import Baseline, copy_to_baseline
+from core.model.interface import KINDS, Seq2Seq, build
+from core.record import RecordCheck, RecordToken, TranslationRecord
+from core.replay import replay
+from core.text.tokenizer import BOS, EOS, PAD
+from core.translator import Translator
+from tests import small
+
+RECOMPUTED, ROWS, MASKED, LABELS, UNTOUCHED = range(5)
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 40, 50, 31, 12, EOS]  # as long: a swap has room
+ARRAYS = ("encoder", "decoder", "cross", "encoder_mask", "decoder_mask", "cross_mask")
+
+
+def token(id: int) -> RecordToken:
+    return RecordToken(id, "<bos>" if id == BOS else str(id), str(id), True, id < 4, False)
+
+
+def looked_at(
+    model: Seq2Seq, source: list[int], target: list[int]
+) -> tuple[TranslationRecord, Evidence]:
+    """The record of one replay, with ids for words, and the evidence that came with it."""
+    seen = replay(model, source, target)
+    values = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
+    arrays = {k: v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
+    arrays = {k: v if v.dtype == bool else v.astype(np.float32) for k, v in arrays.items()}
+    words = "model weights_sha256 source_language target_language search source_text translation"
+    alternatives = tuple(tuple(map(token, map(int, row))) for row in arrays.pop("alternatives"))
+    record = TranslationRecord(
+        **dict.fromkeys(words.split(), ""),
+        **arrays,
+        source=tuple(map(token, source)),
+        target_in=tuple(map(token, [BOS, *target[:-1]])),
+        target_out=tuple(map(token, target)),
+        alternatives=alternatives,
+        hypotheses=(),
+    )
+    return record, seen.evidence
+
+
+def planted(record: TranslationRecord, **values: object) -> TranslationRecord:
+    """The record with something else inside, past its own refusals."""
+    spoiled = copy.copy(record)
+    for name, value in values.items():
+        object.__setattr__(spoiled, name, value)
+    return spoiled
+
+
+def failed(record: TranslationRecord, evidence: Evidence) -> set[int]:
+    return {i for i, line in enumerate(check(record, evidence)) if not line.passed}
+
+
+@pytest.fixture(scope="module", params=["scratch", "baseline"])
+def model(request, checkpoint_folder):
+    scratch = load(checkpoint_folder).model
+    if request.param == "scratch":
+        return scratch
+    baseline = build("baseline", scratch.config).eval()
+    copy_to_baseline(scratch, baseline)
+    return baseline
+
+
+@pytest.fixture(scope="module")
+def look(model):
+    return looked_at(model, SOURCE, TARGET)
+
+
+def test_a_true_picture_passes(look):
+    record, evidence = look
+    lines = check(record, evidence)
+    assert len(lines) == 5 and all(line.passed for line in lines)
+    assert lines[RECOMPUTED].figure < 1e-6 and lines[ROWS].figure < 1e-6
+    assert lines[MASKED].figure == lines[LABELS].figure == 0
+    assert all(isinstance(line.figure, float) and "\n" not in line.words for line in lines)
+
+
+def shifted(weights: np.ndarray) -> np.ndarray:
+    return np.roll(weights, 1, axis=-2)
+
+
+def averaged(weights: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(weights.mean(1, keepdims=True), weights.shape)
+
+
+FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
+    "transposed map": (
+        lambda r: {"encoder": r.encoder.swapaxes(2, 3)},
+        {RECOMPUTED, ROWS},
+    ),
+    "transposed decoder map": (
+        lambda r: {"decoder": r.decoder.swapaxes(2, 3)},
+        {RECOMPUTED, ROWS, MASKED},
+    ),
+    "wrong layer": (lambda r: {"cross": r.cross[::-1]}, {RECOMPUTED}),
+    "wrong kind": (lambda r: {"cross": r.encoder[[0, 0]]}, {RECOMPUTED}),
+    "heads in another order": (lambda r: {"encoder": r.encoder[:, ::-1]}, {RECOMPUTED}),
+    "averaged heads": (lambda r: {"cross": averaged(r.cross)}, {RECOMPUTED}),
+    "heads averaged away": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
+    "off-by-one row": (lambda r: {"cross": shifted(r.cross)}, {RECOMPUTED}),
+    "off-by-one decoder row": (
+        lambda r: {"decoder": shifted(r.decoder)},
+        {RECOMPUTED, MASKED},
+    ),
+    "source labels on the target axis": (lambda r: {"target_in": r.source}, {LABELS}),
+    "the two sides exchanged": (
+        lambda r: {"source": r.target_in, "target_in": r.source},
+        {LABELS},
+    ),
+    "labels in another order": (lambda r: {"source": r.source[::-1]}, {LABELS}),
+    "a label too many": (lambda r: {"source": (*r.source, r.source[-1])}, {LABELS}),
+    "scaled weights": (lambda r: {"cross": r.cross * np.float32(0.999)}, {RECOMPUTED, ROWS}),
+    "a leaking mask": (
+        lambda r: {"decoder": r.decoder + np.float32(1e-9)},
+        {MASKED},
+    ),
+    "a wrong hatch": (lambda r: {"decoder_mask": np.ones_like(r.decoder_mask)}, {MASKED}),
+    "not a number": (lambda r: {"cross": r.cross * np.float32(np.nan)}, {RECOMPUTED, ROWS, MASKED}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_turns_its_check_red(look, fault):
+    record, evidence = look
+    plant, expected = FAULTS[fault]
+    found = failed(planted(record, **plant(record)), evidence)
+    assert found == expected - ({MASKED} if fault == "not a number" else set())
+
+
+def test_a_stale_map_turns_red(model, look):
+    """The maps of the sentence before, which was as long."""
+    before, _ = looked_at(model, [5, 16, 17, 18, 19, EOS], [20, 21, 22, 23, 24, EOS])
+    record, evidence = look
+    for kind in KINDS:
+        stale = planted(record, **{kind: before.maps(kind)})
+        assert failed(stale, evidence) == {RECOMPUTED}
+    whole = planted(record, **{name: getattr(before, name) for name in ARRAYS})
+    assert failed(whole, evidence) == {RECOMPUTED}
+    assert LABELS in failed(before, evidence)
+
+
+def test_dropout_left_on_turns_red(model):
+    noisy = copy.deepcopy(model)
+    for module in noisy.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.3
+    torch.manual_seed(0)
+    for rate in (0.0, 0.3):
+        for site in noisy.attention_sites():
+            site.module.dropout = rate
+        assert not failed(*looked_at(noisy.eval(), SOURCE, TARGET))
+        noisy.train()
+        if rate and isinstance(noisy, Baseline):
+            # The library's weights are taken after dropout: the record itself refuses such rows.
+            with pytest.raises(ValueError, match="sum to 1"):
+                looked_at(noisy, SOURCE, TARGET)
+        else:
+            assert failed(*looked_at(noisy, SOURCE, TARGET)) == {UNTOUCHED}
+
+
+def test_layers_under_wrong_names_turn_red(model, monkeypatch):
+    """Maps and inputs that are mixed up together still agree: the order of running tells."""
+    sites = model.attention_sites()
+    last = max(site.layer for site in sites if site.kind == "cross")
+    renamed = [
+        dataclasses.replace(site, layer=last - site.layer) if site.kind == "cross" else site
+        for site in sites
+    ]
+    monkeypatch.setattr(model, "attention_sites", lambda: renamed)
+    assert failed(*looked_at(model, SOURCE, TARGET)) == {LABELS}
+
+
+def test_another_sentence_fed_than_shown_turns_red(model, look):
+    record, _ = look
+    _, evidence = looked_at(model, SOURCE[::-1], TARGET)
+    assert LABELS in failed(record, evidence)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"qkv_bias": False, "norm_first": True}, {"share_embeddings": True, "num_heads": 2}],
+)
+def test_no_false_alarm_whatever_the_shape(changes):
+    for network in small.pair(**changes):
+        for shape in (network, network.float()):
+            assert not failed(*looked_at(shape, [9, 8, 7, EOS], [30, 31, 12, 33, EOS]))
+            assert not failed(*looked_at(shape, [9, PAD, 8, EOS, PAD], [EOS]))
+
+
+def test_no_false_alarm_on_random_sentences(model):
+    draw = random.Random(0)
+    vocabulary = model.config.source_vocab_size
+    for _ in range(50):
+        source, target = (
+            [*(draw.randrange(3, vocabulary) for _ in range(draw.randrange(1, 40))), EOS]
+            for _ in range(2)
+        )
+        assert not failed(*looked_at(model, source, target))
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_every_inspected_record_carries_its_checks(checkpoint_folder, twin):
+    translator = Translator.load(checkpoint_folder, device="cpu")
+    translator = translator.twin() if twin else translator
+    for target in (None, "A dog runs."):
+        record = translator.inspect("Zwei junge Männer spielen im Park Fußball.", target)
+        assert [line.passed for line in record.checks] == [True] * 5
+    assert "search" not in record.checks[UNTOUCHED].words  # nothing was searched for
+
+
+def test_the_search_must_agree_with_the_replay(checkpoint_folder):
+    translator = Translator.load(checkpoint_folder, device="cpu")
+    record = translator.inspect("Ein Hund.")
+    _, evidence = looked_at(
+        translator._model, [t.id for t in record.source], [t.id for t in record.target_out]
+    )
+    assert not failed(record, evidence)
+    best = record.hypotheses[0]
+    worse = dataclasses.replace(best, log_prob=best.log_prob - 0.01)
+    assert failed(dataclasses.replace(record, hypotheses=(worse,)), evidence) == {UNTOUCHED}
+    other = dataclasses.replace(best, ids=(*best.ids[:-1], 17))
+    assert failed(dataclasses.replace(record, hypotheses=(other,)), evidence) == {LABELS}
+
+
+def test_the_recomputation_follows_the_paper_by_hand():
+    """One query of length 2 over two keys: q·k/√2 is (√2, 0), so the weights are known."""
+    query, memory = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 5.0], [0.0, 5.0]])
+    same = (torch.eye(2), None)
+    site = SiteEvidence("cross", 0, 1, query, memory, to_query=same, to_key=same)
+    e = np.exp(np.sqrt(2))
+    found = recompute([site], np.array([[True, True]]))
+    np.testing.assert_allclose(found, [[[[e / (e + 1), 1 / (e + 1)]]]], rtol=1e-15)
+    assert not recompute([site], np.array([[False, False]])).any()
+
+
+def test_masks_follow_from_ids():
+    masks = masks_of((5, 6, PAD), (BOS, 7, PAD))
+    assert masks["encoder"].tolist() == [[True, True, False]] * 3
+    assert masks["cross"].tolist() == [[True, True, False]] * 3
+    assert masks["decoder"].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, False],
+    ]
+
+
+def test_a_check_cannot_claim_what_its_figure_denies():
+    with pytest.raises(ValueError, match="is not True"):
+        RecordCheck("Every row sums to 1", True, 0.5, 1e-5, "")
+    with pytest.raises(ValueError, match="is not True"):
+        RecordCheck("Every row sums to 1", True, float("nan"), 1e-5, "")
