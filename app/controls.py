@@ -2,7 +2,10 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, translate, direction, model, search, translation, explorer, example_0…, mask_kind,
-position_side, model_note.
+position_side, model_note, first_model, second_model, run_checks, checks, compare_kind,
+compare_layer, compare_head, compare_scale, show_largest, largest, first_map, second_map,
+difference_map, compare_matched, matched_heads, matched_pairs, first_scores, second_scores, curves,
+measure_speed, speed, side_by_side, state_dict_map.
 """
 
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ from app import session
 from app.examples import EXAMPLES
 from core.checkpoint import Card
 from core.config import DecodeConfig
-from core.corpora import LANGUAGES
+from core.corpora import CORPORA, LANGUAGES
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 MODELS = {"scratch": "From scratch", "baseline": "Baseline: torch.nn.Transformer"}
@@ -145,3 +148,5 @@ def model_note() -> None:
             f"{shape.num_heads} heads, d {shape.d_model}, "
             f"{card.parameters / 1e6:.1f} million weights{score}"
         )
+        if (corpus := CORPORA.get(card.training.get("corpus", ""))) is not None:
+            st.caption(f"It knows {corpus.about}. On other text it guesses.")

@@ -16,6 +16,9 @@ page = st.navigation(
     [
         st.Page("views/translate.py", title="Translate", default=True),
         st.Page("views/masks_positions.py", title="Masks and positions", url_path="masks"),
+        st.Page(
+            "views/scratch_and_baseline.py", title="Scratch and baseline", url_path="comparison"
+        ),
     ]
 )
 controls.sidebar()

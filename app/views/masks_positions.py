@@ -5,6 +5,7 @@ import streamlit as st
 from app import session
 from app.figures import masks, positions
 from app.figures.style import CONFIG
+from core.analysis.closing import closings
 
 LOOK_FOR = {
     "encoder": "The source is all there from the start: each of its tokens may look at every "
@@ -59,6 +60,28 @@ with st.container(horizontal=True, gap="medium"):
         st.latex(r"A = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)")
         st.latex(FORMULA[kind])
         st.caption("A closed score becomes −∞, so its weight is exactly 0 and the others share 1.")
+
+st.subheader("Why −∞?")
+row = len(record.target_in) // 2
+st.write(
+    f"Other code writes −10,000 into a closed cell, or −1,000,000,000. Here row {row + 1} of the "
+    "decoder's first head is closed in each of these ways. As long as one cell is open, nothing "
+    "changes but rounding. The last column is a row with nothing to look at, such as a sentence of "
+    "padding: a very low score then spreads attention evenly over cells that should be closed; −∞ "
+    "has no answer (NaN), which is why the attention of this project gives 0 there."
+)
+st.table(
+    [
+        {
+            "score of a closed cell": f"{way.score:,.0f}".replace("inf", "∞").replace("-", "−"),
+            "precision": way.precision,
+            "weight on closed cells": f"{way.on_closed:g}",
+            "largest change of an open weight": f"{way.change:.1g}",
+            "each weight when nothing is open": f"{way.nothing_open:.3f}".replace("nan", "NaN"),
+        }
+        for way in closings(record.decoder[0, 0, row], record.decoder_mask[row])
+    ]
+)
 
 st.subheader("Positions")
 side = st.segmented_control(

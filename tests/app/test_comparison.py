@@ -1,0 +1,319 @@
+"""The page "Scratch and baseline": figures hold the records' numbers, and its claims are true."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import streamlit as st
+from playwright.sync_api import expect
+from streamlit.testing.v1 import AppTest
+
+from app import session
+from app.figures import comparison
+from core.analysis.difference import KINDS, SAME, largest_difference
+from core.analysis.matching import match_heads
+from core.record import TranslationRecord
+from core.translator import Translator
+from tests.app.test_figures import HOSTILE, make_record, strings
+from tests.core.conftest import SPLITS, run_train
+from tests.small import SENTENCES
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+SHIPPED = ROOT / "checkpoints/scratch-de-en"
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_cached():
+    """Leave no record behind: another test may damage a copy of the same checkpoint."""
+    yield
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(SHIPPED, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def records(translator) -> tuple[TranslationRecord, TranslationRecord]:
+    """The shipped model and its twin on one sentence and one target."""
+    target = translator.inspect(SENTENCE).translation
+    return translator.inspect(SENTENCE, target), translator.twin().inspect(SENTENCE, target)
+
+
+@pytest.fixture(scope="module")
+def two_folders(tmp_path_factory) -> Path:
+    """A folder with two tiny checkpoints of one direction that learned apart from each other."""
+    data = tmp_path_factory.mktemp("data")
+    (data / "multi30k").mkdir()
+    for split in SPLITS:
+        lines = SENTENCES * (20 if split == "train" else 1)
+        for side, language in enumerate(("de", "en")):
+            text = "".join(pair[side] + "\n" for pair in lines)
+            (data / "multi30k" / f"{split}.{language}").write_text(text, encoding="utf-8")
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for model, seed in (("scratch", 1), ("baseline", 2)):
+        out = folder / f"{model}-de-en"
+        run_train("--data", data, "--out", out, "--model", model, "--seed", seed)
+    return folder
+
+
+def heat(figure) -> np.ndarray:
+    return next(trace for trace in figure.data if trace.type == "heatmap")
+
+
+def sent(element) -> np.ndarray:
+    """The numbers of a heat map as the browser gets them, out of plotly's base64."""
+    data = json.loads(element.proto.spec)["data"]
+    z = next(trace for trace in data if trace["type"] == "heatmap")["z"]
+    shape = [int(n) for n in z["shape"].split(",")]
+    return np.frombuffer(base64.b64decode(z["bdata"]), z["dtype"]).reshape(shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_maps_and_differences_are_the_records(records, kind, theme):
+    first, second = records
+    layers, heads = first.maps(kind).shape[:2]
+    for layer, head in [(0, 0), (layers - 1, 1), (1, heads - 1)]:
+        a, b = first.maps(kind)[layer, head], second.maps(kind)[layer, head]
+        drawn = heat(comparison.map_figure(first, kind, layer, head, "First", theme))
+        assert np.array_equal(drawn.z, a) and (drawn.zmin, drawn.zmax) == (0, 1)
+        figure = comparison.difference_figure(first, kind, a, b, 1.0, theme)
+        drawn = heat(figure)
+        assert np.array_equal(drawn.z, a.astype(np.float64) - b)
+        assert np.array_equal(drawn.customdata, np.stack([a, b], axis=-1))
+        assert (drawn.zmin, drawn.zmax) == (-1, 1)
+        largest = comparison.scientific(float(np.abs(a.astype(np.float64) - b).max()))
+        assert largest in figure.layout.title.subtitle.text
+
+
+def test_rows_are_what_is_produced_and_columns_what_is_looked_at(records):
+    first, _ = records
+    figure = comparison.map_figure(first, "decoder", 0, 0, "First", "light")
+    assert figure.layout.yaxis2.ticktext[-1] == "producing &lt;eos&gt;"
+    assert figure.layout.xaxis2.ticktext[0] == "looks at &lt;bos&gt;"
+    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]  # the first row is on top
+    assert "English produced" in figure.layout.yaxis.title.text
+    encoder = comparison.map_figure(first, "encoder", 0, 0, "First", "light")
+    assert "German that looks" in encoder.layout.yaxis.title.text
+
+
+def test_closed_cells_are_hatched_above_the_weights(records):
+    first, _ = records
+    bars = [
+        trace
+        for trace in comparison.map_figure(first, "decoder", 0, 0, "First", "light").data
+        if trace.type == "bar"
+    ]
+    closed = np.zeros(first.decoder_mask.shape, bool)
+    for trace in bars:
+        assert (trace.xaxis, trace.yaxis) == ("x2", "y2")
+        for row, base, length in zip(trace.y, trace.base, trace.x, strict=True):
+            closed[row, int(base + 0.5) : int(base + 0.5 + length)] = True
+    assert np.array_equal(closed, ~first.decoder_mask)
+
+
+def test_scores_and_curves_are_the_numbers(records, translator):
+    first, _ = records
+    figure = comparison.scores_figure(first, -3.0, "First", "light")
+    assert np.array_equal(figure.data[0].y, first.log_probs)
+    assert figure.layout.yaxis.range[0] < -3 and figure.layout.yaxis.range[1] == 0
+    curve = translator.card.metrics["curve"]
+    drawn = comparison.curves_figure({"a": curve}, "dark").data
+    assert list(drawn[0].y) == [point["val_loss"] for point in curve]
+    assert list(drawn[1].y) == [point["train_loss"] for point in curve]
+    assert list(drawn[0].x) == [point["step"] for point in curve]
+
+
+def test_matched_heads_are_ringed_where_they_are(records):
+    first, second = records
+    turned = second.cross[::-1, ::-1].copy()
+    matching = match_heads([first.cross], [turned])
+    figure = comparison.matching_figure(matching, "cross", "light")
+    assert np.array_equal(heat(figure).z, matching.similarity)
+    rings = [trace for trace in figure.data if trace.type == "scatter" and trace.x[0] is not None]
+    N = len(matching.partner)
+    assert all(list(ring.x) == list(range(N))[::-1] for ring in rings) and len(rings) == 2
+    assert all(list(ring.y) == list(range(N)) for ring in rings)
+    assert f"0 of {N} belong to their own number" in figure.layout.title.subtitle.text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.25, "0.25"),
+        (-0.5, "−0.5"),
+        (1.0, "1"),
+        (4.768e-7, "4.8\u00a0·\u00a010⁻⁷"),
+        (-1e-12, "−1.0\u00a0·\u00a010⁻¹²"),
+        (12345.0, "1.2\u00a0·\u00a010⁴"),
+        (sys.float_info.max, "no number"),
+        (float("nan"), "no number"),
+    ],
+)
+def test_numbers_of_any_size_are_read_at_a_glance(value, text):
+    assert comparison.scientific(value) == text
+
+
+def test_words_reach_plotly_escaped():
+    hostile = make_record(HOSTILE, HOSTILE)
+    maps = hostile.cross[0, 0]
+    figures = [
+        comparison.map_figure(hostile, kind, 0, 0, "<b>First</b>", "light") for kind in KINDS
+    ]
+    figures += [
+        comparison.difference_figure(hostile, "cross", maps, maps, 1.0, "light"),
+        comparison.scores_figure(hostile, -1.0, "<b>$</b>", "light"),
+        comparison.curves_figure({"<b>$": []}, "light"),
+    ]
+    for figure in figures:
+        for text in strings(json.loads(figure.to_json())):
+            assert "$" not in text, text
+            assert "<" not in text.replace("<br>", ""), text
+
+
+def open_page(monkeypatch, folder: Path, **state: object) -> AppTest:
+    """The page on a folder of checkpoints, without a browser."""
+    monkeypatch.setattr(session, "CHECKPOINTS", folder)
+    session._listed.clear()
+    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
+    for key, value in state.items():
+        app.session_state[key] = value
+    app.switch_page("views/scratch_and_baseline.py").run()
+    session._listed.clear()
+    assert not app.exception, app.exception
+    return app
+
+
+def texts(app: AppTest) -> str:
+    return "\n".join(e.value for kind in ("markdown", "text", "caption") for e in app.get(kind))
+
+
+def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
+    app = open_page(monkeypatch, ROOT / "checkpoints")
+    said = texts(app)
+    assert "Every difference lies within 0 to 1e-5" in said
+    record = app.session_state["latest_record"]
+    target = translator.inspect(record.source_text).translation
+    first = translator.inspect(record.source_text, target)
+    second = translator.twin().inspect(record.source_text, target)
+    largest = largest_difference(first, second)
+    place = f"{largest.kind}, layer {largest.layer + 1}, head {largest.head + 1}, "
+    assert f"Largest: {place}" in said and target in said
+    assert f"first {largest.first:.7f}, second {largest.second:.7f}" in said
+    app.button(key="show_largest").click().run()
+    charts = app.get("plotly_chart")
+    at = (largest.layer, largest.head)
+    assert np.array_equal(sent(charts[0]), first.maps(largest.kind)[at])
+    assert np.array_equal(sent(charts[1]), second.maps(largest.kind)[at])
+    assert np.abs(sent(charts[2])).max() == abs(largest.difference) <= SAME
+    assert not app.exception and not app.error
+    heads = first.cross.shape[0] * first.cross.shape[1]
+    assert f"All {heads} heads find themselves" in texts(app)
+
+
+def test_speed_is_measured_when_asked(monkeypatch):
+    app = open_page(monkeypatch, ROOT / "checkpoints")
+    assert " times** as" not in texts(app)
+    app.button(key="measure_speed").click().run()
+    said = re.search(
+        r"The first, the scratch code: \*\*([\d.]+) ms\*\*. The second, torch.nn.Transformer: "
+        r"\*\*([\d.]+) ms\*\*. The first, the scratch code, is \*\*([\d.]+) times",
+        texts(app),
+    )
+    first, second, ratio = map(float, said.groups())
+    assert ratio == pytest.approx(second / first, rel=0.02)
+
+
+def test_two_models_that_learned_apart_are_matched_first(monkeypatch, two_folders):
+    app = open_page(
+        monkeypatch, two_folders, first_model="scratch", second_model="baseline", direction="de-en"
+    )
+    said = texts(app)
+    assert "These two learned apart" in said and "Matched heads share" in said
+    assert "There is no second" not in said and "0 to 1e-5." not in said
+    assert not app.error and len(app.get("plotly_chart")) == 7
+    # The second map is the matched head's, not the one of the same number.
+    first, second = (Translator.load(two_folders / f"{m}-de-en") for m in ("scratch", "baseline"))
+    source = app.session_state["latest_record"].source_text
+    target = first.inspect(source).translation
+    candidates = second.inspect(source, target).cross
+    table = app.dataframe[0].value
+    charts = app.get("plotly_chart")
+    layer = app.segmented_control(key="compare_layer").value
+    head = app.segmented_control(key="compare_head").value
+    row = table[table["first"] == f"{layer + 1}.{head + 1}"]
+    there = tuple(int(i) - 1 for i in row["second"].item().split("."))
+    assert np.array_equal(sent(charts[1]), candidates[there])
+
+
+def test_different_shapes_are_one_line_and_the_rest_of_the_page_stays(
+    monkeypatch, two_folders, tmp_path
+):
+    shutil.copytree(SHIPPED, tmp_path / "scratch-de-en")
+    shutil.copytree(two_folders / "baseline-de-en", tmp_path / "baseline-de-en")
+    app = open_page(
+        monkeypatch, tmp_path, first_model="scratch", second_model="baseline", direction="de-en"
+    )
+    (error,) = app.error
+    assert "cannot be subtracted" in error.value and "\n" not in error.value
+    assert [e.value for e in app.subheader][-1] == "The same weights under two names"
+
+
+def test_a_wrong_twin_is_called_wrong(monkeypatch):
+    """Were the two implementations to disagree, the page would say so and name the cell."""
+    inspect = session.compared
+
+    def faulty(contestant, source, target, decode):
+        record = inspect(contestant, source, target, decode)
+        if not contestant.twin or target is None:
+            return record
+        cross = record.cross.copy()
+        row = cross[2, 1, 3]
+        row[row.argsort()[-2:]] -= 1e-4, 2e-4
+        row[row.argmin()] += 3e-4
+        return dataclasses.replace(record, cross=cross)
+
+    monkeypatch.setattr(session, "compared", faulty)
+    session._matchings.clear()
+    app = open_page(monkeypatch, ROOT / "checkpoints")
+    session._matchings.clear()  # it was made from the faulty maps
+    assert any("more than the 1e-5 that rounding explains" in e.value for e in app.error)
+    assert "Largest: cross, layer 3, head 2, producing" in texts(app)
+    assert "(row 4)" in texts(app)
+
+
+def test_the_page_in_a_browser(local_page, serve):
+    """As a student would: open, read the difference, run the checklist, see every tick."""
+    local_page.goto(f"{serve(MAIN)}/comparison")
+    main = local_page.locator("[data-testid=stMain]")
+    expect(main.get_by_text("Every difference lies within 0 to 1e-5")).to_be_visible(timeout=60_000)
+    expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")
+    for key in ("first_map", "second_map", "difference_map", "matched_heads", "curves"):
+        expect(main.locator(f".st-key-{key} .main-svg").first).to_be_visible(timeout=30_000)
+    words = main.locator(".st-key-first_map .ytick text").all_text_contents()
+    assert words[0] == "A" and words[-1] == "<eos>"
+    main.locator(".st-key-run_checks button").click()
+    verdict = main.locator(".st-key-checks")
+    expect(verdict).to_contain_text("lines hold: the two are the same function", timeout=120_000)
+    count = int(re.search(r"All (\d+) lines", verdict.text_content()).group(1))
+    ticks = verdict.locator("tbody tr").filter(has_text="✓")
+    expect(ticks).to_have_count(count)
+    assert count >= 40
+    local_page.get_by_role("link", name="Masks and positions").click()
+    local_page.get_by_role("link", name="Scratch and baseline").click()
+    expect(verdict).to_contain_text("lines hold", timeout=30_000)  # kept for the visit
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
