@@ -43,8 +43,8 @@ def search(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list
 
 
 def _next_log_probs(logits: Tensor) -> Tensor:
-    """Log-probabilities in float32; <pad> and <bos> can never be written, the rest is untouched."""
-    log_probs = logits.float().log_softmax(dim=-1)
+    """Log-probabilities, at least in float32; <pad> and <bos> can never be written."""
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
     log_probs[..., [PAD, BOS]] = -torch.inf
     return log_probs
 
@@ -87,7 +87,8 @@ def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[H
     limits = [length_limit(length, model.config.max_length) for length in lengths]
     state = model.start(source_NS).select(torch.arange(N, device=device).repeat_interleave(K))
     token = torch.full((N * K,), BOS, device=device)
-    total_NK = torch.full((N, K), -torch.inf, device=device)
+    # Sums in float64: a long sentence's score must not depend on the order of its additions.
+    total_NK = torch.full((N, K), -torch.inf, dtype=torch.float64, device=device)
     total_NK[:, 0] = 0.0  # all K prefixes are the same at first: only one of them counts
     prefixes: list[list[tuple[int, ...]]] = [[()] * K for _ in range(N)]
     finished: list[list[Hypothesis]] = [[] for _ in range(N)]
@@ -126,7 +127,7 @@ def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[H
             )
         state = state.select(torch.tensor(rows, device=device))
         token = torch.tensor(tokens, device=device)
-        total_NK = torch.tensor(totals, device=device)
+        total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
     return finished
 
 

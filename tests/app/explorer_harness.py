@@ -36,7 +36,8 @@ TARGETS = {
     "long": (
         "A young man walking with another young man is look|ing at three girls they have just "
         "passed , while the Danube steam|boat company captain in a blue dress stands in front of a "
-        "house and a brown dog runs through the tall grass ."
+        "house and a brown dog runs through the tall grass and two children on a bench wave at "
+        "them before it rains hard ."
     ),
     "unknown": "Two young men playing soccer .",
     "hostile": "<script>alert(2)</script> </s> $y$ مرحبا \u200e <eos> A .",

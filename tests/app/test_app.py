@@ -180,6 +180,9 @@ def test_sixty_words(app, translator):
 def test_the_second_page_draws_this_sentences_masks_and_positions(app):
     app.get_by_role("link", name="Masks and positions").click()
     expect(app.locator(".stPlotlyChart").first).to_be_visible(timeout=30_000)
+    closings = app.locator("table", has_text="score of a closed cell")
+    expect(closings).to_contain_text("−10,000")
+    expect(closings).to_contain_text("NaN")
     expect(app.locator("[data-testid=stException]")).to_have_count(0)
     app.get_by_role("link", name="Translate").click()
     painted(app)

@@ -260,13 +260,13 @@ def test_search_does_not_depend_on_company_or_order(variant, seed, rows, beam, r
 @examples(12)
 @given(which, variant, seed, st.integers(1, 6), st.integers(1, 4), st.sampled_from([0.0, 0.6, 1.0]))
 def test_scores_of_both_models_recompute(which, variant, seed, length, beam, alpha):
-    """One pass over the finished target gives the score again; sums in the search are float32."""
+    """One pass over the finished target gives the sum and the score again."""
     model, source = network(which, variant), row(seed, length)
     decode = DecodeConfig(beam=beam, length_penalty=alpha)
     for found in search(model, pad([source]), decode)[0]:
         target = torch.tensor([found.ids])
         logits = model(pad([source]), torch.tensor([fed(list(found.ids))]))
         total = logits.log_softmax(-1).gather(2, target[..., None]).sum().item()
-        assert found.log_prob == pytest.approx(total, rel=1e-5)
+        assert found.log_prob == pytest.approx(total, rel=1e-12)
         expected = total / ((5 + len(found.ids)) / 6) ** (0.0 if beam == 1 else alpha)
-        assert found.score == pytest.approx(expected, rel=1e-5)
+        assert found.score == pytest.approx(expected, rel=1e-12)

@@ -73,7 +73,7 @@ def test_scores_recompute_and_are_in_order(size):
         assert len({h.ids for h in hypotheses}) == len(hypotheses) <= size
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         for h in hypotheses:
-            assert h.log_prob == pytest.approx(log_prob(network, source, h.ids), abs=1e-4)
+            assert h.log_prob == pytest.approx(log_prob(network, source, h.ids), rel=1e-12)
             alpha = 0.0 if size == 1 else 0.6
             assert h.score == pytest.approx(h.log_prob / ((5 + len(h.ids)) / 6) ** alpha)
             assert PAD not in h.ids and BOS not in h.ids and EOS not in h.ids[:-1]
