@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.masks import closed_cells
+from app.figures.masks import closed_cells, hatching
 from app.figures.style import (
     PALETTES,
     diverging,
@@ -376,34 +376,6 @@ def _bar(
 
 
 def _hatch_closed(figure: go.Figure, record: TranslationRecord, kind: str, theme: str) -> None:
-    """Hatch over the closed cells, one bar for each run of them: forbidden is not unused."""
-    palette = PALETTES[theme]
+    """Hatch over the closed cells, on the axes of the weights: forbidden is not unused."""
     for reason, closed in closed_cells(record, kind).items():
-        edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-        row, start = np.nonzero(edges == 1)
-        _, end = np.nonzero(edges == -1)
-        figure.add_trace(
-            go.Bar(
-                y=row,
-                base=start - 0.5,
-                x=end - start,
-                width=1.0,
-                orientation="h",
-                xaxis="x2",
-                yaxis="y2",
-                name=reason,
-                hoverinfo="skip",
-                marker={
-                    "color": palette.hatch_ground,
-                    "line": {"width": 0},
-                    "pattern": {
-                        "shape": "/",
-                        "fillmode": "overlay",
-                        "fgcolor": palette.hatch,
-                        "bgcolor": palette.hatch_ground,
-                        "size": 6,
-                        "solidity": 0.25,
-                    },
-                },
-            )
-        )
+        figure.add_trace(hatching(closed, reason, "/", theme).update(xaxis="x2", yaxis="y2"))

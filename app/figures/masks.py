@@ -100,7 +100,7 @@ def mask_figure(record: TranslationRecord, kind: str, theme: str) -> go.Figure:
     figure.add_trace(_cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
     figure.add_trace(_swatch("may look", palette.page, palette.line))
     for reason, closed in closed_cells(record, kind).items():
-        figure.add_trace(_hatching(closed, reason, palette.hatch, palette.hatch_ground))
+        figure.add_trace(hatching(closed, reason, _HATCH[reason], theme))
         hover = f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞"
         figure.add_trace(_cells(closed, "rgba(0,0,0,0)", 0, hover))
     return figure
@@ -116,6 +116,35 @@ def closed_cells(record: TranslationRecord, kind: str) -> dict[str, NDArray[np.b
         future[:] = False
     cells = {FUTURE: future, PADDING: padding, _OTHER: closed & ~padding & ~future}
     return {reason: cells for reason, cells in cells.items() if cells.any()}
+
+
+def hatching(closed: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
+    """Hatched bars over the closed cells, one for each run of them in a row: few at any size."""
+    palette = PALETTES[theme]
+    edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    row, start = np.nonzero(edges == 1)
+    _, end = np.nonzero(edges == -1)
+    return go.Bar(
+        y=row,
+        base=start - 0.5,
+        x=end - start,
+        width=1.0,
+        orientation="h",
+        name=reason,
+        hoverinfo="skip",
+        marker={
+            "color": palette.hatch_ground,
+            "line": {"width": 0},
+            "pattern": {
+                "shape": shape,
+                "fillmode": "overlay",
+                "fgcolor": palette.hatch,
+                "bgcolor": palette.hatch_ground,
+                "size": 6,
+                "solidity": 0.25,
+            },
+        },
+    )
 
 
 def _queries(record: TranslationRecord, kind: str) -> tuple[list[str], str]:
@@ -152,34 +181,6 @@ def _cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.He
         ygap=gap,
         hoverongaps=False,
         hovertemplate=hover + "<extra></extra>",
-    )
-
-
-def _hatching(closed: NDArray[np.bool_], reason: str, line: str, ground: str) -> go.Bar:
-    """Hatched bars over the closed cells, one for each run of them in a row: few at any size."""
-    edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    row, start = np.nonzero(edges == 1)
-    _, end = np.nonzero(edges == -1)
-    return go.Bar(
-        y=row,
-        base=start - 0.5,
-        x=end - start,
-        width=1.0,
-        orientation="h",
-        name=reason,
-        hoverinfo="skip",
-        marker={
-            "color": ground,
-            "line": {"width": 0},
-            "pattern": {
-                "shape": _HATCH[reason],
-                "fillmode": "overlay",
-                "fgcolor": line,
-                "bgcolor": ground,
-                "size": 6,
-                "solidity": 0.25,
-            },
-        },
     )
 
 

@@ -1,0 +1,1 @@
+"""The parts of the page on scratch and baseline, one file each."""

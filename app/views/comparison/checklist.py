@@ -1,0 +1,61 @@
+"""Runs the checklist when asked and shows its lines."""
+
+import time
+from typing import Any
+
+import streamlit as st
+
+from app import session
+from app.figures.comparison import scientific
+from core.checkpoint import Card
+
+
+@st.fragment
+def checklist(card: Card) -> None:
+    """The checklist, run line by line when asked; its lines stay for the visit."""
+    st.write(
+        "If the scratch code is right, it is the same function as the library's model: with the "
+        "same weights copied into both, everything one computes, the other computes too, down to "
+        "the last digits that a computer keeps. Each line compares one thing, from the masks to "
+        "the gradients, and says how far apart the two ever were and how far they may be."
+    )
+    kept = f"checks {card.weights_sha256}"
+    run = st.button(f"Run the checklist on {card.folder.name}", key="run_checks")
+    with st.container(key="checks"):
+        verdict, place = st.empty(), st.empty()
+        if run:
+            try:
+                total, checks = session.checks(card)
+            except ValueError as error:
+                verdict.error(str(error))
+                return
+            lines, drawn = [], 0.0
+            for check in checks:
+                lines.append(check)
+                done = f"{len(lines)} of {total} lines"
+                verdict.progress(min(1.0, len(lines) / total), f"{done} · {check.name}")
+                if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
+                    drawn = time.monotonic()
+                    show_checks(place, lines[::-1])
+            session.keep(kept, lines)
+        if lines := session.kept(kept):
+            failed = sum(not check.passed for check in lines)
+            if failed:
+                verdict.error(f"{failed} of {len(lines)} lines failed: the two models differ.")
+            else:
+                verdict.write(f"✓ All {len(lines)} lines hold: the two are the same function.")
+            show_checks(place, sorted(lines, key=lambda check: check.passed))
+
+
+def show_checks(place: Any, lines: list) -> None:
+    """Lines of the checklist as a table of its own height, in their order."""
+    rows = {
+        "": ["✓" if check.passed else "✗" for check in lines],
+        "compared": [check.name for check in lines],
+        "largest difference": [scientific(check.max_abs_diff) for check in lines],
+        "limit": [scientific(check.limit) for check in lines],
+        "of what": [check.detail for check in lines],
+    }
+    height = 400 if len(lines) > 8 else "content"
+    with place.container(height=height, border=False):
+        st.table(rows, border="horizontal", hide_index=True)

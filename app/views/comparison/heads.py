@@ -1,0 +1,66 @@
+"""Shows which head of the second model belongs to which head of the first."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app import session
+from app.figures import comparison
+from app.figures.style import CONFIG
+from app.views.comparison.choices import choose
+from core.analysis.difference import KINDS
+from core.analysis.matching import Matching
+
+
+@st.fragment
+def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
+    """Which heads belong together, for one kind."""
+    kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "matched")
+    matching = matchings[kind]
+    N = len(matching.partner)
+    with st.container(horizontal=True, gap="medium"):
+        st.plotly_chart(
+            comparison.matching_figure(matching, kind, session.theme()),
+            width="content",
+            theme=None,
+            config=CONFIG,
+            key="matched_heads",
+            alt=f"similarity of {kind} heads",
+        )
+        with st.container(width=340):
+            if twins and matching.kept == N:
+                st.write(
+                    f"All {N} heads find themselves; the pair least alike has "
+                    f"{matching.matched.min():.5f} of its attention in common. The matching finds "
+                    "what is there."
+                )
+            else:
+                st.write(
+                    f"Matched heads share {matching.matched.mean():.2f} of their attention; heads "
+                    f"of the same number share {matching.same_number.mean():.2f}."
+                )
+            st.latex(r"s(a, b) = \frac{1}{Q} \sum_{q} \sum_{k} \min\left(A_{qk}, B_{qk}\right)")
+            st.caption(
+                "s is the share of attention that two heads put on the same cells, mean over all "
+                "rows. The rings are the one-to-one pairs with the largest sum of s (Hungarian "
+                "method)."
+            )
+            places = [divmod(n, matching.heads) for n in range(N)]
+            st.dataframe(
+                {
+                    "first": [f"{layer + 1}.{head + 1}" for layer, head in places],
+                    "second": [
+                        ".".join(str(i + 1) for i in matching.of(layer, head))
+                        for layer, head in places
+                    ],
+                    "in common": matching.matched.round(4),
+                    "same number": matching.same_number.round(4),
+                },
+                hide_index=True,
+                height=220,
+                column_config={
+                    column: st.column_config.NumberColumn(format="%.4f")
+                    for column in ("in common", "same number")
+                },
+                key="matched_pairs",
+            )

@@ -1,0 +1,81 @@
+"""Sets what is known of the two models side by side, and measures their speed when asked."""
+
+import streamlit as st
+
+from app import controls, session
+from app.session import Contestant
+from app.views.comparison.choices import CODE
+from core.record import TranslationRecord
+
+ROUNDS = 7  # of each model, when speed is measured
+
+
+def side_by_side(
+    pair: tuple[Contestant, Contestant], own: list[TranslationRecord], shared: list
+) -> None:
+    """What is known of the two models, a column each."""
+    rows: dict[str, list[str]] = {}
+    for contestant, translated, given in zip(pair, own, shared, strict=True):
+        card = contestant.card
+        shape, final = card.model, card.metrics.get("final", {})
+        loss = final.get("loss_per_token", final.get("val_loss"))
+        said = {
+            "code": CODE[contestant.architecture],
+            "weights": f"{card.folder.name} ({card.weights_sha256[:8]})",
+            "parameters": f"{card.parameters:,}",
+            "layers, heads, d_model": f"{shape.num_encoder_layers} + {shape.num_decoder_layers}, "
+            f"{shape.num_heads}, {shape.d_model}",
+            "BLEU (validation set)": f"{final['sacrebleu']:.2f}"
+            if "sacrebleu" in final
+            else "not measured",
+            "loss per token (validation set)": f"{loss:.4f}" if loss else "not measured",
+            "log P of its own translation": f"{translated.log_prob:.5f}",
+            "log P of the first's translation": f"{given.log_prob:.5f}",
+        }
+        for key, value in said.items():
+            rows.setdefault(key, []).append(value.replace("-", "−") if key[:3] == "log" else value)
+    st.dataframe(
+        {
+            "": list(rows),
+            "first": [first for first, _ in rows.values()],
+            "second": [second for _, second in rows.values()],
+        },
+        hide_index=True,
+        height="content",
+        key="side_by_side",
+    )
+
+
+@st.fragment
+def speed(pair: tuple[Contestant, Contestant], source: str, search: controls.Selection) -> None:
+    """How long each takes for this sentence, measured now and in turns."""
+    asked = f"speed {[c.key for c in pair]} {search.search} {source}"
+    if st.button("Measure the speed of both on this sentence", key="measure_speed"):
+        with st.spinner("Translating in turns…"):
+            session.keep(
+                asked, session.decoding_seconds(pair, source, search.decode, rounds=ROUNDS)
+            )
+    if (found := session.kept(asked)) is None:
+        return
+    # The ratio is told against torch's model; between two of one kind, against the second.
+    codes = [c.architecture for c in pair]
+    against = 0 if codes == ["baseline", "scratch"] else 1
+    words = [("first", "second")[i] + f", {CODE[c.architecture]}" for i, c in enumerate(pair)]
+    ratio = found[against] / found[1 - against]
+    with st.container(key="speed"):
+        st.write(
+            f"The {words[0]}: **{1000 * found[0]:.1f} ms**. The {words[1]}: "
+            f"**{1000 * found[1]:.1f} ms**. The {words[1 - against]}, is **{ratio:.2f} times** as "
+            f"fast as the {words[against]}."
+        )
+        st.caption(
+            f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, in turns, "
+            f"on {session.device_label(pair[0].card)}."
+            + (
+                " The scratch code keeps the keys and values of what it has written; "
+                "torch.nn.Transformer has no such memory and computes the whole prefix again for "
+                "each token."
+                if len(set(codes)) == 2
+                else ""
+            )
+        )
