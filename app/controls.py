@@ -68,12 +68,11 @@ def sidebar() -> None:
     with st.sidebar:
         if not directions:
             return
-        direction = st.segmented_control(
+        direction = st.radio(
             "Direction",
             directions,
+            index=directions.index(session.asked("direction", directions, directions[0])),
             format_func=lambda d: " → ".join(LANGUAGES[code] for code in d.split("-")),
-            default=session.asked("direction", directions, directions[0]),
-            required=True,
             key="direction",
             on_change=_translate_example,
         )

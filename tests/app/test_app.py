@@ -85,6 +85,17 @@ def test_greedy_is_greedy(app, translator):
     expect(app.locator(".st-key-translation")).to_have_text(greedy.translation)
 
 
+def test_the_other_direction_takes_the_example_along(app):
+    from app.examples import EXAMPLES
+
+    app.locator(".st-key-direction").get_by_text("English → German").click()
+    expect(app.locator(".st-key-source textarea")).to_have_value(EXAMPLES[0].en)
+    expected = Translator.load(ROOT / "checkpoints/scratch-en-de").inspect(EXAMPLES[0].en)
+    expect(painted(app)).to_have_attribute("data-sentence", expected.id)
+    expect(app.locator(".st-key-translation")).to_have_text(expected.translation)
+    expect(app).to_have_url(re.compile("direction=en-de"))
+
+
 def test_an_example_is_one_click(app, translator):
     from app.examples import EXAMPLES
 
