@@ -141,7 +141,7 @@ def _compared(
     decode: DecodeConfig,
     _contestant_: Contestant,
 ):
-    return _contestant(_contestant_).inspect(source, target, decode)
+    return _contestant(_contestant_).inspect(source, target, decode=decode)
 
 
 def compared(

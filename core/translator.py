@@ -90,7 +90,7 @@ class Translator:
         ]
 
     def inspect(
-        self, source: str, target: str | None = None, decode: DecodeConfig = DecodeConfig()
+        self, source: str, target: str | None = None, *, decode: DecodeConfig = DecodeConfig()
     ) -> TranslationRecord:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
