@@ -262,7 +262,7 @@ def first_view(record: "TranslationRecord") -> dict[str, str | int]:
 
 
 def theme() -> str:
-    """ "light" or "dark", as the visitor sees the page now."""
+    """How the visitor sees the page now: "light" or "dark"."""
     return st.context.theme.type or "light"
 
 

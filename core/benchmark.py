@@ -26,8 +26,8 @@ from core.command import main, write_result
 ROOT = Path(__file__).resolve().parents[1]
 EXPLORER = "section[aria-label='Attention explorer']"
 SENTENCES = (  # 13 pieces each for the shipped model, <eos> included
-    "Ein kleines Mädchen in einem rosa Kleid spielt im Garten.",
-    "Drei Männer in blauen Hemden stehen auf der Straße.",
+    "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
+    "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
 )
 # Resolves with the milliseconds between the next click and the frame after `attribute` changed.
 _STOPWATCH = """(root, attribute) => {
@@ -93,7 +93,7 @@ def _timed_click(page: Any, target: Any, attribute: str) -> float:
 
 
 def _sentences(page: Any, rounds: int) -> float:
-    """A new sentence each round, so that no cache answers: its last words change."""
+    """Two sentences in turns, each round typed with more spaces, so that no cache answers."""
     times = []
     for number in range(rounds + 1):
         text = SENTENCES[number % 2].replace(" ", " " * (1 + number), 1)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from core import verify
 from core.config import ModelConfig
 from core.model.baseline import Baseline, copy_to_scratch
 from core.model.interface import build
@@ -21,18 +22,7 @@ SENTENCES = [
 
 def config(**changes: object) -> ModelConfig:
     """A network of a few thousand weights with unequal stacks, so that mixed-up layers show."""
-    values = dict(
-        source_vocab_size=40,
-        target_vocab_size=40,
-        d_model=16,
-        num_heads=4,
-        num_encoder_layers=2,
-        num_decoder_layers=3,
-        dim_feedforward=24,
-        dropout=0.0,
-        max_length=64,
-    )
-    return ModelConfig(**{**values, **changes})
+    return verify.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
 def pair(**changes: object) -> tuple[Baseline, Transformer]:

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app import session
+from core.benchmark import SENTENCES
 from core.config import DecodeConfig
 from core.translator import Translator
 
@@ -75,6 +76,10 @@ def test_type_read_switch_and_point(app, translator):
             assert (said["kind"], said["layer"], said["head"]) == (kind, str(layer), str(head))
             assert (said["query"], said["key"]) == (str(query), str(key))
             assert abs(float(said["weight"]) - weights[query, key]) <= 1 / 255
+
+
+def test_the_benchmarks_sentences_are_as_long_as_it_says(translator):
+    assert {len(translator.inspect(text).source) for text in SENTENCES} == {13}
 
 
 def test_greedy_is_greedy(app, translator):
