@@ -1,9 +1,13 @@
 """Encoded pairs → padded batches by token budget, in an order that seed and epoch alone decide."""
 
+import hashlib
 import random
-from collections.abc import Iterator
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,12 +28,52 @@ class Batch:
         return Batch(self.source.to(device), self.target_in.to(device), self.target_out.to(device))
 
 
-def encode_pairs(pairs: list[tuple[str, str]], source: Tokenizer, target: Tokenizer) -> list[Pair]:
-    """Ids of each pair, both sides ending with <eos>."""
-    return [
-        ([t.id for t in source.encode(s)] + [EOS], [t.id for t in target.encode(t_)] + [EOS])
-        for s, t_ in pairs
-    ]
+def encode_pairs(
+    pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer
+) -> Iterator[Pair]:
+    """Ids of each pair, both sides ending with <eos>, one pair in memory at a time."""
+    for left, right in pairs:
+        yield (
+            [t.id for t in source.encode(left)] + [EOS],
+            [t.id for t in target.encode(right)] + [EOS],
+        )
+
+
+class EncodedPairs(Sequence[Pair]):
+    """Pairs of ids in a temporary file, with only their lengths in memory.
+
+    The operating system pages in what is used, so a corpus may be larger than memory.
+    """
+
+    def __init__(self, pairs: Iterable[Pair]):
+        """Write the pairs out as they come. Raises OSError where the disk is full."""
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        lengths = array("i")
+        digest = hashlib.sha256()
+        for source, target in pairs:
+            ids = np.array([*source, *target], np.int32).tobytes()
+            self._file.write(ids)
+            digest.update(ids)
+            lengths.extend((len(source), len(target)))
+        self._file.flush()
+        self.lengths = np.array(lengths, np.int32).reshape(-1, 2)
+        """Tokens of each pair's source and target, int32 [pairs, 2]."""
+        digest.update(self.lengths.tobytes())
+        self.sha256 = digest.hexdigest()
+        """Equal where all pairs are, in their order."""
+        self._ends = self.lengths.sum(1, dtype=np.int64).cumsum()
+        self._ids = np.memmap(self._file, np.int32, mode="r") if len(lengths) else None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        i = range(len(self))[i]
+        source, target = self.lengths[i]
+        ids = self._ids[self._ends[i] - source - target : self._ends[i]].tolist()
+        return ids[:source], ids[source:]
 
 
 def pad(rows: list[list[int]]) -> Tensor:
@@ -47,29 +91,34 @@ def collate(pairs: list[Pair]) -> Batch:
     )
 
 
-def plan(pairs: list[Pair], budget: int, seed: int | None = None) -> list[list[int]]:
+def plan(
+    pairs: Sequence[Pair], budget: int, seed: int | None = None, sentences: int | None = None
+) -> list[list[int]]:
     """Indices of each batch: at most `budget` padded tokens on the longer side, lengths alike.
 
+    With `sentences`, each batch holds that many pairs instead, the last one what is left.
     With a seed, pairs of like length are shuffled and so are the batches; without, the order is
     by length alone. The same arguments always give the same plan, so a run can be resumed in it.
     """
     shuffled = random.Random(seed)
-    noise = [shuffled.random() if seed is not None else 0.0 for _ in pairs]
-
-    def length(i: int) -> tuple[int, float]:
-        source, target = pairs[i]
-        return (len(target) // 3, len(source) + 2 * noise[i])  # close on both sides: little padding
-
+    noise = [shuffled.random() if seed is not None else 0.0 for _ in range(len(pairs))]
+    lengths = pair_lengths(pairs)
+    # Close on both sides, so that there is little padding.
+    order = np.lexsort((lengths[:, 0] + 2 * np.array(noise), lengths[:, 1] // 3))
+    longest = lengths.max(axis=1, initial=0).tolist()
     batches: list[list[int]] = []
     batch: list[int] = []
     widest = 0
-    for i in sorted(range(len(pairs)), key=length):
-        widest_now = max(widest, len(pairs[i][0]), len(pairs[i][1]))
-        if batch and widest_now * (len(batch) + 1) > budget:
+    for i in order.tolist():
+        widest = max(widest, longest[i])
+        if sentences is None:
+            full = batch and widest * (len(batch) + 1) > budget
+        else:
+            full = len(batch) == sentences
+        if full:
             batches.append(batch)
-            batch, widest_now = [], max(len(pairs[i][0]), len(pairs[i][1]))
+            batch, widest = [], longest[i]
         batch.append(i)
-        widest = widest_now
     if batch:
         batches.append(batch)
     if seed is not None:
@@ -77,7 +126,14 @@ def plan(pairs: list[Pair], budget: int, seed: int | None = None) -> list[list[i
     return batches
 
 
-def batches(pairs: list[Pair], budget: int, seed: int | None = None) -> Iterator[Batch]:
+def pair_lengths(pairs: Sequence[Pair]) -> np.ndarray:
+    """Tokens of each pair's source and target, int32 [pairs, 2]."""
+    if isinstance(pairs, EncodedPairs):
+        return pairs.lengths
+    return np.array([[len(s), len(t)] for s, t in pairs], np.int32).reshape(-1, 2)
+
+
+def batches(pairs: Sequence[Pair], budget: int, seed: int | None = None) -> Iterator[Batch]:
     """The planned batches, padded."""
     for indices in plan(pairs, budget, seed):
         yield collate([pairs[i] for i in indices])

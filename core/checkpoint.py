@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.config import ModelConfig
-from core.files import sha256, write_atomic, write_json
+from core.files import json_bytes, sha256, write_together
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,9 +81,6 @@ def save(
     for side, tokenizer in (("source", source), ("target", target)):
         text = json.dumps(tokenizer.to_json(), ensure_ascii=False, separators=(",", ":"))
         files[names[side]] = text.encode()
-    for name, content in files.items():
-        write_atomic(folder / name, content)
-    write_json(folder / "metrics.json", metrics)
     config = {
         "format": FORMAT,
         "architecture": architecture,
@@ -98,7 +95,8 @@ def save(
             for name, content in files.items()
         },
     }
-    write_json(folder / "config.json", config)
+    files |= {"metrics.json": json_bytes(metrics), "config.json": json_bytes(config)}
+    write_together(folder, files)
 
 
 def read_card(folder: Path) -> Card:

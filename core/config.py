@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 
 class _Json:
@@ -79,24 +79,64 @@ class ModelConfig(_Json):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(_Json):
-    """How a network is trained: batch in tokens, rates, lengths in optimiser steps."""
+    """How a network is trained; lengths are in optimiser steps, unless another word stands there.
+
+    A batch holds `batch_tokens` padded tokens at most, or `batch_sentences` pairs where that is
+    given. The schedule "plateau" multiplies the rate by `plateau_factor` after more than
+    `plateau_patience` validations without a better loss, as torch's ReduceLROnPlateau does.
+    `validate_every` of None is once an epoch. `patience` ends a run after as many validations
+    without a better loss. The network as it was after each of `keep_epochs` is kept on its own.
+    """
 
     steps: int
     batch_tokens: int = 4096
+    batch_sentences: int | None = None
+    schedule: Literal["inverse_sqrt", "constant", "plateau"] = "inverse_sqrt"
     peak_lr: float = 5e-3
     warmup_steps: int = 800
+    plateau_factor: float = 0.9
+    plateau_patience: int = 10
     label_smoothing: float = 0.1
+    optimizer: Literal["adamw", "adam"] = "adamw"
     betas: tuple[float, float] = (0.9, 0.98)
+    adam_eps: float = 1e-8
     weight_decay: float = 0.01
-    clip_norm: float = 1.0
-    validate_every: int = 240
+    clip_norm: float | None = 1.0
+    validate_every: int | None = 240
+    patience: int | None = None
     snapshot_every: int = 120
     average_last: int = 10
+    save_every: int | None = None
+    keep_epochs: tuple[int, ...] = ()
     max_pair_tokens: int = 100
     seed: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
+        object.__setattr__(self, "keep_epochs", tuple(self.keep_epochs))
+        for name, choices in (
+            ("schedule", ("inverse_sqrt", "constant", "plateau")),
+            ("optimizer", ("adamw", "adam")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} {getattr(self, name)!r} is unknown: choose one of {', '.join(choices)}"
+                )
+        for name in (
+            "steps",
+            "batch_tokens",
+            "batch_sentences",
+            "validate_every",
+            "patience",
+            "snapshot_every",
+            "average_last",
+            "save_every",
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} {value} is out of range: it must be at least 1")
+        if any(epoch < 1 for epoch in self.keep_epochs):
+            raise ValueError(f"keep_epochs {self.keep_epochs}: epochs are counted from 1")
 
 
 @dataclass(frozen=True, kw_only=True)

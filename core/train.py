@@ -1,131 +1,315 @@
 """Train a checkpoint by a named recipe.
 
 python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--direction de-en] [--resume]
+torchrun --nproc-per-node N [--max-restarts M] -m core.train …  the same run on N processes
 """
 
 import argparse
+import json
+import math
 import platform
-from dataclasses import replace
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from core import checkpoint
-from core.batches import encode_pairs
 from core.command import main, table
-from core.config import DecodeConfig, ModelConfig
-from core.corpora import read_pairs
+from core.config import DecodeConfig, ModelConfig, TrainConfig
+from core.corpora.files import LinePairs
 from core.device import pick_device
 from core.evaluate import evaluate
-from core.files import write_atomic, write_json
-from core.model.interface import build
+from core.files import sha256, write_atomic, write_json
+from core.model.interface import build, initialise
 from core.training import card, resume
-from core.training.loop import Stepped, Validated, train, validation_loss
-from core.training.recipes import RECIPES
+from core.training.data import PairFiles, Prepared, prepare
+from core.training.distributed import Processes, joined, restarted
+from core.training.loop import (
+    EpochEnded,
+    Event,
+    Row,
+    Started,
+    Stepped,
+    Stopped,
+    Validated,
+    best,
+    train,
+    validation_loss,
+)
+from core.training.recipes import RECIPES, Recipe
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Read, train, keep the better of best and averaged weights, score on val, write the card."""
+    """Read, train, keep the better of best and averaged weights, score on val, write the card.
+
+    The first of several processes alone writes and, once training is over, goes on.
+    """
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    device, out = pick_device(arguments.device), arguments.out
-    if not arguments.resume and (out / "config.json").exists():
-        raise ValueError(
-            f"{out} already holds a checkpoint: delete it, choose another, or --resume"
-        )
-    recipe = RECIPES[arguments.recipe]
-    config = replace(recipe.training, seed=arguments.seed)
-    if arguments.max_steps:
-        config = replace(config, steps=arguments.max_steps)
-    languages = tuple(arguments.direction.split("-"))
-    text, val_text = (
-        read_pairs(recipe.corpus, split, *languages, data=arguments.data)
-        for split in ("train", "val")
-    )
-    tokenizers = recipe.vocabulary.learn(text, languages)
-    pairs, val_pairs = (encode_pairs(t, *tokenizers) for t in (text, val_text))
-    pairs = [pair for pair in pairs if max(map(len, pair)) <= config.max_pair_tokens]
+    device = pick_device(arguments.device)
+    with joined(device) as processes:
+        resuming = _resuming(arguments, processes)
+        job = _prepare(arguments, device, say=processes.first)
+        with _saving_may_fail(), _compiling_may_fail(), _signals(processes) as asked_to_stop:
+            events = train(
+                job.model,
+                job.data.train,
+                job.data.validation,
+                job.config,
+                job.state,
+                device,
+                resuming,
+                job.identity(),
+                processes,
+                arguments.compile,
+                asked_to_stop,
+            )
+            curve = _watch(events, job, processes)
+    if processes.first:
+        with _saving_may_fail():
+            _finish(job, curve)
 
-    torch.manual_seed(config.seed)
-    network = ModelConfig(
-        source_vocab_size=tokenizers[0].size,
-        target_vocab_size=tokenizers[1].size,
-        **recipe.network,
-    )
-    model = build(arguments.model, network).to(device)
 
-    def keep(kept: str, curve: list[dict[str, float]], final: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class _Job:
+    """What is trained, on what and how, and the folder where it is kept."""
+
+    recipe: Recipe
+    config: TrainConfig
+    architecture: str
+    languages: tuple[str, str]
+    data: Prepared
+    model: nn.Module
+    device: str
+    out: Path
+
+    @property
+    def state(self) -> Path:
+        return self.out / "resume"
+
+    def identity(self) -> dict[str, Any]:
+        """What a state must have in common with a run that resumes from it, by name."""
+        vocabularies = [json.dumps(t.to_json()).encode() for t in self.data.tokenizers]
+        shape = {f"network {k}": v for k, v in self.model.config.to_json().items()}
+        return {
+            "recipe": self.recipe.name,
+            "model": self.architecture,
+            "direction": "-".join(self.languages),
+            "vocabulary": sha256(b"".join(vocabularies))[:16],
+            "training text": self.data.train.sha256[:16],
+            "validation text": self.data.validation.sha256[:16],
+            **shape,
+        }
+
+    def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
+        """Write the network as it is now to a checkpoint folder."""
         training = {
-            "recipe": recipe.name,
-            "source": recipe.source,
-            "corpus": recipe.corpus,
-            "config": config.to_json(),
-            "machine": torch.cuda.get_device_name() if device == "cuda" else _processor(),
+            "recipe": self.recipe.name,
+            "source": self.recipe.source,
+            "corpora": self.data.corpora,
+            "config": self.config.to_json(),
+            "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
             "torch": torch.__version__,
             "hours": round(curve[-1]["seconds"] / 3600, 3),
             "kept": kept,
         }
+        metrics = {"curve": curve, "final": scores}
         checkpoint.save(
-            out,
-            model,
-            arguments.model,
-            languages,
-            tokenizers,
+            folder,
+            self.model,
+            self.architecture,
+            self.languages,
+            self.data.tokenizers,
             training,
-            {"curve": curve, "final": final},
+            metrics,
         )
 
-    state = out / "resume"
-    best_loss, curve = _watch(
-        train(model, pairs, val_pairs, config, state, device, arguments.resume),
-        config.steps,
-        keep,
-        out / "metrics.json",
-    )
 
+def _resuming(arguments: argparse.Namespace, processes: Processes) -> bool:
+    """Whether to go on from a saved state: what the first process finds holds for all.
+
+    Raises ValueError if a run would be started where one has been.
+    """
+    resuming = arguments.resume
+    if processes.first and not resuming:
+        out = arguments.out
+        begun, kept = resume.exists(out / "resume"), (out / "config.json").exists()
+        if restarted():
+            resuming = begun
+        elif begun or kept:
+            raise ValueError(
+                f"{out} already holds a {'checkpoint' if kept else 'run'}: "
+                "delete it, choose another, or --resume"
+            )
+    return processes.broadcast(bytes([resuming])) == b"\1"
+
+
+def _prepare(arguments: argparse.Namespace, device: str, say: bool) -> _Job:
+    """Read the text, learn the vocabulary, draw the network's first weights."""
+    recipe = RECIPES[arguments.recipe]
+    config = replace(recipe.training, seed=arguments.seed)
+    for name, value in (
+        ("steps", arguments.max_steps),
+        ("save_every", arguments.save_every),
+        ("keep_epochs", arguments.keep_epochs),
+    ):
+        if value is not None:
+            config = replace(config, **{name: value})
+    languages = tuple(arguments.direction.split("-"))
+    files = None
+    if any(given := [arguments.src, arguments.ref, arguments.val_src, arguments.val_ref]):
+        if not all(given):
+            raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
+        files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
+    data = prepare(recipe, languages, arguments.data, files, config.max_pair_tokens)
+    for reason, count in data.left_out.items():
+        if count and say:
+            sys.stdout.write(f"left out: {count:,} pairs {reason}\n")
+    torch.manual_seed(config.seed)
+    network = ModelConfig(
+        source_vocab_size=data.tokenizers[0].size,
+        target_vocab_size=data.tokenizers[1].size,
+        **recipe.network,
+    )
+    model = build(arguments.model, network)
+    if recipe.xavier_embeddings:
+        initialise(model, xavier_embeddings=True)
+    model = model.to(device)
+    return _Job(recipe, config, arguments.model, languages, data, model, device, arguments.out)
+
+
+def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row]:
+    """Show progress and keep the best weights as they come, in the first process; the curve."""
+    from tqdm import tqdm
+
+    started = next(events)
+    assert isinstance(started, Started)
+    curve = started.curve
+    # What is behind counts as done, but not for the time that is left.
+    with tqdm(
+        initial=started.step,
+        total=job.config.steps,
+        unit="step",
+        mininterval=1,
+        smoothing=0,
+        disable=not processes.first,
+    ) as bar:
+        for event in events:
+            if not processes.first:
+                if isinstance(event, Stopped):
+                    sys.exit(1)
+                continue
+            match event:
+                case Stepped(loss=loss, tokens_per_second=speed):
+                    bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
+                    bar.update()
+                case Validated(curve=curve):
+                    row = curve[-1]
+                    bar.write("  ".join(f"{name} {value:g}" for name, value in row.items()))
+                    if row is best(curve):
+                        job.keep(job.out, f"the best validation, step {row['step']:,}", curve, {})
+                    else:
+                        write_json(job.out / "metrics.json", {"curve": curve, "final": {}})
+                case EpochEnded(epoch=epoch, curve=until):
+                    row = until[-1]
+                    kept = f"the end of epoch {epoch}, step {row['step']:,}"
+                    job.keep(job.out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
+                case Stopped(step=step):
+                    bar.close()
+                    sys.exit(f"stopped after step {step:,} and saved: go on with --resume")
+        if processes.first and curve[-1]["step"] < job.config.steps:
+            bar.write(f"ended early: {job.config.patience} validations brought no better loss")
+    return curve
+
+
+def _finish(job: _Job, curve: list[Row]) -> None:
+    """Keep the mean of the last snapshots if it is better, score what is kept, write its card."""
+    out, config, model = job.out, job.config, job.model
     kept = checkpoint.read_card(out).training["kept"]
-    model.load_state_dict(resume.average_snapshots(state), strict=True)
-    loss = validation_loss(model, val_pairs, config.batch_tokens, device)
-    if loss < best_loss:
+    mean = resume.average_snapshots(job.state)
+    loss = math.inf
+    if mean is not None:
+        model.load_state_dict(mean, strict=True)
+        loss = validation_loss(model, job.data.validation, config.batch_tokens, job.device)
+    if loss < best(curve)["val_loss"]:
         apart = f"{config.snapshot_every} steps apart"
         kept = f"the mean of the last {config.average_last} snapshots, {apart}"
     else:
-        model.load_state_dict(checkpoint.load(out, device).model.state_dict())
-    keep(kept, curve, {"val_loss": round(min(loss, best_loss), 5)})
-    scores = evaluate(checkpoint.load(out, device), val_text, DecodeConfig(), device)
-    keep(kept, curve, scores)
+        model.load_state_dict(checkpoint.load(out, job.device).model.state_dict())
+    job.keep(out, kept, curve, {})
+    kept_model = checkpoint.load(out, job.device)
+    scores = {
+        name: evaluate(kept_model, pairs, DecodeConfig(), job.device)
+        for name, pairs in job.data.validation_text.items()
+    }
+    job.keep(out, kept, curve, scores)
     write_atomic(out / "MODEL_CARD.md", card.render(checkpoint.read_card(out)).encode())
-    table(scores.items())
+    for name, measured in scores.items():
+        table([("corpus", f"{name}, validation split"), *measured.items()])
 
 
-def _watch(events, steps: int, keep, metrics_file: Path) -> tuple[float, list[dict[str, float]]]:
-    """Show progress, keep the best weights as they come; returns the best loss and the curve."""
-    from tqdm import tqdm
+@contextmanager
+def _signals(processes: Processes) -> Iterator[Callable[[], bool]]:
+    """Inside, the first SIGTERM or SIGINT is only noted; a second one acts as it does outside.
 
-    best_loss, curve = float("inf"), []
-    with tqdm(total=steps, unit="step", mininterval=1) as bar:
-        for event in events:
-            match event:
-                case Stepped(step=step, loss=loss, tokens_per_second=speed):
-                    bar.update(step - bar.n)
-                    bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
-                case Validated(curve=curve, best_loss=best_loss):
-                    row = curve[-1]
-                    bar.write("  ".join(f"{name} {value:g}" for name, value in row.items()))
-                    if row["val_loss"] == best_loss:
-                        keep(
-                            f"the best validation, step {row['step']:,}",
-                            curve,
-                            {"val_loss": best_loss},
-                        )
-                    else:
-                        write_json(metrics_file, {"curve": curve, "final": {}})
-    return best_loss, curve
+    Of several processes each is sent two for one Ctrl-C, by the terminal and by torchrun: there the
+    second is noted as well. torchrun has the last word after 30 seconds.
+    """
+    asked: list[int] = []
+    outside = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def restore() -> None:
+        for number, handler in outside.items():
+            signal.signal(number, handler)
+
+    def note(number: int, _: Any) -> None:
+        asked.append(number)
+        if processes.size == 1:
+            restore()
+
+    for number in outside:
+        signal.signal(number, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        restore()
+
+
+@contextmanager
+def _saving_may_fail() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"cannot save: {error}; what was saved before is whole: "
+            "make room and go on with --resume"
+        ) from None
+
+
+@contextmanager
+def _compiling_may_fail() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise ValueError(
+                f"torch.compile does not work here ({type(error).__name__}): leave out --compile"
+            ) from error
+        raise
 
 
 def _processor() -> str:
     return f"one CPU ({platform.machine()}, {torch.get_num_threads()} thread(s))"
+
+
+def _epoch_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -133,6 +317,10 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m core.train", description=__doc__)
     p.add_argument("--recipe", choices=RECIPES, required=True)
     p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument("--src", type=Path, help="own training text in place of the recipe's corpora")
+    p.add_argument("--ref", type=Path, help="its translation, line for line")
+    p.add_argument("--val-src", type=Path, help="own validation text")
+    p.add_argument("--val-ref", type=Path, help="its translation, line for line")
     p.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
     p.add_argument("--model", choices=("scratch", "baseline"), default="scratch")
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
@@ -140,6 +328,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--max-steps", type=int, help="stop earlier than the recipe says")
     p.add_argument("--threads", type=int, help="torch threads; two runs of one beat one of two")
     p.add_argument("--resume", action="store_true", help="go on where the last run stopped")
+    p.add_argument("--save-every", type=int, help="steps between saved states")
+    p.add_argument(
+        "--keep-epochs",
+        type=_epoch_numbers,
+        help="epochs kept in OUT/epochs, such as 1,2,5",
+        metavar="N,N",
+    )
+    p.add_argument("--compile", action="store_true", help="torch.compile; try it on a GPU")
     p.add_argument("--device", default="auto")
     return p
 

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.model.dropout import Dropout
 from core.model.positions import LearnedPositions, SinusoidalPositions
 from core.text.tokenizer import PAD
 
@@ -26,7 +27,7 @@ class Embeddings(nn.Module):
         self.target_positions = positions(config.max_length, config.d_model)
         if not self.tied:
             self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     @property
     def target_weight(self) -> Tensor:

@@ -64,14 +64,16 @@ def build(architecture: str, config: ModelConfig) -> nn.Module:
     return model
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: nn.Module, xavier_embeddings: bool = False) -> None:
     """Xavier-uniform matrices (Glorot & Bengio 2010), embeddings N(0, 1/d_model), biases 0.
+
+    With `xavier_embeddings` the tables count as matrices too, as in tutorials.
 
     The separate q, k, v matrices get gain 1/√2: exactly the range that Xavier gives to
     nn.MultiheadAttention's packed [3·d_model, d_model] matrix, so both models start alike.
     """
     for name, parameter in model.named_parameters():
-        if "embedding" in name or "positions" in name:
+        if not xavier_embeddings and name.endswith(("table.weight", "positions.weight")):
             nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
         elif parameter.dim() > 1:
             separate = any(f".{part}." in name for part in ("query", "key", "value"))

@@ -6,10 +6,12 @@ Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.model.attention import MultiHeadAttention
+from core.model.dropout import Dropout
 from core.model.embeddings import Embeddings
 from core.model.interface import AttentionSite
 from core.model.masks import padding_mask, target_mask
@@ -17,7 +19,10 @@ from core.text.tokenizer import PAD
 
 
 class LayerNorm(nn.Module):
-    """(x − mean) / √(variance + eps), scaled and shifted by learned vectors (Ba et al. 2016)."""
+    """(x − mean) / √(variance + eps), scaled and shifted by learned vectors (Ba et al. 2016).
+
+    In training torch does the same in one kernel, whose backward pass is several times as fast.
+    """
 
     def __init__(self, size: int, eps: float):
         super().__init__()
@@ -26,6 +31,8 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
         return (x - mean) * torch.rsqrt(variance + self.eps) * self.weight + self.bias
 
@@ -37,7 +44,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.dim_feedforward)
         self.outer = nn.Linear(config.dim_feedforward, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.dropout(self.inner(x).relu()))
@@ -66,7 +73,7 @@ class EncoderLayer(nn.Module):
         self.self_attention = _attention(config)
         self.feed_forward = FeedForward(config)
         self.norm1, self.norm2 = _norm(config), _norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BSD: Tensor, source_mask: Tensor) -> Tensor:
         if self.norm_first:
@@ -87,7 +94,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention = _attention(config)
         self.feed_forward = FeedForward(config)
         self.norm1, self.norm2, self.norm3 = _norm(config), _norm(config), _norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x_BTD: Tensor, memory_BSD: Tensor, target_mask: Tensor, source_mask: Tensor

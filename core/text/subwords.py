@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tokenizers
@@ -40,9 +40,13 @@ class SubwordTokenizer:
         """Learn `size` entries; characters rarer than `min_character_count` become <unk>.
 
         Some characters must stay unknown in training, or the model never learns what <unk> means.
+        The sentences are read twice: what can be read once only is kept in memory.
         """
-        texts = [normalise(s) for s in sentences]
-        counts = Counter(character for text in texts for character in text)
+        if isinstance(sentences, Iterator):
+            sentences = list(sentences)
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            counts.update(normalise(sentence))
         alphabet = sum(count >= min_character_count for count in counts.values())
         trainer = trainers.BpeTrainer(
             vocab_size=size,
@@ -51,7 +55,7 @@ class SubwordTokenizer:
             show_progress=False,
         )
         learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]))
-        learner.train_from_iterator(texts, trainer)
+        learner.train_from_iterator(map(normalise, sentences), trainer)
         learned = json.loads(learner.to_str())["model"]
         return cls.from_json({"vocabulary": learned["vocab"], "merges": learned["merges"]})
 

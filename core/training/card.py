@@ -1,18 +1,28 @@
 """The model card that goes with a checkpoint: data, licence of the data, recipe, scores."""
 
+from typing import Any
+
 from core.checkpoint import Card
-from core.corpora import CORPORA, LANGUAGES
+from core.corpora import CORPORA, LANGUAGES, about
 
 
 def render(card: Card) -> str:
     """MODEL_CARD.md, from what the checkpoint's own files say and nothing else."""
     training, model, final = card.training, card.model, card.metrics["final"]
-    corpus = CORPORA[training["corpus"]]
     source, target = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
-    measures = [
-        name for name in final if name not in ("checkpoint", "beam", "seconds", "signature")
-    ]
-    rows = "\n".join(f"| `{name}` | {final[name]} |" for name in measures)
+    scores = list(final.values())
+    measures = [m for m in scores[0] if m not in ("checkpoint", "beam", "seconds", "signature")]
+    rows = "\n".join(
+        f"| `{measure}` | {' | '.join(str(score[measure]) for score in scores)} |"
+        for measure in measures
+    )
+    data = " ".join(
+        CORPORA[name].credit if name in CORPORA else f"The files {name}."
+        for name in training["corpora"]
+    )
+    repeated = ", ".join(
+        f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
+    )
     return f"""# {card.folder.name}
 
 Translates {source} to {target}. An encoder-decoder Transformer, \
@@ -22,14 +32,15 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {"pre-norm" if model.norm_first else "post-norm"}, dropout {model.dropout}; \
 {_vocabulary(card)}.
 
-**Meant for** looking at attention while it translates. It knows {corpus.about}; on other text it \
-guesses fluently and wrongly. It is not meant for translating anything that matters.
+**Meant for** looking at attention while it translates. It knows \
+{about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
+translating anything that matters.
 
-**Data.** {corpus.credit}
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
-{training["config"]["steps"]:,} steps of up to {training["config"]["batch_tokens"]:,} padded \
-tokens, on {training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}. \
+{card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
+{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}. \
 Kept: {training["kept"]}.
 
 Train it again:
@@ -39,16 +50,23 @@ python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
 --direction {card.direction} --seed {training["config"]["seed"]} --out {card.folder.name}
 ```
 
-**Scores** on the validation split, beam {final["beam"]}, length penalty 0.6; `sacrebleu` is on \
-raw, cased text (`{final["signature"]}`), `bleu_lc_tok` on lower-cased Moses tokens. The \
-weights were chosen on this split, so they flatter a little.
+**Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty 0.6; `sacrebleu` is \
+on raw, cased text (`{scores[0]["signature"]}`), `bleu_lc_tok` on lower-cased tokens, punctuation \
+normalised and tokenised by sacremoses. The weights were chosen on these splits, so they flatter a \
+little.
 
-| measure | value |
-| --- | --- |
+| measure | {" | ".join(final)} |
+| --- | {" | ".join("---" for _ in final)} |
 {rows}
 
 `metrics.json` holds the training curve. Each file's SHA-256 stands in `config.json`.
 """
+
+
+def _batch(config: dict[str, Any]) -> str:
+    if sentences := config.get("batch_sentences"):
+        return f"{sentences} pairs"
+    return f"up to {config['batch_tokens']:,} padded tokens"
 
 
 def _vocabulary(card: Card) -> str:

@@ -1,8 +1,11 @@
 """The label-smoothed loss and its gradient, without ever holding all logits at once."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from core.batches import Batch
 from core.model.interface import Seq2Seq
@@ -11,32 +14,81 @@ from core.text.tokenizer import PAD
 _CHUNK = 512  # rows of logits held at a time: 512 × 6,000 floats stay in the processor's cache
 
 
-def backward(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
-    """One forward and backward pass; gradients are of the mean over the batch's real tokens.
+class Objective(nn.Module):
+    """A network and its training loss in one forward, the form in which torch distributes it."""
 
-    Equal to cross_entropy(model(source, target_in), target_out, ignore_index=PAD, label_smoothing)
-    followed by backward(), but the classifier sees non-pad positions only, a chunk at a time: the
-    full logits are the largest tensor of the step, and paging them in dominated its time.
-    Returns the loss, a scalar on the batch's device.
+    def __init__(self, model: nn.Module, smoothing: float, compiled: bool = False):
+        super().__init__()
+        self.model = model
+        self.smoothing = smoothing
+        # The methods, not the module: so no weight changes its name.
+        self.encode = torch.compile(model.encode, dynamic=True) if compiled else model.encode
+        self.decode = torch.compile(model.decode, dynamic=True) if compiled else model.decode
+
+    def forward(self, batch: Batch, count: int) -> Tensor:
+        """Smoothed loss summed over the batch's real tokens, divided by `count`: a scalar.
+
+        With the number of real tokens as `count`, equal to cross_entropy(model(source, target_in),
+        target_out, ignore_index=PAD, label_smoothing), but the classifier sees non-pad positions
+        only, a chunk at a time, and forward and backward at once: the full logits are the largest
+        tensor of a step, and paging them in dominated its time.
+        """
+        hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
+        real = batch.target_out != PAD
+        hidden_ND, target_N = hidden_BTD[real], batch.target_out[real]
+        parameters = list(self.model.parameters())
+        total = torch.zeros((), device=hidden_ND.device)
+        hidden_gradients: list[Tensor] = []
+        gradients: dict[nn.Parameter, Tensor] = {}
+        for hidden, target in zip(
+            hidden_ND.detach().split(_CHUNK), target_N.split(_CHUNK), strict=True
+        ):
+            logits = self.model.classify(hidden.requires_grad_())
+            loss, gradient = _smoothed(logits.detach(), target, self.smoothing, count)
+            total = total + loss
+            found = torch.autograd.grad(logits, [hidden, *parameters], gradient, allow_unused=True)
+            hidden_gradients.append(found[0])
+            for parameter, part in zip(parameters, found[1:], strict=True):
+                if part is None:  # no weight of the classifier
+                    continue
+                if parameter in gradients:
+                    gradients[parameter] += part
+                else:
+                    gradients[parameter] = part
+        return _WithGradients.apply(
+            total, [torch.cat(hidden_gradients), *gradients.values()], hidden_ND, *gradients
+        )
+
+
+class _WithGradients(torch.autograd.Function):
+    """A scalar whose gradients with respect to `inputs` are known already."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *inputs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(gradient * outer for gradient in ctx.gradients)
+
+
+def _smoothed(
+    logits_NV: Tensor, target_N: Tensor, smoothing: float, count: int
+) -> tuple[Tensor, Tensor]:
+    """Label-smoothed cross-entropy (paper §5.4) summed over rows, and its gradient, both / `count`.
+
+    The gradient is softmax(logits) minus the smoothed target, (1 − ε)·onehot + ε/V: writing it down
+    is cheaper than having it derived, which would keep four more arrays of this size.
     """
-    hidden_BTD = model.decode(batch.target_in, *model.encode(batch.source))
-    real = batch.target_out != PAD
-    hidden_ND, target_N = hidden_BTD[real], batch.target_out[real]
-    # The classifier's part of the graph is freed chunk by chunk; the stacks' part runs once, below.
-    leaf_ND = hidden_ND.detach().requires_grad_()
-    total = torch.zeros((), device=hidden_ND.device)
-    for leaf, target in zip(leaf_ND.split(_CHUNK), target_N.split(_CHUNK), strict=True):
-        logits = model.classify(leaf)
-        loss = F.cross_entropy(
-            logits.to(torch.promote_types(logits.dtype, torch.float32)),
-            target,
-            label_smoothing=smoothing,
-            reduction="sum",
-        ) / len(target_N)
-        loss.backward()
-        total += loss.detach()
-    hidden_ND.backward(leaf_ND.grad)
-    return total
+    log_p_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32)).log_softmax(-1)
+    at_N1 = target_N[:, None]
+    wanted = (1 - smoothing) * log_p_NV.gather(-1, at_N1).sum()
+    spread = smoothing * log_p_NV.mean(-1).sum()
+    gradient_NV = log_p_NV.exp_().sub_(smoothing / logits_NV.shape[-1])
+    gradient_NV.scatter_add_(-1, at_N1, torch.full_like(at_N1, smoothing - 1, dtype=log_p_NV.dtype))
+    return -(wanted + spread) / count, gradient_NV.div_(count).to(logits_NV.dtype)
 
 
 @torch.inference_mode()

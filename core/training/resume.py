@@ -1,7 +1,8 @@
 """The state of a stopped run, without pickle: safetensors and JSON in one folder.
 
-Written: weights, optimiser moments, torch's random state, and where the run stood; beside it the
-last few snapshots of the weights, whose mean often translates better than any of them.
+Written: weights, optimiser moments, every process's random state, and notes (which run this is,
+where it stood, its schedule); beside it the last few snapshots of the weights, whose mean often
+translates better than any of them.
 """
 
 import json
@@ -9,39 +10,78 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from core.files import write_atomic
+from core.training.distributed import Processes
 
 _STATE = "state.safetensors"
 
+Notes = dict[str, dict[str, Any]]
 
-def write(folder: Path, model: nn.Module, optimizer: Optimizer, progress: dict[str, Any]) -> None:
-    """One file, so that weights, moments, random state and position can never disagree."""
-    tensors = {
-        f"model.{name}": p.detach().cpu().contiguous() for name, p in model.named_parameters()
-    }
+
+def exists(folder: Path) -> bool:
+    """Whether a run left its state here."""
+    return (folder / _STATE).is_file()
+
+
+def write(
+    folder: Path, model: nn.Module, optimizer: Optimizer, notes: Notes, processes: Processes
+) -> None:
+    """One file, so that weights, moments, random states and notes can never disagree.
+
+    All processes call it, the first one writes.
+    """
+    tensors = {"random.cpu": processes.gather(torch.get_rng_state())}
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = processes.gather(torch.cuda.get_rng_state())
+    if not processes.first:
+        return
+    for name, p in model.named_parameters():
+        tensors[f"model.{name}"] = p.detach().cpu().contiguous()
     for i, moments in optimizer.state_dict()["state"].items():
         for key, value in moments.items():
             tensors[f"optimizer.{i}.{key}"] = value.detach().cpu().contiguous()
-    tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
-    write_atomic(folder / _STATE, save(tensors, {"progress": json.dumps(progress)}))
+    header = {name: json.dumps(values) for name, values in notes.items()}
+    write_atomic(folder / _STATE, save(tensors, header))
 
 
-def read(folder: Path, model: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Restore all that `write` wrote; returns the progress. Raises ValueError if there is none."""
+def read(
+    folder: Path,
+    model: nn.Module,
+    optimizer: Optimizer,
+    identity: dict[str, Any],
+    processes: Processes,
+) -> Notes:
+    """Restore all that `write` wrote, and return the notes.
+
+    Raises ValueError where there is no whole state, or one whose notes name another run than
+    `identity` does.
+    """
     file = folder / _STATE
-    if not file.is_file():
+    if processes.first and not exists(folder):
         raise ValueError(
             f"{file} does not exist: there is nothing to resume, start without --resume"
         )
-    raw = file.read_bytes()
-    tensors = load(raw)
-    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    raw = processes.broadcast(file.read_bytes() if processes.first else b"")
+    try:
+        tensors = load(raw)
+        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+        notes = {name: json.loads(text) for name, text in header["__metadata__"].items()}
+        was = notes["identity"]
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{file} is damaged or of another version ({error}): delete it and start anew"
+        ) from None
+    now = json.loads(json.dumps(identity))
+    if other := [name for name in {**was, **now} if was.get(name) != now.get(name)]:
+        raise ValueError(
+            f"{file} is of another run, whose {other[0]} is {was.get(other[0])} and not "
+            f"{now.get(other[0])}: resume with the same settings, or start in another folder"
+        )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
@@ -53,10 +93,11 @@ def read(folder: Path, model: nn.Module, optimizer: Optimizer) -> dict[str, Any]
             moments.setdefault(int(i), {})[key] = tensor
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-    torch.set_rng_state(tensors["random.cpu"])
+    # Cloned, because torch crashes on a random state that lies inside another tensor.
+    torch.set_rng_state(tensors["random.cpu"][processes.rank].clone())
     if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"])
-    return json.loads(header["__metadata__"]["progress"])
+        torch.cuda.set_rng_state(tensors["random.cuda"][processes.rank].clone())
+    return notes
 
 
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
@@ -67,14 +108,14 @@ def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None
         old.unlink()
 
 
-def average_snapshots(folder: Path) -> dict[str, Tensor]:
-    """The mean of the kept snapshots, parameter by parameter, summed in float64."""
+def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
+    """The mean of the kept snapshots, parameter by parameter, summed in float64; None of none."""
     files = _snapshots(folder)
     total: dict[str, Tensor] = {}
     for file in files:
         for name, tensor in load(file.read_bytes()).items():
             total[name] = total.get(name, 0) + tensor.double() / len(files)
-    return {name: tensor.float() for name, tensor in total.items()}
+    return {name: tensor.float() for name, tensor in total.items()} or None
 
 
 def _snapshots(folder: Path) -> list[Path]:

@@ -1,6 +1,12 @@
-"""The learning rate of a step."""
+"""The learning rate of each step."""
 
 import math
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from core.config import TrainConfig
 
 
 def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
@@ -8,4 +14,43 @@ def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
 
     `step` counts from 1.
     """
+    warmup = max(warmup, 1)
     return peak * min(step / warmup, math.sqrt(warmup / step))
+
+
+class Schedule:
+    """Sets an optimiser's rate before each step; what it remembers is a plain JSON object.
+
+    Warm-up is a linear rise, but for "plateau", which starts at its peak and until the warm-up is
+    over counts no validation.
+    """
+
+    def __init__(self, optimizer: Optimizer, config: TrainConfig):
+        self._optimizer, self._config = optimizer, config
+        self._plateau = ReduceLROnPlateau(
+            optimizer, factor=config.plateau_factor, patience=config.plateau_patience
+        )
+
+    def before(self, step: int) -> None:
+        """Set the rate of this step, which counts from 1."""
+        config = self._config
+        if config.schedule == "inverse_sqrt":
+            self._set(inverse_sqrt(step, config.peak_lr, config.warmup_steps))
+        elif config.schedule == "constant" and step <= config.warmup_steps:
+            self._set(config.peak_lr * step / config.warmup_steps)
+
+    def validated(self, step: int, loss: float) -> None:
+        """Take note of a validation after this step."""
+        if self._config.schedule == "plateau" and step > self._config.warmup_steps:
+            self._plateau.step(loss)
+
+    def state(self) -> dict[str, Any]:
+        return {"lr": self._optimizer.param_groups[0]["lr"], "plateau": self._plateau.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._set(state["lr"])
+        self._plateau.load_state_dict(state["plateau"])
+
+    def _set(self, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate

@@ -50,6 +50,30 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, tmp_path):
     assert {**again, "seconds": 0} == {**scores, "seconds": 0}
 
 
+def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
+    lines = ["Eine Frau sagt: „Trader Joe's“ – U-Bahn!", "An MVP's 4' sign reads \"x & y\"."]
+    german, english = (
+        evaluate.lc_norm_tok(lines[i : i + 1], code) for i, code in enumerate(("de", "en"))
+    )
+    assert german == ["eine frau sagt : &quot; trader joe &apos; s &quot; - u-bahn !"]
+    assert english == ["an mvp &apos;s 4 &apos; sign reads &quot; x &amp; y . &quot;"]
+
+
+def test_a_pair_longer_than_the_positions_is_named(checkpoint_folder, tmp_path):
+    (tmp_path / "a").write_text("Hund\n" + "Hund " * 300 + "\n")
+    (tmp_path / "b").write_text("dog\ndog\n")
+    arguments = [
+        "--checkpoint",
+        checkpoint_folder,
+        "--src",
+        tmp_path / "a",
+        "--ref",
+        tmp_path / "b",
+    ]
+    with pytest.raises(ValueError, match=r"pair 2 has \d+ tokens with <eos>: the limit is 256"):
+        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+
+
 def test_translate_is_line_for_line(checkpoint_folder):
     lines = ["Ein Hund.", "", "Eine Frau\u2028liest ein Buch.", "Ein Mann."]
     done = command(

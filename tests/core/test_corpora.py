@@ -1,13 +1,17 @@
 """Corpora: fetched once and verified, read from a folder, and refused in one line."""
 
+import dataclasses
 import gzip
 import io
 import urllib.error
+import urllib.request
+import zipfile
 
 import pytest
 
 from core import corpora
-from core.corpora import read_lines, read_pairs
+from core.corpora import read_pairs, tatoeba, wmt
+from core.corpora.files import LinePairs, read_lines
 from core.files import sha256
 
 
@@ -29,11 +33,9 @@ def home(tmp_path, monkeypatch):
 
     digests = {name: sha256(content) for name, content in files.items()}
     original = corpora.CORPORA["multi30k"]
-    pretend = corpora.Corpus(
-        original.name, original.home, original.about, original.credit, ("val",), digests
-    )
+    pretend = dataclasses.replace(original, splits=("val",), sha256=digests)
     monkeypatch.setitem(corpora.CORPORA, "multi30k", pretend)
-    monkeypatch.setattr(corpora.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return files, fetched
 
@@ -80,7 +82,7 @@ def test_a_users_folder_is_read_gzipped_or_plain(home, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "split", "message"),
-    [("wmt", "val", "choose one of multi30k"), ("multi30k", "dev", "choose one of val")],
+    [("wmt", "val", "choose one of wmt13"), ("no", "val", "choose one of multi30k, tatoeba")],
 )
 def test_unknown_names_list_the_known(home, name, split, message):
     with pytest.raises(ValueError, match=message):
@@ -108,8 +110,157 @@ def test_only_a_newline_ends_a_line(tmp_path):
 def test_another_encoding_is_named(tmp_path):
     file = tmp_path / "x"
     file.write_bytes("Männer\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="not UTF-8"):
+    file.write_bytes(b"Frauen\n" + file.read_bytes())
+    with pytest.raises(ValueError, match=r"line 2 is not UTF-8 \(byte 1\): convert it first"):
         read_lines(file)
+
+
+def test_a_nul_byte_is_named(tmp_path):
+    file = tmp_path / "x"
+    file.write_bytes("ein\nzwei\n".encode("utf-16-le"))
+    with pytest.raises(ValueError, match="line 1 holds a NUL byte: .* convert it"):
+        read_lines(file)
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 2), (2, 5), (0, 1)])
+def test_streamed_pairs_tell_both_counts(tmp_path, left, right):
+    for name, count in (("a", left), ("b", right)):
+        (tmp_path / name).write_text("x\n" * count)
+    with pytest.raises(ValueError, match=f"a has {left} lines and b has {right}: "):
+        list(LinePairs(tmp_path / "a", tmp_path / "b"))
+
+
+def test_pairs_are_streamed_and_can_be_read_again(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(b"1\n2\n"))
+    (tmp_path / "b").write_text("eins\nzwei")
+    pairs = LinePairs(tmp_path / "a", tmp_path / "b")
+    assert next(iter(pairs)) == ("1", "eins")
+    assert list(pairs) == list(pairs) == [("1", "eins"), ("2", "zwei")]
+
+
+def _zip(file, rows: list[tuple[str, str]]):
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("deu.txt", "".join(f"{english}\t{german}\n" for german, english in rows))
+
+
+@pytest.fixture
+def everyday(tmp_path, monkeypatch):
+    """A small Tatoeba: 40 English sentences, some with two translations, some spelled twice."""
+    monkeypatch.setattr(tatoeba, "HOLD_OUT", 5)
+    rows = [(f"Satz {i}.", f"Sentence {i}.") for i in range(40)]
+    rows += [(f"Anders {i}.", f"Sentence {i}.") for i in range(40)]
+    rows += [(f"Neu {i}!", f"sentence {i}!") for i in range(40)]
+    rows += [(f"SATZ {i}", f"Something else {i}") for i in range(40)]
+    (tmp_path / "tatoeba").mkdir()
+    _zip(tmp_path / "tatoeba/deu-eng.zip", rows)
+    return tmp_path, rows
+
+
+def test_tatoebas_hold_outs_share_no_sentence_with_train(everyday):
+    data, rows = everyday
+    parts = {s: read_pairs("tatoeba", s, "de", "en", data) for s in ("train", "val", "test")}
+    assert len(parts["val"]) == len(parts["test"]) == 5
+    assert set(parts["val"] + parts["test"]) <= set(rows)
+
+    def said(pairs, side):
+        return {pair[side].casefold().strip(".!") for pair in pairs}
+
+    for side in (0, 1):
+        sides = [said(part, side) for part in parts.values()]
+        assert sum(map(len, sides)) == len(set.union(*sides))
+    held_out = parts["val"] + parts["test"]
+    apart = [r for r in rows if all(not said([r], side) & said(held_out, side) for side in (0, 1))]
+    assert parts["train"] == apart  # and nothing more was taken out
+    assert len(rows) - 4 * 10 <= len(apart) < len(rows) - 10
+    assert read_pairs("tatoeba", "test", "en", "de", data) == [(e, g) for g, e in parts["test"]]
+
+
+def test_tatoebas_hold_out_does_not_depend_on_the_order_of_the_file(everyday):
+    data, rows = everyday
+    before = read_pairs("tatoeba", "test", "de", "en", data)
+    _zip(data / "tatoeba/deu-eng.zip", rows[20:40] + rows[:20] + rows[40:])
+    assert read_pairs("tatoeba", "test", "de", "en", data) == before
+
+
+def test_tatoebas_special_blanks_are_plain(tmp_path):
+    _zip(tmp_path / "x.zip", [("„Ja“\u202f!", "It\u00a0is so\u00adcalled.")])
+    assert tatoeba.read(tmp_path / "x.zip") == [("„Ja“ !", "It is socalled.")]
+
+
+def test_another_zip_is_refused(tmp_path):
+    (tmp_path / "deu-eng.zip").write_bytes(b"no zip")
+    with pytest.raises(ValueError, match="is not Tatoeba's deu-eng.zip"):
+        read_pairs("tatoeba", "test", "de", "en", tmp_path)
+
+
+def _iwslt(folder, broken: bool = False):
+    folder.mkdir(parents=True)
+    for language, lines in (("de", ["Guten Tag.", "Ja & nein."]), ("en", ["Hello.", "Yes & no."])):
+        train = "<url>http://x</url>\n<title>Ein Titel</title>\n" + "".join(
+            f" {line} \n" for line in lines
+        )
+        (folder / f"train.tags.de-en.{language}").write_text(train)
+        segments = "".join(
+            f'<seg id="{i}"> {line.replace("&", "&amp;")} </seg>\n' for i, line in enumerate(lines)
+        )
+        if broken and language == "en":
+            segments = segments.splitlines()[0]
+        (folder / f"IWSLT17.TED.tst2015.de-en.{language}.xml").write_text(
+            '<?xml version="1.0" encoding="UTF-8"?>\n<mteval><refset>'
+            f'<doc docid="1"><title>Ein Titel</title>\n{segments}</doc></refset></mteval>\n'
+        )
+
+
+@pytest.mark.parametrize("split", ["train", "tst2015"])
+def test_iwslt_is_read_as_published(tmp_path, split):
+    _iwslt(tmp_path / "iwslt2017/de-en")
+    expected = [("Guten Tag.", "Hello."), ("Ja & nein.", "Yes & no.")]
+    assert read_pairs("iwslt2017", split, "de", "en", tmp_path) == expected
+    assert read_pairs("iwslt2017", split, "en", "de", tmp_path) == [(e, g) for g, e in expected]
+
+
+def test_iwslt_of_two_editions_is_refused(tmp_path):
+    _iwslt(tmp_path / "iwslt2017/de-en", broken=True)
+    with pytest.raises(ValueError, match="2 segments and .* has 1"):
+        read_pairs("iwslt2017", "tst2015", "de", "en", tmp_path)
+
+
+def test_iwslt_cannot_be_fetched_and_says_so():
+    with pytest.raises(ValueError, match="cannot be fetched: unpack"):
+        read_pairs("iwslt2016", "train", "de", "en")
+
+
+def test_wmt_is_read_from_a_folder_for_its_direction(tmp_path):
+    (tmp_path / "wmt").mkdir()
+    (tmp_path / "wmt/wmt19.de-en.de").write_text("Nachrichten.\n")
+    (tmp_path / "wmt/wmt19.de-en.en").write_text("News.\n")
+    assert read_pairs("wmt", "wmt19", "de", "en", tmp_path) == [("Nachrichten.", "News.")]
+    with pytest.raises(ValueError, match="wmt19.en-de.en does not exist"):
+        read_pairs("wmt", "wmt19", "en", "de", tmp_path)
+
+
+def test_wmts_sets_are_known_to_sacrebleu_in_both_directions():
+    from sacrebleu import DATASETS
+
+    for name in wmt.SETS:
+        assert {"de-en", "en-de"} <= set(DATASETS[name].langpairs)
+
+
+def test_wmt_comes_from_sacrebleu_or_says_that_it_cannot(tmp_path, monkeypatch):
+    import sacrebleu
+
+    for name, text in (("src", "Nachrichten.\n"), ("ref", "News.\n")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sacrebleu, "get_source_file", lambda *_: str(tmp_path / "src"))
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda *_: [str(tmp_path / "ref")])
+    assert read_pairs("wmt", "wmt14", "de", "en") == [("Nachrichten.", "News.")]
+
+    def offline(*_):
+        raise SystemExit(1)
+
+    monkeypatch.setattr(sacrebleu, "get_source_file", offline)
+    with pytest.raises(ValueError, match="sacreBLEU cannot fetch wmt14: check the network"):
+        read_pairs("wmt", "wmt14", "de", "en")
 
 
 def test_a_broken_archive_is_named(tmp_path):

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from core.config import ModelConfig
 from core.model.attention import scaled_dot_product_attention
+from core.model.dropout import Dropout
 from core.model.interface import build
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.model.positions import sinusoids
@@ -30,13 +31,37 @@ def test_sinusoids_are_the_papers():
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
-def test_layer_norm_is_torchs():
-    norm = LayerNorm(12, 1e-5).double()
+@pytest.mark.parametrize("training", [True, False])
+def test_layer_norm_is_torchs(training):
+    norm = LayerNorm(12, 1e-5).double().train(training)
     with torch.no_grad():
         norm.weight.normal_()
         norm.bias.normal_()
     x = torch.randn(4, 5, 12, dtype=torch.float64) * 3 + 1
     assert_close(norm(x), F.layer_norm(x, (12,), norm.weight, norm.bias, 1e-5), rtol=0, atol=1e-12)
+
+
+def test_dropout_keeps_and_scales_the_right_share():
+    torch.manual_seed(0)
+    x = torch.full((1000, 33), 2.0, requires_grad=True)
+    y = Dropout(0.3)(x)
+    kept = y != 0
+    assert kept.float().mean().item() == pytest.approx(0.7, abs=0.01)  # 4 standard deviations
+    assert_close(y[kept], torch.full_like(y[kept], 2 / 0.7))
+    # No place is favoured, and neighbours, which share one random number, do not agree.
+    assert kept.float().mean(0).std().item() < 0.03
+    for apart in (1, 2, 3):
+        both = (kept.flatten()[apart:] & kept.flatten()[:-apart]).float().mean()
+        assert both.item() == pytest.approx(0.49, abs=0.015)
+    y.sum().backward()
+    assert_close(x.grad, kept / 0.7)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_dropout_outside_training_and_at_0_does_nothing(p):
+    x = torch.randn(5, 3, dtype=torch.float64)
+    assert Dropout(p).train(p == 0)(x) is x
+    assert Dropout(0.5)(x).dtype == torch.float64
 
 
 def test_masks_say_who_may_attend():

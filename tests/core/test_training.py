@@ -1,7 +1,17 @@
 """Training: the loss, the schedule, the batches, and resuming as if nothing had happened."""
 
+import errno
+import itertools
 import json
 import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +22,22 @@ from core.batches import Batch, collate, plan
 from core.capture import explicit_attention
 from core.checkpoint import load, read_card
 from core.config import TrainConfig
-from core.files import write_atomic
+from core.files import write_together
 from core.model.interface import build
 from core.text.tokenizer import BOS, EOS, PAD
-from core.training.loop import DivergedError, train
-from core.training.loss import backward, negative_log_likelihood
-from core.training.schedule import inverse_sqrt
+from core.training.data import prepare
+from core.training.loop import (
+    DivergedError,
+    Started,
+    Stepped,
+    Validated,
+    _optimizer,
+    train,
+    validation_loss,
+)
+from core.training.loss import Objective, negative_log_likelihood
+from core.training.recipes import RECIPES
+from core.training.schedule import Schedule
 from core.translator import Translator
 from tests import small
 from tests.core.conftest import run_train
@@ -31,9 +51,10 @@ def random_pairs(count: int) -> list[tuple[list[int], list[int]]]:
 
 @pytest.mark.parametrize("chunk", [4, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, smoothing, chunk):
+@pytest.mark.parametrize("tied", [False, True])
+def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, tied, smoothing, chunk):
     monkeypatch.setattr("core.training.loss._CHUNK", chunk)
-    _, model = small.pair(share_embeddings=True, tie_classifier=True)
+    _, model = small.pair(share_embeddings=tied, tie_classifier=tied)
     batch = collate(random_pairs(5))
     plain = F.cross_entropy(
         model(batch.source, batch.target_in).flatten(0, 1),
@@ -44,7 +65,9 @@ def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, smoothing, chu
     plain.backward()
     expected = {name: p.grad for name, p in model.named_parameters()}
     model.zero_grad(set_to_none=True)
-    assert_close(backward(model, batch, smoothing).double(), plain, rtol=0, atol=1e-6)
+    loss = Objective(model, smoothing)(batch, int((batch.target_out != PAD).sum()))
+    loss.backward()
+    assert_close(loss, plain, rtol=0, atol=1e-12)
     for name, parameter in model.named_parameters():
         assert_close(parameter.grad, expected[name], rtol=0, atol=1e-12, msg=name)
 
@@ -59,11 +82,38 @@ def test_negative_log_likelihood_counts_real_tokens_only():
     assert total == pytest.approx(plain.item(), rel=1e-6)
 
 
-def test_the_schedule_rises_then_falls():
-    rates = [inverse_sqrt(step, 2.0, 10) for step in range(1, 41)]
-    assert rates[0] == pytest.approx(0.2)
-    assert max(rates) == rates[9] == pytest.approx(2.0)
-    assert rates[39] == pytest.approx(2.0 * math.sqrt(10 / 40))
+def rates(config: TrainConfig, losses: dict[int, float] | None = None) -> list[float]:
+    """The rate of each step, where `losses` are validated after some."""
+    optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=config.peak_lr)
+    schedule, found = Schedule(optimizer, config), []
+    for step in range(1, config.steps + 1):
+        schedule.before(step)
+        found.append(optimizer.param_groups[0]["lr"])
+        if losses and step in losses:
+            schedule.validated(step, losses[step])
+    return found
+
+
+def test_inverse_sqrt_rises_then_falls():
+    found = rates(TrainConfig(steps=40, peak_lr=2.0, warmup_steps=10))
+    assert found[0] == pytest.approx(0.2)
+    assert max(found) == found[9] == pytest.approx(2.0)
+    assert found[39] == pytest.approx(2.0 * math.sqrt(10 / 40))
+
+
+def test_a_constant_rate_may_warm_up():
+    config = TrainConfig(steps=6, peak_lr=2.0, warmup_steps=4, schedule="constant")
+    assert rates(config) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
+    assert rates(replace(config, warmup_steps=0)) == [2.0] * 6
+
+
+def test_a_plateau_lowers_the_rate_once_warm():
+    config = TrainConfig(
+        steps=8, peak_lr=2.0, warmup_steps=2, schedule="plateau",
+        plateau_factor=0.5, plateau_patience=1,
+    )  # fmt: skip
+    losses = {1: 1.0, 2: 0.5, 3: 3.0, 4: 4.0, 5: 3.0, 6: 2.0, 7: 2.0}
+    assert rates(config, losses) == [2.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0]
 
 
 def test_a_batch_is_shifted_and_padded():
@@ -86,11 +136,22 @@ def test_a_plan_holds_every_pair_once_within_its_budget(seed):
     assert plan(pairs, 64, 4) != batches
 
 
-def _weights_after(tmp_path, name: str, stops: list[int]) -> dict[str, torch.Tensor]:
+def test_a_plan_of_sentences_holds_as_many_in_each_batch():
+    pairs = random_pairs(200)
+    batches = plan(pairs, 64, 3, sentences=32)
+    assert sorted(i for batch in batches for i in batch) == list(range(200))
+    assert sorted(map(len, batches)) == [8, 32, 32, 32, 32, 32, 32]
+
+
+CONFIG = TrainConfig(
+    steps=10, batch_tokens=120, warmup_steps=3, validate_every=2, snapshot_every=2, seed=5
+)
+
+
+def _weights_after(
+    tmp_path, name: str, stops: list[int], config: TrainConfig = CONFIG
+) -> dict[str, torch.Tensor]:
     """Train 10 steps with dropout, killed at each of `stops` and resumed in a fresh model."""
-    config = TrainConfig(
-        steps=10, batch_tokens=120, warmup_steps=3, validate_every=2, snapshot_every=2, seed=5
-    )
     pairs, folder = random_pairs(30), tmp_path / name
     for number, stop in enumerate([*stops, 10]):
         torch.manual_seed(5 if number == 0 else 1234)  # a new process has another random state
@@ -101,10 +162,19 @@ def _weights_after(tmp_path, name: str, stops: list[int]) -> dict[str, torch.Ten
     return {name: p.detach() for name, p in model.named_parameters()}
 
 
-def test_resuming_is_exact_in_the_middle_of_an_epoch(tmp_path):
-    straight = _weights_after(tmp_path, "straight", [])
-    for stops in ([5], [3, 7]):
-        resumed = _weights_after(tmp_path, f"stopped at {stops}", stops)
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        replace(CONFIG, schedule="plateau", plateau_patience=0, plateau_factor=0.5, peak_lr=0.1),
+        replace(CONFIG, optimizer="adam", clip_norm=None, batch_sentences=7, validate_every=None),
+    ],
+    ids=["inverse_sqrt", "plateau", "adam"],
+)
+def test_resuming_is_exact_in_the_middle_of_an_epoch(tmp_path, config):
+    straight = _weights_after(tmp_path, "straight", [], config)
+    for stops in ([5], [1, 7]):
+        resumed = _weights_after(tmp_path, f"stopped at {stops}", stops, config)
         assert all(torch.equal(resumed[name], straight[name]) for name in straight), stops
 
 
@@ -120,7 +190,7 @@ def test_resuming_needs_every_part_of_the_state(tmp_path, monkeypatch, part):
         tensors = whole(raw)
         if part == "random.cpu":
             torch.manual_seed(99)
-            tensors[part] = torch.get_rng_state()
+            tensors[part] = torch.get_rng_state()[None]
         else:
             tensors[part] = torch.zeros_like(tensors[part])
         return tensors
@@ -128,6 +198,57 @@ def test_resuming_needs_every_part_of_the_state(tmp_path, monkeypatch, part):
     monkeypatch.setattr(resume, "load", lossy)
     resumed = _weights_after(tmp_path, "lossy", [5])
     assert any(not torch.equal(resumed[name], straight[name]) for name in straight)
+
+
+def run_steps(folder: Path, config: TrainConfig, resuming: bool = False, **more: Any) -> list:
+    """The events of a small run."""
+    torch.manual_seed(5)
+    model, pairs = build("scratch", small.config()), random_pairs(30)
+    return list(train(model, pairs, pairs[:5], config, folder, "cpu", resuming, **more))
+
+
+def test_no_better_loss_for_long_ends_a_run(tmp_path):
+    config = replace(CONFIG, peak_lr=0.0, patience=3)
+    events = run_steps(tmp_path, config)
+    assert [e.curve[-1]["step"] for e in events if isinstance(e, Validated)] == [2, 4, 6, 8]
+    assert run_steps(tmp_path, config, resuming=True) == [Started(8, events[-1].curve)]
+    with_more = run_steps(tmp_path, replace(config, patience=4), resuming=True)
+    assert [e.step for e in with_more if isinstance(e, Stepped)] == [9, 10]
+
+
+def test_saving_between_validations_changes_nothing(tmp_path):
+    rare = run_steps(tmp_path / "rare", replace(CONFIG, validate_every=5))
+    config = replace(CONFIG, validate_every=5, save_every=1)
+    for first in run_steps(tmp_path / "often", replace(config, steps=3)):
+        assert first
+    often = run_steps(tmp_path / "often", config, resuming=True)
+    assert often[0].step == 3
+    for ours, theirs in zip(often[-1].curve[-1:], rare[-1].curve[-1:], strict=True):
+        assert ours["train_loss"] == theirs["train_loss"]
+        assert ours["val_loss"] == theirs["val_loss"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"config": replace(CONFIG, seed=6)}, "whose training seed is 5 and not 6"),
+        ({"identity": {"recipe": "other"}}, "whose recipe is this and not other"),
+        ({"identity": {"vocabulary": "x"}}, "whose recipe is this and not None"),
+    ],
+)
+def test_the_state_of_another_run_is_refused(tmp_path, changed, message):
+    run_steps(tmp_path, replace(CONFIG, steps=2), identity={"recipe": "this"})
+    again = {"config": CONFIG, "identity": {"recipe": "this"}, **changed}
+    with pytest.raises(ValueError, match=message):
+        run_steps(tmp_path, resuming=True, **again)
+
+
+def test_a_torn_state_is_refused_in_one_line(tmp_path):
+    run_steps(tmp_path, replace(CONFIG, steps=2))
+    state = tmp_path / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="is damaged or of another version"):
+        run_steps(tmp_path, CONFIG, resuming=True)
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_state(tmp_path):
@@ -141,6 +262,55 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_state(tmp_path):
                 with torch.no_grad():
                     model.encoder_norm.weight.fill_(float("nan"))
     assert (tmp_path / "state.safetensors").read_bytes() == saved
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    """Infinite after the last step whose loss was still a number."""
+    model = build("scratch", small.config())
+    config = TrainConfig(steps=6, batch_tokens=120, warmup_steps=3, snapshot_every=2)
+    events = train(model, random_pairs(20), random_pairs(3), config, tmp_path, "cpu", False)
+    with pytest.raises(DivergedError, match="weights are no finite numbers at step 2"):
+        for event in events:
+            if getattr(event, "step", None) == 2:
+                with torch.no_grad():
+                    model.encoder_norm.weight.fill_(float("inf"))
+    assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
+
+
+def test_only_whole_methods_are_compiled_so_no_weight_is_renamed(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda f, dynamic: compiled.append(f.__name__) or f)
+    model = build("scratch", small.config())
+    names = list(model.state_dict())
+    assert list(Objective(model, 0.1, compiled=True).model.state_dict()) == names
+    assert compiled == ["encode", "decode"]
+
+
+def test_the_optimiser_is_the_one_that_was_asked_for():
+    model = build("scratch", small.config())
+    assert type(_optimizer(model, CONFIG)) is torch.optim.AdamW
+    adam = _optimizer(model, replace(CONFIG, optimizer="adam", adam_eps=1e-9, weight_decay=5e-4))
+    assert type(adam) is torch.optim.Adam
+    assert (adam.defaults["eps"], adam.defaults["weight_decay"]) == (1e-9, 5e-4)
+
+
+def test_settings_written_before_there_were_more_mean_what_they_meant():
+    old = {"steps": 6000, "batch_tokens": 4096, "betas": [0.9, 0.98], "clip_norm": 1.0, "seed": 1}
+    config = TrainConfig.from_json(old)
+    assert (config.schedule, config.optimizer, config.adam_eps) == ("inverse_sqrt", "adamw", 1e-8)
+    assert config.patience is config.save_every is config.batch_sentences is None
+    again = TrainConfig.from_json(
+        json.loads(json.dumps(replace(config, keep_epochs=(1, 5)).to_json()))
+    )
+    assert again == replace(config, keep_epochs=(1, 5))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"schedule": "cosine"}, {"optimizer": "sgd"}, {"patience": 0}, {"keep_epochs": (0,)}]
+)
+def test_settings_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TrainConfig(steps=1, **wrong)
 
 
 def test_explicit_attention_leaves_nothing_behind():
@@ -157,7 +327,9 @@ def test_the_command_trains_a_usable_checkpoint(checkpoint_folder):
     assert [row["step"] for row in curve] == [4, 8, 12]
     assert curve[-1]["val_loss"] < curve[0]["val_loss"]
     assert {"step", "epoch", "train_loss", "val_loss", "tokens_per_second"} <= set(curve[0])
-    assert {"sacrebleu", "signature", "chrf", "bits_per_char"} <= set(card.metrics["final"])
+    assert {"sacrebleu", "signature", "chrf", "bits_per_char"} <= set(
+        card.metrics["final"]["multi30k"]
+    )
     assert "Flickr30k" in (checkpoint_folder / "MODEL_CARD.md").read_text()
     assert len(list((checkpoint_folder / "resume").glob("snapshot-*"))) == 3
     load(checkpoint_folder)
@@ -187,15 +359,134 @@ def test_resuming_nothing_says_so(data, tmp_path):
         run_train("--data", data, "--out", tmp_path / "new", "--resume")
 
 
-def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "metrics.json"
-    write_atomic(file, json.dumps([1]).encode())
+def test_chosen_epochs_are_kept_and_nothing_else_changes(data, checkpoint_folder, tmp_path):
+    run_train("--data", data, "--out", tmp_path / "k", "--keep-epochs", "1")
+    assert _weights(tmp_path / "k") == _weights(checkpoint_folder)
+    epoch = tmp_path / "k" / "epochs" / "epoch-01"
+    card = read_card(epoch)
+    assert card.training["kept"].startswith("the end of epoch 1, step ")
+    (row,) = [row for row in card.metrics["curve"] if row["epoch"] == 1.0]
+    assert row == card.metrics["curve"][-1]
+    translator = Translator.load(epoch)
+    assert translator.translate(["Ein Hund läuft."])
+    pairs = prepare(RECIPES["smoke"], ("de", "en"), data).validation
+    loss = validation_loss(load(epoch).model, pairs, 256, "cpu")
+    assert row["val_loss"] == pytest.approx(loss, abs=1e-5)
 
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+
+def _weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def _send_self(monkeypatch, number: int, step: int) -> None:
+    """Let the process send itself a signal in the middle of a step."""
+    steps = itertools.count(1)
+
+    def counting(*arguments: Any) -> Objective:
+        objective = Objective(*arguments)
+        objective.register_forward_hook(
+            lambda *_: os.kill(os.getpid(), number) if next(steps) == step else None
+        )
+        return objective
+
+    monkeypatch.setattr("core.training.loop.Objective", counting)
+
+
+def test_a_killed_run_ends_as_if_it_had_not_been(data, checkpoint_folder, tmp_path):
+    """SIGKILL in the middle of step 7, in the middle of an epoch; step 4 was the last saved."""
+    code = f"""
+import pytest
+from tests.core.conftest import run_train
+from tests.core.test_training import _send_self
+_send_self(pytest.MonkeyPatch(), {int(signal.SIGKILL)}, 7)
+run_train("--data", {str(data)!r}, "--out", {str(tmp_path / "killed")!r})
+"""
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run([sys.executable, "-c", code], env=threads, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    assert not list((tmp_path / "killed" / "resume").glob("snapshot-*8.safetensors"))
+    run_train("--data", data, "--out", tmp_path / "killed", "--resume")
+    assert _weights(tmp_path / "killed") == _weights(checkpoint_folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_stops_in_one_line(data, checkpoint_folder, tmp_path, number):
+    before = signal.getsignal(number)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _send_self(monkeypatch, number, 7)
+        with pytest.raises(SystemExit, match="stopped after step 7 and saved: go on with --resume"):
+            run_train("--data", data, "--out", tmp_path / "s")
+    assert signal.getsignal(number) is before
+    run_train("--data", data, "--out", tmp_path / "s", "--resume")
+    assert _weights(tmp_path / "s") == _weights(checkpoint_folder)
+    train_losses = [
+        [row["train_loss"] for row in read_card(folder).metrics["curve"]]
+        for folder in (tmp_path / "s", checkpoint_folder)
+    ]
+    assert train_losses[0] == train_losses[1]
+
+
+def test_a_run_in_a_folder_with_one_must_say_resume(data, tmp_path):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _send_self(monkeypatch, signal.SIGTERM, 1)
+        with pytest.raises(SystemExit):
+            run_train("--data", data, "--out", tmp_path / "s")
+    with pytest.raises(ValueError, match="already holds a run"):
+        run_train("--data", data, "--out", tmp_path / "s")
+    with pytest.raises(ValueError, match="whose direction is de-en and not en-de"):
+        run_train("--data", data, "--out", tmp_path / "s", "--resume", "--direction", "en-de")
+
+
+@pytest.mark.parametrize("writes", [3, 10, 13, 16, 24])
+def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
+    data, checkpoint_folder, tmp_path, monkeypatch, writes
+):
+    """From one of the writes of a run on the disk is full; then there is room, and it goes on."""
+    folder, written, sync = tmp_path / "full", itertools.count(1), os.fsync
+
+    def full(file: int) -> None:
+        if next(written) >= writes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(file)
 
     monkeypatch.setattr("core.files.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_atomic(file, b"[2]")
-    assert json.loads(file.read_bytes()) == [1]
-    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(OSError, match="cannot save: .*No space left .*go on with --resume"):
+        run_train("--data", data, "--out", folder)
+    monkeypatch.undo()
+    if (folder / "config.json").exists():
+        load(folder)
+    assert not list(folder.rglob("*.part"))
+    run_train("--data", data, "--out", folder, "--resume")
+    assert _weights(folder) == _weights(checkpoint_folder)
+
+
+def test_a_finished_run_can_be_finished_again(data, checkpoint_folder, tmp_path):
+    """It may have been killed while its scores were taken."""
+    shutil.copytree(checkpoint_folder, tmp_path / "c")
+    (tmp_path / "c" / "MODEL_CARD.md").unlink()
+    run_train("--data", data, "--out", tmp_path / "c", "--resume")
+    assert _weights(tmp_path / "c") == _weights(checkpoint_folder)
+    assert (tmp_path / "c" / "MODEL_CARD.md").exists()
+
+
+def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch):
+    write_together(tmp_path, {"a": b"1", "b": b"1"})
+    synced = itertools.count(1)
+
+    def full(_: int) -> None:
+        if next(synced) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("core.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space left on device .while writing 3 bytes.: .*b"):
+        write_together(tmp_path, {"a": b"222", "b": b"222"})
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"a": b"1", "b": b"1"}
+
+
+def test_files_are_whole_before_they_take_their_places(tmp_path, monkeypatch):
+    calls = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr("core.files.os.fsync", lambda f: calls.append("sync") or sync(f))
+    monkeypatch.setattr(Path, "replace", lambda a, b: calls.append(b.name) or replace(a, b))
+    write_together(tmp_path, {"a": b"1", "b": b"2"})
+    assert calls == ["sync", "sync", "a", "b", "sync"]

@@ -1,0 +1,127 @@
+"""What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.batches import EncodedPairs, Pair, encode_pairs
+from core.corpora import read_pairs
+from core.corpora.files import LinePairs
+from core.text.tokenizer import Tokenizer
+from core.training.recipes import Recipe
+
+TextPairs = Iterable[tuple[str, str]]
+
+MIN_PAIRS = 10
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Text files in place of a recipe's corpora: sentence i of one is sentence i of the other."""
+
+    train: LinePairs
+    validation: LinePairs
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The pairs of ids to train on and to validate on, and how they were made.
+
+    `corpora` says how often an epoch repeats each corpus; `left_out` counts pairs with an empty
+    side and pairs longer than the limit.
+    """
+
+    corpora: dict[str, int]
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    train: EncodedPairs
+    validation: EncodedPairs
+    validation_text: dict[str, list[tuple[str, str]]]
+    left_out: dict[str, int]
+
+
+class _Filled:
+    """Pairs without those that have an empty side, which are counted; read anew each time."""
+
+    def __init__(self, pairs: TextPairs):
+        self._pairs = pairs
+        self.empty = 0
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        self.empty = 0
+        for source, target in self._pairs:
+            if source.strip() and target.strip():
+                yield source, target
+            else:
+                self.empty += 1
+
+
+def prepare(
+    recipe: Recipe,
+    languages: tuple[str, str],
+    data: Path | None,
+    files: PairFiles | None = None,
+    max_pair_tokens: int = 100,
+) -> Prepared:
+    """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
+
+    Raises ValueError, in one line, for text that cannot be used.
+    """
+    if files is not None:
+        corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
+        train_text: list[TextPairs] = [files.train]
+        val_text: list[TextPairs] = [files.validation]
+    else:
+        corpora = recipe.corpora
+        train_text, val_text = (
+            [read_pairs(name, split, *languages, data=data) for name in corpora]
+            for split in ("train", "val")
+        )
+    filled = [_Filled(pairs) for pairs in train_text]
+    validation_text = {
+        name: list(_Filled(pairs)) for name, pairs in zip(corpora, val_text, strict=True)
+    }
+    _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
+    tokenizers = recipe.vocabulary.learn(filled, languages)
+
+    too_long = 0
+
+    def short(pairs: Iterable[Pair]) -> Iterator[Pair]:
+        nonlocal too_long
+        for pair in pairs:
+            if max(map(len, pair)) <= max_pair_tokens:
+                yield pair
+            else:
+                too_long += 1
+
+    def repeated() -> Iterator[Pair]:
+        for text, times in zip(filled, corpora.values(), strict=True):
+            encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
+            if times > 1:
+                encoded = list(encoded)
+            for _ in range(times):
+                yield from encoded
+
+    train = EncodedPairs(repeated())
+    _enough(len(train), MIN_PAIRS)
+    validation = EncodedPairs(
+        pair for text in validation_text.values() for pair in encode_pairs(text, *tokenizers)
+    )
+    if not len(validation):
+        raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
+    empty = sum(pairs.empty for pairs in filled)
+    return Prepared(
+        corpora,
+        tokenizers,
+        train,
+        validation,
+        validation_text,
+        {"with an empty side": empty, f"longer than {max_pair_tokens} tokens": too_long},
+    )
+
+
+def _enough(count: int, least: int) -> None:
+    if count < least:
+        raise ValueError(
+            f"the training text holds {count} usable sentence pair(s): at least {least} are needed"
+        )

@@ -1,0 +1,91 @@
+"""What a run trains on: corpora by name or files, what is left out, and what is refused."""
+
+import pytest
+
+from core.corpora.files import LinePairs
+from core.training.data import PairFiles, prepare
+from core.training.recipes import RECIPES
+from tests import small
+from tests.core.conftest import run_train
+
+DE_EN = ("de", "en")
+
+
+def files(folder, pairs, name="train") -> LinePairs:
+    for side, language in enumerate(DE_EN):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return LinePairs(folder / f"{name}.de", folder / f"{name}.en")
+
+
+def own(folder, pairs) -> PairFiles:
+    return PairFiles(files(folder, pairs), files(folder, small.SENTENCES, "val"))
+
+
+def test_a_corpus_by_name_is_encoded_with_its_own_vocabulary(data):
+    found = prepare(RECIPES["smoke"], DE_EN, data)
+    assert found.corpora == {"multi30k": 1}
+    assert found.validation_text == {"multi30k": small.SENTENCES}
+    source, target = found.tokenizers
+    assert source is target
+    assert source.decode(found.train[0][0]) == small.SENTENCES[0][0]
+    assert len(found.train) == 20 * len(small.SENTENCES)
+    assert len(found.validation) == len(small.SENTENCES)
+
+
+def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
+    import dataclasses
+
+    monkeypatch.setattr(
+        "core.training.data.read_pairs",
+        lambda name, split, *_, data: [(f"{name} {i}", f"{split} {i}") for i in range(30)],
+    )
+    recipe = dataclasses.replace(RECIPES["smoke"], corpora={"multi30k": 3, "tatoeba": 1})
+    found = prepare(recipe, DE_EN, data)
+    read = [found.tokenizers[0].decode(source) for source, _ in found.train]
+    assert len(read) == 120
+    assert [read.count("multi30k 7"), read.count("tatoeba 7")] == [3, 1]
+    assert {name: len(text) for name, text in found.validation_text.items()} == {
+        "multi30k": 30,
+        "tatoeba": 30,
+    }
+
+
+def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):
+    long = " ".join(["Hund"] * 80)
+    pairs = [*small.SENTENCES * 5, ("", "Nothing."), ("Nichts.", "  "), (long, "Dogs.")]
+    found = prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs), max_pair_tokens=60)
+    assert found.left_out == {"with an empty side": 2, "longer than 60 tokens": 1}
+    assert len(found.train) == 30
+    assert found.corpora == {"train.de + train.en": 1}
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_too_few_pairs_are_refused(tmp_path, count):
+    pairs = (small.SENTENCES * 2)[:count]
+    with pytest.raises(ValueError, match=rf"holds {count} usable sentence pair\(s\): at least 10"):
+        prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs))
+
+
+def test_pairs_that_are_all_too_long_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="holds 0 usable"):
+        prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, small.SENTENCES * 4), 2)
+
+
+def test_no_validation_text_is_refused(tmp_path):
+    given = PairFiles(files(tmp_path, small.SENTENCES * 4), files(tmp_path, [], "val"))
+    with pytest.raises(ValueError, match="validation text holds no sentence pair"):
+        prepare(RECIPES["smoke"], DE_EN, None, given)
+
+
+def test_the_command_trains_on_own_files_and_wants_all_four(tmp_path, capsys):
+    given = own(tmp_path, [*small.SENTENCES * 20, ("", "")])
+    sides = [given.train.source, given.train.target, given.validation.source]
+    names = ["--src", "--ref", "--val-src"]
+    three = [x for pair in zip(names, sides, strict=True) for x in pair]
+    with pytest.raises(ValueError, match="all four of --src, --ref, --val-src and --val-ref"):
+        run_train(*three, "--out", tmp_path / "out")
+    run_train(*three, "--val-ref", given.validation.target, "--out", tmp_path / "out")
+    assert "left out: 1 pairs with an empty side" in capsys.readouterr().out
+    card = (tmp_path / "out/MODEL_CARD.md").read_text()
+    assert "The files train.de + train.en." in card

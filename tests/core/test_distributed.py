@@ -1,0 +1,129 @@
+"""Two processes that train as one: the same weights, whatever happens to one of them."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from core.batches import plan
+from core.checkpoint import load, read_card
+from core.config import TrainConfig
+from core.model.interface import build
+from core.training.distributed import Processes, joined, restarted
+from core.training.loop import Stepped, train
+from tests import small
+
+ROOT = Path(__file__).parents[2]
+CONFIG = TrainConfig(
+    steps=12, batch_tokens=26, warmup_steps=3, validate_every=4, save_every=3, seed=5
+)
+
+
+def pairs() -> list[tuple[list[int], list[int]]]:
+    torch.manual_seed(0)
+    lengths = torch.randint(2, 14, (30, 2)).tolist()
+    return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
+
+
+def trained(
+    folder: Path,
+    dropout: float,
+    dtype: torch.dtype,
+    processes: Processes = Processes(),
+    dies_at: int | None = None,
+) -> dict[str, Tensor]:
+    """Weights after the steps; the second process kills itself at one, and is then resumed."""
+    torch.manual_seed(1)
+    network: nn.Module = build("scratch", small.config(dropout=dropout)).to(dtype)
+    data, again = pairs(), dies_at is not None and restarted()
+    for event in train(network, data, data[:5], CONFIG, folder, "cpu", again, processes=processes):
+        if isinstance(event, Stepped) and event.step == dies_at and not again and processes.rank:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return {name: p.detach() for name, p in network.named_parameters()}
+
+
+def work(folder: Path) -> None:
+    """What each of torchrun's processes does; the first one leaves its weights."""
+    with joined("cpu") as processes:
+        runs = {"killed": (0.2, torch.float32, 8)}
+        if restarted():
+            (folder / "restarted").touch()
+        else:
+            runs = {"exact": (0.0, torch.float64, None), "whole": (0.2, torch.float32, None)} | runs
+        for name, (dropout, dtype, dies_at) in runs.items():
+            weights = trained(folder / f"{name}-state", dropout, dtype, processes, dies_at)
+            if processes.first:
+                save_file(weights, folder / f"{name}.safetensors")
+
+
+def torchrun(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> dict[str, dict[str, Tensor]]:
+    """Weights by run, after two real processes one of which was killed and started again."""
+    folder = tmp_path_factory.mktemp("ranks")
+    done = torchrun(
+        "--nproc-per-node", 2, "--max-restarts", 1, "-m", "tests.core.test_distributed", folder
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (folder / "restarted").exists(), "nothing was killed"
+    return {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
+
+
+def test_the_shares_are_unequal():
+    """Else the next test would say nothing: the mean of two means would do."""
+    data, batches = pairs(), plan(pairs(), CONFIG.batch_tokens, seed=5 * 100_003)
+    tokens = [
+        [sum(len(data[i][1]) for i in Processes(rank, 2).share(batch)) for rank in (0, 1)]
+        for batch in batches
+    ]
+    assert any(not b for _, b in tokens), "a batch of one row leaves the second nothing"
+    assert sum(a != b for a, b in tokens) > len(tokens) / 2
+
+
+def test_two_processes_take_the_steps_of_one(two, tmp_path):
+    alone = trained(tmp_path, 0.0, torch.float64)
+    for name, weight in alone.items():
+        torch.testing.assert_close(two["exact"][name], weight, rtol=0, atol=1e-10, msg=name)
+
+
+def test_a_killed_process_starts_again_and_all_ends_bit_equal(two, tmp_path):
+    assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
+
+
+def test_the_rows_of_a_batch_are_shared_out():
+    rows = list(range(7))
+    shares = [Processes(rank, 3).share(rows) for rank in range(3)]
+    assert sorted(row for share in shares for row in share) == rows
+    assert max(map(len, shares)) - min(map(len, shares)) == 1
+
+
+def test_one_process_needs_no_other():
+    alone = Processes()
+    assert alone.first and alone.sums(1.5, 2) == [1.5, 2.0]
+    assert alone.broadcast(b"x") == b"x" and alone.gather(torch.ones(2)).shape == (1, 2)
+    assert isinstance(alone.wrap(network := nn.Linear(1, 1)), nn.Linear) and network
+
+
+def test_the_command_trains_with_two_processes(data, tmp_path):
+    arguments = ("--recipe", "smoke", "--data", data, "--out", tmp_path / "d")
+    done = torchrun("--nproc-per-node", 2, "-m", "core.train", *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("sacrebleu") == 1, "the first process alone speaks"
+    load(tmp_path / "d")
+    curve = read_card(tmp_path / "d").metrics["curve"]
+    assert [row["step"] for row in curve] == [4, 8, 12]
+    assert curve[-1]["val_loss"] < curve[0]["val_loss"]
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

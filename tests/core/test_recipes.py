@@ -1,0 +1,59 @@
+"""Recipes by name: each builds both networks alike, and the write-ups' shapes are theirs."""
+
+import pytest
+import torch
+
+from core.config import ModelConfig
+from core.corpora import CORPORA
+from core.model.interface import build, initialise
+from core.training.recipes import RECIPES
+
+SIZE = 50  # of the vocabularies here: the shapes of the layers are what is looked at
+
+
+def config(name: str) -> ModelConfig:
+    return ModelConfig(source_vocab_size=SIZE, target_vocab_size=SIZE, **RECIPES[name].network)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_both_architectures_have_as_many_weights(name):
+    recipe = RECIPES[name]
+    assert recipe.name == name and len(recipe.source) > 20
+    assert set(recipe.corpora) <= set(CORPORA)
+    with torch.device("meta"):
+        scratch, baseline = (build(kind, config(name)) for kind in ("scratch", "baseline"))
+    counts = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
+    if config(name).qkv_bias:
+        assert counts[0] == counts[1]
+
+
+# The write-ups' own counts, without the tables of their vocabularies: an encoder layer is
+# 4·d² + 4·d + 2·d·f + f + d + 4·d, a decoder layer has another attention (4·d² + 4·d) and norm.
+@pytest.mark.parametrize(
+    ("name", "layers", "feed_forward"),
+    [("tutorial", 3, 512), ("friendshipkim", 6, 2048), ("hyunwoongko", 6, 2048)],
+)
+def test_the_write_ups_layers_are_theirs(name, layers, feed_forward):
+    d, f = 512, feed_forward
+    encoder = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d
+    decoder = encoder + 4 * d * d + 4 * d + 2 * d
+    with torch.device("meta"):
+        model = build("scratch", config(name))
+    found = sum(p.numel() for part in (model.encoder, model.decoder) for p in part.parameters())
+    assert found == layers * (encoder + decoder)
+
+
+def test_a_run_of_a_write_up_has_its_epochs():
+    steps = {name: RECIPES[name].training.steps for name in ("tutorial", "friendshipkim")}
+    assert steps == {"tutorial": 18 * -(-29_000 // 128), "friendshipkim": 15 * -(-29_000 // 32)}
+
+
+def test_the_tutorials_initialisation_is_xaviers_for_the_tables_too():
+    model = build("scratch", config("smoke-words"))
+    table = model.embeddings.source_table.weight
+    torch.manual_seed(0)
+    initialise(model)
+    assert table.std().item() == pytest.approx(table.shape[1] ** -0.5, rel=0.1)
+    initialise(model, xavier_embeddings=True)
+    bound = (6 / sum(table.shape)) ** 0.5
+    assert 0.9 * bound < table.abs().max().item() <= bound
