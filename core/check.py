@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from core.capture import Captured, Look
+from core.edits import Edits
 from core.model.interface import KINDS, Kind
 from core.record import RecordCheck, TranslationRecord
 from core.text.tokenizer import PAD
@@ -79,23 +80,35 @@ def _site_evidence(look: Look) -> SiteEvidence:
     )
 
 
-def check(record: TranslationRecord, evidence: Evidence) -> tuple[RecordCheck, ...]:
-    """The five checks of a record, in the order in which they are shown."""
-    masks = masks_of(evidence.source_ids, evidence.target_ids)
+def check(
+    record: TranslationRecord, evidence: Evidence, edits: Edits = Edits()
+) -> tuple[RecordCheck, ...]:
+    """The five checks of a record, made under these edits, in the order in which they are shown."""
+    masks = masks_of(evidence.source_ids, evidence.target_ids, edits)
     return (
         _recomputed(record, evidence, masks),
         _rows(record, masks),
-        _masked(record, masks),
+        _masked(record, masks, edits),
         _labels(record, evidence),
         _untouched(record, evidence),
     )
 
 
-def masks_of(source_ids: tuple[int, ...], target_ids: tuple[int, ...]) -> dict[Kind, Bools]:
-    """Which cells [Q, K] are open: no padding, and in the decoder nothing that is yet to come."""
+def masks_of(
+    source_ids: tuple[int, ...], target_ids: tuple[int, ...], edits: Edits = Edits()
+) -> dict[Kind, Bools]:
+    """Which cells [Q, K] are open: no padding, and in the decoder nothing that is yet to come.
+
+    Unless an edit took one of the two masks away, or closed a place of the source.
+    """
     source, target = np.array(source_ids) != PAD, np.array(target_ids) != PAD
     S, T = len(source), len(target)
     past = np.arange(T)[None, :] <= np.arange(T)[:, None]
+    if not edits.padding_mask:
+        source, target = np.ones(S, bool), np.ones(T, bool)
+    if not edits.causal_mask:
+        past = np.ones((T, T), bool)
+    source = source & ~np.isin(np.arange(S), edits.hidden_source)
     return {
         "encoder": np.broadcast_to(source, (S, S)),
         "decoder": past & target,
@@ -169,7 +182,10 @@ def _rows(record: TranslationRecord, masks: dict[Kind, Bools]) -> RecordCheck:
     )
 
 
-def _masked(record: TranslationRecord, masks: dict[Kind, Bools]) -> RecordCheck:
+def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> RecordCheck:
+    what = "padding, and what is not yet written"
+    if edits != Edits():
+        what += ", but for the edits"
     closed = wrong = 0
     for kind, mask in masks.items():
         weights = record.maps(kind)[..., ~mask]
@@ -179,8 +195,8 @@ def _masked(record: TranslationRecord, masks: dict[Kind, Bools]) -> RecordCheck:
         "A masked cell is exactly 0",
         float(wrong),
         0.0,
-        f"{closed:,} cells are closed, found again from the pieces: padding, and what is not yet "
-        "written. Shown: how many break this.",
+        f"{closed:,} cells are closed, found again from the pieces: {what}. Shown: how many break "
+        "this.",
     )
 
 

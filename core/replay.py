@@ -10,9 +10,9 @@ from torch import Tensor
 
 from core.capture import capture
 from core.check import Evidence
+from core.edits import Edits, edited, source_mask, target_mask
 from core.model.interface import Seq2Seq
-from core.model.masks import padding_mask, target_mask
-from core.text.tokenizer import BOS, PAD
+from core.text.tokenizer import BOS
 
 ALTERNATIVES = 5
 
@@ -39,11 +39,17 @@ class Replay:
 
 
 @torch.inference_mode()
-def replay(model: Seq2Seq, source: list[int], target: list[int]) -> Replay:
+def replay(model: Seq2Seq, source: list[int], target: list[int], edits: Edits = Edits()) -> Replay:
     """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
 
-    A second pass looks nowhere: its logits tell whether looking changed anything.
+    A second pass looks nowhere: its logits tell whether looking changed anything. With edits, both
+    passes run under them, and masks and positions are the edited ones.
     """
+    with edited(model, edits):
+        return _replay(model, source, target, edits)
+
+
+def _replay(model: Seq2Seq, source: list[int], target: list[int], edits: Edits) -> Replay:
     device = next(model.parameters()).device
     source_1S = torch.tensor([source], device=device)
     target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
@@ -53,17 +59,17 @@ def replay(model: Seq2Seq, source: list[int], target: list[int]) -> Replay:
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     best = log_probs_TV.topk(ALTERNATIVES, dim=-1)
     target_T1 = torch.tensor(target, device=device)[:, None]
-    source_keys = padding_mask(source_1S, PAD)[0, 0]
+    source_keys = source_mask(source_1S, edits)[0, 0]
     S, T = len(source), len(target)
     return Replay(
         encoder=captured.maps("encoder")[:, 0],
         decoder=captured.maps("decoder")[:, 0],
         cross=captured.maps("cross")[:, 0],
         encoder_mask=source_keys.expand(S, S),
-        decoder_mask=target_mask(target_in_1T, PAD)[0, 0],
+        decoder_mask=target_mask(target_in_1T, edits)[0, 0],
         cross_mask=source_keys.expand(T, S),
-        source_positions=model.embeddings.source_positions(S),
-        target_positions=model.embeddings.target_positions(T),
+        source_positions=model.embeddings.source_positions(S).detach(),
+        target_positions=model.embeddings.target_positions(T).detach(),
         log_probs=log_probs_TV.gather(1, target_T1)[:, 0],
         alternatives=best.indices,
         alternative_log_probs=best.values,

@@ -2,9 +2,11 @@
 
 import dataclasses
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor
@@ -15,15 +17,20 @@ from core.checkpoint import Card, Checkpoint, load
 from core.config import DecodeConfig
 from core.corpora import LANGUAGES
 from core.device import pick_device
+from core.edits import Edits, edited
 from core.model.baseline import copy_to_baseline, copy_to_scratch
 from core.model.interface import Seq2Seq, build
 from core.record import RecordHypothesis, RecordToken, TranslationRecord
 from core.replay import replay
 from core.search import Hypothesis, search
+from core.search_tree import WrittenTree, search_tree
 from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise, special
 
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
+
+
+Side = Literal["source", "target"]
 
 
 class InputError(ValueError):
@@ -89,28 +96,85 @@ class Translator:
             for text, (best, *rest) in zip(texts, found, strict=True)
         ]
 
+    @contextmanager
+    def held(self) -> Iterator[Seq2Seq]:
+        """The network itself for core.analysis; until the block ends, every other thread waits."""
+        with self._lock:
+            yield self._model
+
+    def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
+        """What one side is fed of a text, <eos> included. Raises InputError if it is too long."""
+        tokenizer = self._source if side == "source" else self._target
+        return _record_tokens((*_within_limits(text, tokenizer), special(EOS)))
+
+    def search_tree(
+        self, source: str, *, decode: DecodeConfig = DecodeConfig(), prefix: tuple[int, ...] = ()
+    ) -> WrittenTree:
+        """The whole search behind a translation; it follows the target ids of `prefix` first.
+
+        Raises InputError for an empty or over-long text, ValueError for an impossible prefix.
+        """
+        source_ids = [t.id for t in (*_within_limits(source, self._source), special(EOS))]
+        if len(source_ids) == 1:
+            raise InputError("nothing to translate: type a sentence")
+        with self._lock:
+            ids = torch.tensor([source_ids], device=self.device)
+            tree = search_tree(self._model, ids, decode, prefix)
+        used = {node.id for node in tree.nodes}
+        used |= {id for node in tree.nodes for id, _ in node.next}
+        tokens = {id: _record_tokens((self._target.token(id),))[0] for id in used}
+        texts = tuple(self._target.decode(list(h.ids)) for h in tree.hypotheses)
+        return WrittenTree(tree, tokens, texts)
+
+    def continuation(self, text: str) -> tuple[int, ...]:
+        """The target ids of a typed text that goes on from others; a comma stays close to them.
+
+        Raises InputError for an over-long text.
+        """
+        first, *rest = (*_within_limits(text, self._target), special(EOS))
+        lone_boundary = not first.text and rest[:-1]
+        return tuple(t.id for t in (rest if lone_boundary else [first, *rest]))[:-1]
+
     def inspect(
-        self, source: str, target: str | None = None, *, decode: DecodeConfig = DecodeConfig()
+        self,
+        source: str,
+        target: str | None = None,
+        edits: Edits = Edits(),
+        *,
+        decode: DecodeConfig = DecodeConfig(),
+        target_ids: Sequence[int] | None = None,
     ) -> TranslationRecord:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
-        The record carries what core.check found of it.
-        Raises InputError for an empty or over-long text.
+        `target_ids` name a target by its ids: a prefix of pieces, which may be no text of its own.
+
+        Search and replay both run under the edits, and the record carries what core.check found.
+        Raises InputError for an empty or over-long text, and for edits that leave nothing to look
+        at; EditError for edits that the network or the sentence cannot have.
         """
         source_tokens = (*_within_limits(source, self._source), special(EOS))
         if len(source_tokens) == 1:
             raise InputError("nothing to translate: type a sentence")
+        if target is None and target_ids is None and not edits.causal_mask:
+            raise InputError("nothing can be searched without the causal mask: give a target")
+        if set(range(len(source_tokens))) <= set(edits.hidden_source):
+            raise InputError("every source token is masked away: leave at least one open")
         given = None
         if target is not None:
             given = (*_within_limits(target, self._target), special(EOS))
+        elif target_ids is not None:
+            given = tuple(self._target.token(id) for id in target_ids)
         with self._lock:
             if given is None:
                 ids = torch.tensor([[t.id for t in source_tokens]], device=self.device)
-                hypotheses = search(self._model, ids, decode)[0]
+                with edited(self._model, edits):
+                    hypotheses = search(self._model, ids, decode)[0]
                 target_tokens = tuple(self._target.token(id) for id in hypotheses[0].ids)
             else:
                 hypotheses, target_tokens = [], given
-            seen = replay(self._model, [t.id for t in source_tokens], [t.id for t in target_tokens])
+            seen = replay(
+                self._model, [t.id for t in source_tokens], [t.id for t in target_tokens], edits
+            )
         found = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
         arrays = {
             name: value.cpu().numpy().copy()
@@ -124,7 +188,8 @@ class Translator:
             weights_sha256=self.card.weights_sha256,
             source_language=LANGUAGES[self.card.source_language],
             target_language=LANGUAGES[self.card.target_language],
-            search=decode.label if given is None else "given target",
+            search=("given target" if given else decode.label)
+            + (", edited" if edits != Edits() else ""),
             source_text=normalise(source),
             translation=self._target.decode([t.id for t in target_tokens]),
             source=_record_tokens(source_tokens),
@@ -139,7 +204,7 @@ class Translator:
                 for h in hypotheses
             ),
         )
-        return dataclasses.replace(record, checks=check(record, seen.evidence))
+        return dataclasses.replace(record, checks=check(record, seen.evidence, edits))
 
 
 def _within_limits(text: str, tokenizer: Tokenizer) -> tuple[Token, ...]:

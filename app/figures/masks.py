@@ -1,4 +1,4 @@
-"""Draws the mask of one kind of attention as this pass had it: which token may look at which."""
+"""Draws masks: a padded batch, which cells are closed and why, one row on its way to weights."""
 
 from __future__ import annotations
 
@@ -8,105 +8,40 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.figures.grid import Axes, cell_size, cells, close, frame, hatching
 from app.figures.style import (
+    FLOOR,
     PALETTES,
-    hover_axis,
-    labels,
+    diverging,
+    escape,
     layout,
+    sequential,
     text_width,
+    tick,
     word_ticks,
 )
 from core.record import TranslationRecord
 
+__all__ = ["closed_cells", "hatching", "ids_figure", "mask_figure", "reasons", "row_figure"]
+
 FUTURE = "the future: written later"
 PADDING = "padding: no token at all"
+BOTH = "padding, and in the future"
 _OTHER = "closed"
-_HATCH = {FUTURE: "/", PADDING: "x", _OTHER: "\\"}
-_LONGEST = 16  # characters of a label beside the grid; the hover shows all of it
-_GRID = 560  # px that a long sentence's grid may take
+_HATCH = {FUTURE: "/", PADDING: "\\", BOTH: "x"}
+_LETTER = {FUTURE: "f", PADDING: "p", BOTH: "pf"}
+_LONGEST = 12
+
+Bools = NDArray[np.bool_]
 
 
-def mask_figure(record: TranslationRecord, kind: str, theme: str) -> go.Figure:
-    """The boolean mask [query, key] of "encoder", "decoder" or "cross"; closed cells are hatched.
-
-    Rows of the decoder and of cross-attention are the tokens fed in: a mask is about what is read,
-    not about what is produced from it.
-    """
-    mask = record.mask(kind)
-    palette = PALETTES[theme]
-    rows, row_words = _queries(record, kind)
-    columns, keys = _keys(record, kind)
-    cell = int(np.clip(_GRID / max(mask.shape), 6, 30))
-    row_ticks, column_ticks = (word_ticks(words, cell, _LONGEST) for words in (rows, columns))
-
-    size = column_ticks["tickfont"]["size"]
-    upright = cell < 16
-    gap = 1 if cell >= 12 else 0  # lines between smaller cells would be a grey veil
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
-    column_height = text_width(columns, size, _LONGEST) * (1 if upright else 0.75) + 12
-    left = text_width(rows, row_ticks["tickfont"]["size"], _LONGEST) + 44
-    top = 78 + column_height + 26
-    grid_width, grid_height = cell * mask.shape[1], cell * mask.shape[0]
-
-    q, k = ("S", "S") if kind == "encoder" else ("T", "T" if kind == "decoder" else "S")
-    lengths = f"{mask.shape[0]}, {mask.shape[1]}"
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            f"{kind.capitalize()} mask: {int(mask.sum()):,} of {mask.size:,} cells are open",
-            f"bool [{q}, {k}] = [{lengths}], True = may look<br>"
-            f"broadcast over batch and heads: [1, 1, {lengths}]",
-            height=round(top + grid_height + 48),
-        )
-    )
-    figure.update_layout(
-        width=round(max(left + grid_width + 60, 400)),
-        margin={"l": left, "t": top, "b": 48, "r": max(60, 400 - left - grid_width)},
-        plot_bgcolor=palette.hairline,  # shows in the gaps between open cells
-        barmode="overlay",
-        bargap=0,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": -6 / grid_height,
-            "yanchor": "top",
-            "bgcolor": "rgba(0,0,0,0)",
-            "font": {"size": 13, "color": palette.second},
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
-        showlegend=True,
-        xaxis={
-            **column_ticks,
-            **frame,
-            "side": "top",
-            "tickangle": -90 if upright else -45,
-            "title": {"text": f"column: {keys} looked at (key)"},
-        },
-        yaxis={
-            **row_ticks,
-            **frame,
-            "range": row_ticks["range"][::-1],
-            "title": {"text": f"row: {row_words} (query)"},
-        },
-        xaxis2={**hover_axis(columns, "x"), "side": "top"},
-        yaxis2={
-            **hover_axis(_hover_rows(record, kind, rows), "y"),
-            "range": row_ticks["range"][::-1],
-            "side": "right",
-        },
-    )
-    figure.add_trace(_cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
-    figure.add_trace(_swatch("may look", palette.page, palette.line))
-    for reason, closed in closed_cells(record, kind).items():
-        figure.add_trace(hatching(closed, reason, _HATCH[reason], theme))
-        hover = f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞"
-        figure.add_trace(_cells(closed, "rgba(0,0,0,0)", 0, hover))
-    return figure
+def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
+    """The closed cells [query, key] by why they are closed, of two masks, True = may look."""
+    found = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
+    return {reason: where for reason, where in found.items() if where.any()}
 
 
-def closed_cells(record: TranslationRecord, kind: str) -> dict[str, NDArray[np.bool_]]:
+def closed_cells(record: TranslationRecord, kind: str) -> dict[str, Bools]:
     """The cells that are closed, [query, key], by the reason why; together they are ~mask."""
     closed = ~record.mask(kind)
     keys = record.target_in if kind == "decoder" else record.source
@@ -114,77 +49,218 @@ def closed_cells(record: TranslationRecord, kind: str) -> dict[str, NDArray[np.b
     future = closed & ~padding & np.triu(np.ones(closed.shape, bool), 1)
     if kind != "decoder":
         future[:] = False
-    cells = {FUTURE: future, PADDING: padding, _OTHER: closed & ~padding & ~future}
-    return {reason: cells for reason, cells in cells.items() if cells.any()}
+    found = {FUTURE: future, PADDING: padding, _OTHER: closed & ~padding & ~future}
+    return {reason: where for reason, where in found.items() if where.any()}
 
 
-def hatching(closed: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
-    """Hatched bars over the closed cells, one for each run of them in a row: few at any size."""
+def mask_figure(
+    mask: Bools, closed: dict[str, Bools], axes: Axes, title: str, subtitle: str, theme: str
+) -> go.Figure:
+    """A boolean mask [query, key], True = may look; each closed cell is hatched and says why.
+
+    `closed` are its closed cells by reason, as `reasons` gives them.
+    """
     palette = PALETTES[theme]
-    edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    row, start = np.nonzero(edges == 1)
-    _, end = np.nonzero(edges == -1)
-    return go.Bar(
-        y=row,
-        base=start - 0.5,
-        x=end - start,
-        width=1.0,
-        orientation="h",
-        name=reason,
-        hoverinfo="skip",
-        marker={
-            "color": palette.hatch_ground,
-            "line": {"width": 0},
-            "pattern": {
-                "shape": shape,
-                "fillmode": "overlay",
-                "fgcolor": palette.hatch,
-                "bgcolor": palette.hatch_ground,
-                "size": 6,
-                "solidity": 0.25,
-            },
+    figure = frame(axes, title, subtitle, theme, foot=14)
+    figure.update_layout(plot_bgcolor=palette.hairline)  # shows in the gaps between open cells
+    cell = cell_size(figure, len(axes.columns))
+    gap = 1 if cell >= 12 else 0  # lines between smaller cells would be a grey veil
+    figure.add_trace(cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
+    close(figure, closed, theme, _HATCH)
+    for reason, where in closed.items():
+        hover = f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞"
+        figure.add_trace(cells(where, "rgba(0,0,0,0)", 0, hover))
+        if cell > 11.5:
+            row, column = np.nonzero(where)
+            figure.add_trace(
+                go.Scatter(
+                    x=column,
+                    y=row,
+                    xaxis="x2",  # above the hatching
+                    yaxis="y2",
+                    text=[_LETTER[reason]] * len(row),
+                    mode="text",
+                    textfont={"size": FLOOR, "color": palette.second},
+                    hoverinfo="skip",
+                )
+            )
+    return figure
+
+
+def ids_figure(
+    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, theme: str
+) -> go.Figure:
+    """A padded batch [sentence, place]: each token over its id; padding, id 0, is hatched.
+
+    `words` are each sentence's tokens as shown, without the padding; None where only ids were
+    typed.
+    """
+    palette = PALETTES[theme]
+    B, N = ids.shape
+    real = ids != 0
+    width = float(np.clip(900 / N, 15, 64))
+    row, top = 40, 62
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            escape(title),
+            f"int64 [sentence, place] = [{B}, {N}] · hatched: padding, id 0",
+            height=top + row * B + 40,
+        )
+    )
+    figure.update_layout(
+        width=round(max(84 + width * N + 12, 340)),
+        margin={"l": 84, "t": top, "b": 40, "r": max(12, 340 - 84 - width * N)},
+        barmode="overlay",
+        bargap=0,
+        plot_bgcolor=palette.hairline,
+        xaxis={
+            **word_ticks([str(n) for n in range(N)], width, 3),
+            "title": {"text": "place", "standoff": 2},
+        },
+        yaxis={
+            "tickmode": "array",
+            "tickvals": list(range(B)),
+            "ticktext": [f"sentence {n + 1}" for n in range(B)],
+            "range": [B - 0.5, -0.5],
         },
     )
+    fits = int(width / 6.5)  # characters in a cell
 
+    def shown(b: int, n: int, longest: int) -> str:
+        return "" if words is None or n >= len(words[b]) else tick(words[b][n], longest)
 
-def _queries(record: TranslationRecord, kind: str) -> tuple[list[str], str]:
-    if kind == "encoder":
-        return labels(record.source, 1), f"{record.source_language} token that looks"
-    return labels(record.target_in, 0), f"{record.target_language} token fed in"
-
-
-def _keys(record: TranslationRecord, kind: str) -> tuple[list[str], str]:
-    if kind == "decoder":
-        return labels(record.target_in, 0), f"{record.target_language} token"
-    return labels(record.source, 1), f"{record.source_language} token"
-
-
-def _hover_rows(record: TranslationRecord, kind: str, rows: Sequence[str]) -> list[str]:
-    """What a hover calls a row: for the decoder also what the row goes on to predict."""
-    if kind == "encoder":
-        return list(rows)
-    produced = labels(record.target_out, 1)
-    return [f"{row}, fed in to predict {out}" for row, out in zip(rows, produced, strict=True)]
-
-
-def _cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Heatmap:
-    """The cells of one sort: filled, `gap` px apart, and answering to the pointer."""
-    return go.Heatmap(
-        z=np.where(where, 0.0, np.nan).astype(np.float32),
-        xaxis="x2",
-        yaxis="y2",
-        colorscale=[[0, colour], [1, colour]],
-        zmin=0,
-        zmax=1,
-        showscale=False,
-        xgap=gap,
-        ygap=gap,
-        hoverongaps=False,
-        hovertemplate=hover + "<extra></extra>",
+    texts = [
+        ["<br>".join(filter(None, [shown(b, n, fits), str(ids[b, n])])) for n in range(N)]
+        for b in range(B)
+    ]
+    data = [
+        [[shown(b, n, 60) or ("token" if real[b, n] else "padding"), ids[b, n]] for n in range(N)]
+        for b in range(B)
+    ]
+    figure.add_trace(
+        go.Heatmap(
+            z=np.where(real, 0.0, np.nan).astype(np.float32),
+            customdata=np.array(data, dtype=object),
+            text=texts,
+            texttemplate="%{text}",  # sized to fit, also where a phone makes the cells narrow
+            colorscale=[[0, palette.page], [1, palette.page]],
+            showscale=False,
+            xgap=1,
+            ygap=1,
+            hoverongaps=False,
+            hovertemplate="place %{x}<br><b>%{customdata[0]}</b>, id %{customdata[1]}"
+            "<extra></extra>",
+        )
     )
+    figure.add_trace(hatching(~real, PADDING, _HATCH[PADDING], theme))
+    sentence, place = np.nonzero(~real)
+    zeros = {"size": FLOOR, "color": palette.second}
+    figure.add_trace(
+        go.Scatter(
+            x=place,
+            y=sentence,
+            text=["0"] * len(place),
+            mode="text",
+            textfont=zeros,
+            hoverinfo="skip",
+        )
+    )
+    return figure
 
 
-def _swatch(name: str, colour: str, border: str) -> go.Bar:
-    """Only a line in the legend."""
-    marker = {"color": colour, "line": {"width": 1, "color": border}}
-    return go.Bar(x=[None], y=[None], name=name, marker=marker, hoverinfo="skip")
+def row_figure(
+    scores: NDArray,
+    masked: NDArray,
+    weights: NDArray,
+    is_open: Bools,
+    fill: str,
+    keys: Sequence[str],
+    title: str,
+    theme: str,
+) -> go.Figure:
+    """One row of a head on its way: scores [keys], scores after the mask, weights after softmax.
+
+    Scores are zero-centred orange to blue on one scale for both strips, weights are 0 to 1; closed
+    cells are hatched from the mask on, where `fill` is what stands in them.
+    """
+    palette = PALETTES[theme]
+    K = len(keys)
+    width = float(np.clip(860 / K, 12, 60))
+    ticks = word_ticks(keys, width, _LONGEST)
+    above = 0.8 * text_width(keys, ticks["tickfont"]["size"], _LONGEST) + 12
+    top, row, left = 62 + above, 44, 118
+    names = ["score q·k/√dₖ", "after the mask", "after softmax"]
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            escape(title),
+            "hatched: closed · scores orange below 0, blue above · weights 0 to 1",
+            height=round(top + 3 * row + 16),
+        )
+    )
+    figure.update_layout(
+        width=round(left + width * K + 60),
+        margin={"l": left, "t": top, "b": 16, "r": 60},
+        barmode="overlay",
+        bargap=0,
+        xaxis={**ticks, "side": "top", "tickangle": -45 if width >= 21 else -90},
+        yaxis={
+            "tickmode": "array",
+            "tickvals": [0, 1, 2],
+            "ticktext": names,
+            "range": [2.5, -0.5],
+        },
+    )
+    limit = float(np.abs(scores).max()) or 1.0
+    nothing = np.full(K, np.nan)
+    after = np.where(is_open, masked, np.nan)
+    words = [tick(key) for key in keys]
+    for rows, low, high, scale, digits in (
+        ([scores, after, nothing], -limit, limit, diverging(theme), 1),
+        ([nothing, nothing, np.where(is_open, weights, np.nan)], 0.0, 1.0, sequential(theme), 2),
+    ):
+        figure.add_trace(
+            go.Heatmap(
+                z=np.stack(rows),
+                zmin=low,
+                zmax=high,
+                colorscale=scale,
+                showscale=False,
+                xgap=1,
+                ygap=6,
+                hoverongaps=False,
+                customdata=np.array([words] * 3, dtype=object),
+                text=[[_number(value, digits) for value in line] for line in rows],
+                texttemplate="%{text}" if width >= 30 else "",
+                hovertemplate="%{customdata}<br><b>%{z:.4f}</b><extra></extra>",
+            )
+        )
+    closed = np.stack([np.zeros(K, bool), ~is_open, ~is_open])
+    figure.add_trace(hatching(closed, _OTHER, "/", theme).update(width=0.86))
+    figure.add_trace(_said_once(~is_open, {1: fill, 2: "0"}, palette.second))
+    return figure
+
+
+def _number(value: float, digits: int) -> str:
+    """What a cell says; one without a number says nothing."""
+    return "" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def _said_once(closed: Bools, texts: dict[int, str], colour: str) -> go.Scatter:
+    """What stands in the closed cells of some rows: once for each run of cells, in its middle."""
+    edges = np.diff(np.pad(closed, 1).astype(np.int8))
+    starts, ends = np.nonzero(edges == 1)[0], np.nonzero(edges == -1)[0] - 1
+    spots = [
+        ((start + end) / 2, row, text if start == end else f"{text} each")
+        for row, text in texts.items()
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return go.Scatter(
+        x=[x for x, _, _ in spots],
+        y=[y for _, y, _ in spots],
+        text=[text for _, _, text in spots],
+        mode="text",
+        textfont={"size": 13, "color": colour},
+        hoverinfo="skip",
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.figures.style import (
     PALETTES,
     diverging,
+    escape,
     hover_axis,
     label,
     layout,
@@ -18,6 +19,7 @@ from app.figures.style import (
     tick,
     word_ticks,
 )
+from core.analysis.position_table import products_by_distance
 from core.record import RecordToken
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -36,6 +38,11 @@ def sinusoids(positions: NDArray, d_model: int) -> NDArray[np.float64]:
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
+def sinusoid_table(length: int, d_model: int) -> NDArray[np.float32]:
+    """The first rows of the formula's table, [length, d_model]."""
+    return sinusoids(np.arange(length), d_model).astype(np.float32)
+
+
 def is_sinusoidal(table: NDArray) -> bool:
     """Whether a table [length, d_model] is the paper's; a learned one is not."""
     formula = sinusoids(np.arange(len(table)), table.shape[1])
@@ -49,11 +56,17 @@ def some_dimensions(d_model: int) -> tuple[int, ...]:
 
 
 def table_figure(
-    positions: NDArray[np.float32], tokens: Sequence[RecordToken], theme: str
+    positions: NDArray[np.float32],
+    tokens: Sequence[RecordToken] | None,
+    theme: str,
+    title: str = "What is added to each token",
 ) -> go.Figure:
-    """What is added to each token's embedding: [length, d_model], zero-centred, orange to blue."""
+    """What is added to each token's embedding: [length, d_model], zero-centred, orange to blue.
+
+    Without tokens, the rows are called by their numbers alone.
+    """
     length, d_model = positions.shape
-    words = _words(tokens)
+    words = [str(n) for n in range(length)] if tokens is None else place_words(tokens)
     row = float(np.clip(420 / length, 5, 24))
     ticks = word_ticks(words, row, _LONGEST)
     limit = float(np.abs(positions).max())
@@ -73,7 +86,7 @@ def table_figure(
         ),
         layout(
             theme,
-            "The table",
+            escape(title),
             f"float32 [position, dimension] = [{length}, {d_model}]",
             height=round(top + row * length + 52),
         ),
@@ -113,7 +126,11 @@ def table_figure(
             "tickvals": across,
             "title": {"text": "dimension: even = sine, odd = cosine" if paper else "dimension"},
         },
-        yaxis={**ticks, "range": ticks["range"][::-1], "title": {"text": "position and its token"}},
+        yaxis={
+            **ticks,
+            "range": ticks["range"][::-1],
+            "title": {"text": "position" if tokens is None else "position and its token"},
+        },
         xaxis2={**hover_axis(named, "x"), "side": "top"},
         yaxis2={**hover_axis(words, "y"), "range": ticks["range"][::-1], "side": "right"},
     )
@@ -133,7 +150,7 @@ def waves_figure(
     """
     length, d_model = positions.shape
     palette = PALETTES[theme]
-    words = _words(tokens)
+    words = place_words(tokens)
     pitch = _NARROW / length
     ticks = word_ticks(words, pitch, _LONGEST)
     bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
@@ -311,17 +328,7 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
     return figure
 
 
-def products_by_distance(positions: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Distances −(n−1) … n−1, and the mean, least and greatest product of the pairs at each."""
-    table = positions.astype(np.float64)
-    products = table @ table.T
-    distance = np.arange(-len(table) + 1, len(table))
-    diagonals = [np.diagonal(products, d) for d in distance]
-    mean, low, high = (np.array([f(d) for d in diagonals]) for f in (np.mean, np.min, np.max))
-    return distance, mean, low, high
-
-
-def _words(tokens: Sequence[RecordToken]) -> list[str]:
+def place_words(tokens: Sequence[RecordToken]) -> list[str]:
     """Position and token: the number is what is encoded here, so every label carries it."""
     return [f"{position} {label(token)}" for position, token in enumerate(tokens)]
 

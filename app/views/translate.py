@@ -5,8 +5,10 @@ import streamlit as st
 from app import controls, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
+from app.views.take_away import take_away
 
 controls.source_box()
+controls.target_box()
 chosen = controls.selection()
 
 for line in session.problems():
@@ -19,10 +21,18 @@ if not chosen.source:
 
 try:
     record = session.record(chosen.card, chosen.source, chosen.decode)
+    own = record.translation
+    if chosen.target:
+        record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(str(error))
     st.stop()
 
 with st.container(key="translation"):
     st.text(record.translation)
-explorer(payload(record, session.first_view(record), chosen.link), key="explorer")
+if chosen.target:
+    with st.container(key="own_translation"):
+        st.text(f"The model itself writes: {own}")
+quantity = session.quantity(chosen.card, record, session.wanted_quantity())
+explorer(payload(record, session.first_view(record), chosen.link, quantity), key="explorer")
+take_away(record)

@@ -1,59 +1,71 @@
-"""What closes a masked cell: a score of −∞, or one that is only very low, in two precisions."""
+"""What closes a masked cell: a score of −∞, −10⁴ or −10⁹, in float32 and in bfloat16."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-CLOSINGS = (
-    (-np.inf, np.float32),
-    (-1e4, np.float32),
-    (-1e4, np.float16),
-    (-1e9, np.float16),
-)
+FILLS = (-math.inf, -1e4, -1e9)
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Closing:
     """One way to close cells, and what a row of attention then looks like.
 
-    `on_closed` is the weight that all closed cells of the row get together, `change` the largest
-    difference of an open weight from −∞ in float32, `nothing_open` the weight of each cell in a
-    row of which every cell is closed; NaN means that the softmax has no answer.
+    `held` is the fill as the precision can hold it. `scores` [keys] and `weights` [keys] are the
+    row after the mask and after the softmax; `on_closed` is the weight that all closed cells get
+    together, `change` the largest difference of an open weight from −∞ in float32. `nothing_open`
+    [keys] are the weights where every cell is closed and the fill is written into the score,
+    `nothing_added` where it is added to it; NaN means that the softmax has no answer.
     """
 
-    score: float
+    fill: float
     precision: str
+    held: float
+    scores: Floats
+    weights: Floats
     on_closed: float
     change: float
-    nothing_open: float
+    nothing_open: Floats
+    nothing_added: Floats
 
 
-def closings(weights: NDArray[np.float32], is_open: NDArray[np.bool_]) -> list[Closing]:
-    """Each of CLOSINGS on one row of a map: weights [keys] and its mask [keys], True = open.
+def closings(scores: NDArray, is_open: NDArray[np.bool_]) -> list[Closing]:
+    """Each of FILLS in each of PRECISIONS on one row: scores [keys], mask [keys], True = open.
 
-    The row's scores are the logarithms of its weights, up to a constant that a softmax takes away;
-    what the closed cells had scored does not matter, since it is overwritten.
     Raises ValueError for a row of which no cell is open.
     """
     if not is_open.any():
         raise ValueError("the row has no open cell: there is nothing to compare")
-    lowest = np.finfo(np.float32).tiny  # an open weight may be so small that it was rounded to 0
-    scores = np.log(np.maximum(weights, lowest))
-    exact = _softmax(np.where(is_open, scores, -np.inf).astype(np.float32))
+    row, closed = torch.tensor(scores, dtype=torch.float64), torch.tensor(~is_open)
+    exact = row.float().masked_fill(closed, -math.inf).softmax(-1).double()
     found = []
-    for score, dtype in CLOSINGS:
-        with np.errstate(over="ignore", invalid="ignore"):  # −1e9 is −∞ in float16; ∞ − ∞
-            row = _softmax(np.where(is_open, scores, score).astype(dtype))
-            nothing = _softmax(np.full(len(scores), score).astype(dtype))
-        change = np.abs(row.astype(np.float64) - exact)[is_open].max()
-        on_closed = float(row[~is_open].sum(dtype=np.float64))
-        precision = np.dtype(dtype).name
-        found.append(Closing(score, precision, on_closed, float(change), float(nothing[0])))
+    for precision, dtype in PRECISIONS.items():
+        for fill in FILLS:
+            given = row.to(dtype)
+            masked = given.masked_fill(closed, fill)
+            weights = masked.softmax(-1).double()
+            found.append(
+                Closing(
+                    fill=fill,
+                    precision=precision,
+                    held=torch.tensor(fill, dtype=dtype).item(),
+                    scores=_numbers(masked),
+                    weights=_numbers(weights),
+                    on_closed=weights[closed].sum().item(),
+                    change=(weights - exact)[~closed].abs().max().item(),
+                    nothing_open=_numbers(torch.full_like(given, fill).softmax(-1)),
+                    nothing_added=_numbers((given + fill).softmax(-1)),
+                )
+            )
     return found
 
 
-def _softmax(scores: NDArray) -> NDArray:
-    """In the precision of the scores, largest first taken away, as every library does it."""
-    shares = np.exp(scores - scores.max())
-    return shares / shares.sum(dtype=scores.dtype)
+def _numbers(tensor: Tensor) -> Floats:
+    return tensor.double().numpy()

@@ -1,4 +1,4 @@
-"""What −∞, −10000 and −1e9 do in a closed cell, against torch and the model's own attention."""
+"""What −∞, −10⁴ and −10⁹ do in a closed cell, against torch and the model's own attention."""
 
 import math
 
@@ -9,43 +9,62 @@ import torch
 from core.analysis.closing import closings
 from core.model.attention import scaled_dot_product_attention
 
-SCORES = np.array([0.3, -1.2, 2.0, 0.7, 5.0], dtype=np.float32)
+SCORES = np.array([0.3, -1.2, 2.0, 0.7, 5.0])
 OPEN = np.array([True, True, True, False, False])
 
 
-def rows():
-    weights = np.exp(SCORES[:3]) / np.exp(SCORES[:3]).sum()
-    return closings(np.array([*weights, 0, 0], dtype=np.float32), OPEN)
+@pytest.fixture(scope="module")
+def ways():
+    return {(way.precision, way.fill): way for way in closings(SCORES, OPEN)}
 
 
-def test_a_row_with_open_cells_is_the_same_by_infinity_and_by_ten_thousand():
-    infinite, finite, half, billion = rows()
-    assert (infinite.score, infinite.precision) == (-math.inf, "float32")
-    assert infinite.on_closed == finite.on_closed == half.on_closed == billion.on_closed == 0
-    assert infinite.change == 0 and finite.change < 1e-7
-    assert 1e-5 < half.change < 1e-2  # float16 has three digits
-    assert billion.change == half.change
+def test_every_fill_in_every_precision(ways):
+    fills = (-math.inf, -1e4, -1e9)
+    assert list(ways) == [(p, f) for p in ("float32", "bfloat16") for f in fills]
+    held = [ways["bfloat16", fill].held for fill in fills]
+    assert held == [-math.inf, -9984.0, -998244352.0]  # eight bits of mantissa
 
 
-def test_a_row_with_nothing_open_is_not():
-    infinite, finite, half, billion = rows()
-    assert math.isnan(infinite.nothing_open) and math.isnan(billion.nothing_open)
-    assert finite.nothing_open == pytest.approx(1 / 5)
-    assert half.nothing_open == pytest.approx(1 / 5, abs=1e-3)
+def test_with_an_open_cell_only_rounding_changes(ways):
+    expected = np.exp(SCORES[:3]) / np.exp(SCORES[:3]).sum()
+    for (precision, fill), way in ways.items():
+        assert way.on_closed == 0 and not way.weights[3:].any()
+        limit = 1e-7 if precision == "float32" else 5e-3
+        assert way.change <= limit and np.allclose(way.weights[:3], expected, atol=limit)
+        assert (way.scores[3:] == way.held).all()
+        assert np.array_equal(way.weights, ways[precision, -math.inf].weights), fill
+    assert ways["bfloat16", -1e9].change > 1e-5  # its digits are few
 
 
-def test_the_models_own_attention_agrees():
+def test_with_nothing_open_each_fill_tells_another_story(ways):
+    for (precision, fill), way in ways.items():
+        if fill == -math.inf:
+            assert np.isnan(way.nothing_open).all() and np.isnan(way.nothing_added).all()
+        else:
+            assert way.nothing_open == pytest.approx([1 / 5] * 5, abs=2e-3)
+        row = torch.tensor(SCORES, dtype=getattr(torch, precision))
+        expected = (row + fill).softmax(-1).double().numpy()
+        assert np.array_equal(way.nothing_added, expected, equal_nan=True)
+    plain = np.exp(SCORES) / np.exp(SCORES).sum()
+    # −10⁴ added in float32 leaves the scores their differences: the mask has done nothing.
+    assert np.allclose(ways["float32", -1e4].nothing_added, plain, atol=1e-3)
+    # −10⁹, and either in bfloat16, swallows them: every cell alike.
+    for way in (ways["float32", -1e9], ways["bfloat16", -1e4], ways["bfloat16", -1e9]):
+        assert way.nothing_added == pytest.approx([1 / 5] * 5, abs=2e-3)
+
+
+def test_the_models_own_attention_agrees(ways):
     """−∞ gives zeros here by design, −10000 looks at every key alike."""
-    q, k = torch.ones(1, 1, 1, 1), torch.tensor(SCORES)[None, None, :, None]
-    for score, expected in [(None, 0.0), (-1e4, rows()[1].nothing_open)]:
-        nothing = torch.zeros(1, 5, dtype=torch.bool)
+    q, k = torch.ones(1, 1, 1, 1), torch.tensor(SCORES, dtype=torch.float32)[None, None, :, None]
+    nothing = torch.zeros(1, 5, dtype=torch.bool)
+    for score, expected in [(None, [0.0] * 5), (-1e4, ways["float32", -1e4].nothing_open)]:
         _, weights = scaled_dot_product_attention(q, k, k, nothing, mask_score=score)
-        assert weights.flatten().tolist() == pytest.approx([expected] * 5)
+        assert weights.flatten().tolist() == pytest.approx(expected)
         _, weights = scaled_dot_product_attention(q, k, k, torch.tensor(OPEN), mask_score=score)
-        assert weights.flatten()[~torch.tensor(OPEN)].tolist() == [0, 0]
-        assert weights.flatten()[2].item() == pytest.approx(math.exp(2) / np.exp(SCORES[:3]).sum())
+        exact = ways["float32", -math.inf].weights
+        assert weights.flatten().tolist() == pytest.approx(exact, abs=1e-7)
 
 
 def test_a_row_without_an_open_cell_is_refused():
     with pytest.raises(ValueError, match="no open cell"):
-        closings(np.zeros(3, dtype=np.float32), np.zeros(3, dtype=bool))
+        closings(np.zeros(3), np.zeros(3, dtype=bool))

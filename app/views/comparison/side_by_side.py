@@ -10,6 +10,12 @@ from core.record import TranslationRecord
 ROUNDS = 7  # of each model, when speed is measured
 
 
+def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
+    """One measure on each corpus that the model was scored on."""
+    known = [f"{corpus} {score[measure]:.{digits}f}" for corpus, score in scores.items()]
+    return ", ".join(known) or "not measured"
+
+
 def side_by_side(
     pair: tuple[Contestant, Contestant], own: list[TranslationRecord], shared: list
 ) -> None:
@@ -17,18 +23,15 @@ def side_by_side(
     rows: dict[str, list[str]] = {}
     for contestant, translated, given in zip(pair, own, shared, strict=True):
         card = contestant.card
-        shape, final = card.model, card.metrics.get("final", {})
-        loss = final.get("loss_per_token", final.get("val_loss"))
+        shape, scores = card.model, card.metrics.get("final", {})
         said = {
             "code": CODE[contestant.architecture],
             "weights": f"{card.folder.name} ({card.weights_sha256[:8]})",
             "parameters": f"{card.parameters:,}",
             "layers, heads, d_model": f"{shape.num_encoder_layers} + {shape.num_decoder_layers}, "
             f"{shape.num_heads}, {shape.d_model}",
-            "BLEU (validation set)": f"{final['sacrebleu']:.2f}"
-            if "sacrebleu" in final
-            else "not measured",
-            "loss per token (validation set)": f"{loss:.4f}" if loss else "not measured",
+            "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
+            "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
             "log P of its own translation": f"{translated.log_prob:.5f}",
             "log P of the first's translation": f"{given.log_prob:.5f}",
         }

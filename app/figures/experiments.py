@@ -1,0 +1,224 @@
+"""Draws what an experiment measured: probabilities before and after it, and curves of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from app.figures.style import (
+    PALETTES,
+    diverging,
+    escape,
+    layout,
+    text_width,
+    tick,
+    word_ticks,
+)
+
+_LONGEST = 14
+_PLOT = 180  # px high
+_NARROW = 620  # px that a figure's plot has on a small desktop screen; labels are set for it
+
+
+def change_figure(
+    words: Sequence[str],
+    before: NDArray,
+    after: NDArray,
+    names: tuple[str, str],
+    title: str,
+    theme: str,
+    control: tuple[str, NDArray] | None = None,
+) -> go.Figure:
+    """The probability of each token before, as a bar, and after, as a dot at the end of a line.
+
+    Blue is gained, orange is lost. A `control`, by name, is drawn as a tick that should lie on the
+    bar's end.
+    """
+    palette = PALETTES[theme]
+    N = len(words)
+    pitch = _NARROW / N
+    ticks = word_ticks(words, pitch, _LONGEST)
+    bottom = 16 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    change = float(np.mean(after - before))
+    lost, _, gained = (diverging(theme)[i][1] for i in (4, 16, 28))
+    legend = [f"bar: {names[0]}", f"dot: {names[1]} (blue: more, orange: less)"]
+    if control is not None:
+        legend.insert(1, f"tick: {control[0]}")
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            escape(title),
+            "<br>".join(legend),
+            height=round(64 + 18 * len(legend) + _PLOT + bottom),
+        )
+    )
+    x = np.arange(N)
+    shown = [tick(word) for word in words]
+    figure.add_trace(
+        go.Bar(
+            x=x,
+            y=before,
+            name=names[0],
+            marker={"color": palette.line, "line": {"width": 0}},
+            width=0.62,
+            customdata=np.array(
+                list(zip(shown, before, after, after - before, strict=True)), dtype=object
+            ),
+            hovertemplate="<b>%{customdata[0]}</b><br>"
+            f"{names[0]}: %{{customdata[1]:.4f}}<br>{names[1]}: %{{customdata[2]:.4f}}<br>"
+            "change: <b>%{customdata[3]:+.4f}</b><extra></extra>",
+        )
+    )
+    for wanted, colour in ((after >= before, gained), (after < before, lost)):
+        at = x[wanted]
+        figure.add_trace(
+            go.Scatter(
+                x=np.repeat(at, 3),
+                y=np.column_stack([before[at], after[at], np.full(len(at), np.nan)]).ravel(),
+                mode="lines",
+                line={"color": colour, "width": 3},
+                hoverinfo="skip",
+            )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=after[at],
+                mode="markers",
+                marker={"color": colour, "size": float(np.clip(pitch * 0.4, 5, 9))},
+                hoverinfo="skip",
+            )
+        )
+    if control is not None:
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=control[1],
+                name=control[0],
+                mode="markers",
+                marker={
+                    "symbol": "line-ew-open",
+                    "color": palette.ink,
+                    "size": float(np.clip(pitch * 0.4, 6, 16)),
+                    "line": {"width": 2, "color": palette.ink},
+                },
+                hoverinfo="skip",
+            )
+        )
+    figure.update_layout(
+        margin={"l": 56, "r": 12, "t": 64 + 18 * len(legend), "b": bottom},
+        xaxis={**ticks, "tickangle": -90},
+        yaxis={
+            "range": [0, 1.04],
+            "tickvals": [0, 0.5, 1],
+            "title": {"text": "probability"},
+            "showgrid": True,
+            "gridcolor": palette.hairline,
+        },
+        meta={"mean_change": change},
+    )
+    return figure
+
+
+def cheating_figure(
+    steps: Sequence[int],
+    masked: Sequence[float],
+    opened: Sequence[float],
+    last_step: int,
+    chance: float,
+    theme: str,
+) -> go.Figure:
+    """Mean probability of the right next word against training steps, with and without the mask."""
+    palette = PALETTES[theme]
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            "Two networks learn to foresee dice",
+            f"mean probability of the right next word; guessing gives {chance:.4g}",
+            height=300,
+        )
+    )
+    figure.add_hline(y=chance, line={"color": palette.line, "width": 1, "dash": "dash"})
+    for name, values, colour in (
+        ("with the causal mask", masked, palette.ink),
+        ("without", opened, diverging(theme)[4][1]),
+    ):
+        figure.add_trace(
+            go.Scatter(
+                x=list(steps),
+                y=list(values),
+                name=name,
+                mode="lines+markers",
+                line={"color": colour, "width": 2},
+                marker={"size": 5, "color": colour},
+                hovertemplate=f"{name}, step %{{x}}: <b>%{{y:.4f}}</b><extra></extra>",
+            )
+        )
+        if len(values):
+            figure.add_annotation(
+                x=steps[-1],
+                y=values[-1],
+                text=f"{name}: {values[-1]:.3f}",
+                xanchor="right",
+                yanchor="bottom" if values[-1] < 0.5 else "top",
+                yshift=8 if values[-1] < 0.5 else -8,
+                showarrow=False,
+                font={"size": 13, "color": palette.second},
+            )
+    return _probabilities(figure, "training step", [0, last_step], theme)
+
+
+def extrapolation_figure(
+    shift: NDArray, probability: NDArray, longest: int, theme: str
+) -> go.Figure:
+    """Mean probability of a translation's tokens against how far all places are moved up.
+
+    Beyond `longest`, which is drawn as a line, training has shown no place.
+    """
+    palette = PALETTES[theme]
+    figure = go.Figure(
+        go.Scatter(
+            x=shift,
+            y=probability,
+            mode="lines+markers",
+            line={"color": palette.ink, "width": 2},
+            marker={"size": 6, "color": palette.ink},
+            hovertemplate="all places + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
+        ),
+        layout(
+            theme,
+            "The same sentence, further and further up the table",
+            "mean probability of its translation's tokens",
+            height=300,
+        ),
+    )
+    figure.add_vline(x=longest, line={"color": palette.third, "width": 1, "dash": "dash"})
+    figure.add_annotation(
+        x=longest,
+        y=0.04,
+        text="training knew no place beyond",
+        xanchor="left",
+        xshift=6,
+        yanchor="bottom",
+        showarrow=False,
+        font={"size": 13, "color": palette.second},
+    )
+    return _probabilities(figure, "k, added to every place", [0, int(shift[-1])], theme)
+
+
+def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:
+    extra = 0.02 * (across[1] - across[0])
+    return figure.update_layout(
+        margin={"l": 60, "r": 16, "t": 66, "b": 48},
+        xaxis={"title": {"text": x}, "range": [across[0] - extra, across[1] + extra]},
+        yaxis={
+            "title": {"text": "probability"},
+            "range": [0, 1.04],
+            "tickvals": [0, 0.5, 1],
+            "showgrid": True,
+            "gridcolor": PALETTES[theme].hairline,
+        },
+    )

@@ -1,0 +1,173 @@
+"""Shows a typed batch of sentences or ids, the masks of its pass, and their shapes in torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app import session
+from app.examples import EXAMPLES
+from app.figures import masks
+from app.figures.grid import Axes
+from app.figures.style import labels
+from app.views.lesson import Lesson, choose, show
+from core.corpora import LANGUAGES
+
+if TYPE_CHECKING:  # torch comes with it
+    from core.analysis.batch_masks import BatchMasks
+
+Rows = tuple[tuple[int, ...], ...]
+Words = dict[str, list[list[str]]]
+"""By side and sentence, the tokens that were fed in."""
+
+BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
+BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
+LOOK_FOR = {
+    "encoder": "Look for whole columns: padding is hidden as a key, from every query alike, and "
+    "nothing else is; the rows of padding itself are computed and never used.",
+    "decoder": "Look for the staircase and the columns, and where they cross: a cell is open only "
+    "if it is neither padding (p) nor in the future (f).",
+    "cross": "Look for whole columns again: while it writes, the decoder may look at the whole "
+    "source, but not at the padding behind it.",
+}
+FORMULA = {
+    "encoder": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
+    r"\end{cases}",
+    "decoder": r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
+    r"\text{otherwise} \end{cases}",
+    "cross": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
+    r"\end{cases}",
+}
+PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Both: what is used"}
+
+
+def batch(given: Lesson) -> tuple[str, ...]:
+    """Ask for a batch and show its masks; sentences are handed on to the rest of the page."""
+    st.write(
+        "Sentences are fed side by side in one tensor, so the shorter ones are filled up with "
+        "padding, id 0. Type some, one a line, and each is translated; or type ids."
+    )
+    typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
+    first = given.record.source_text
+    others = [example.text(given.direction) for example in EXAMPLES[1:3]]
+    opening = "\n".join([first, *(text for text in others if text != first)])
+    if typed == "sentences":
+        # The box follows the visitor's sentence until something is typed into it.
+        text = st.text_area(
+            f"{LANGUAGES[given.card.source_language]} sentences, one a line",
+            value=opening,
+            key=f"mask_batch_{given.record.id}",
+            height=110,
+        )
+        texts = tuple(filter(None, map(str.strip, text.splitlines())))
+    else:
+        st.caption("The target is fed in without its last id: that one is only to be predicted.")
+        columns = st.columns(2)
+        source_text = columns[0].text_area(
+            "Source ids", BLOG_SOURCE, key="mask_source_ids", persist_state="session"
+        )
+        target_text = columns[1].text_area(
+            "Target ids", BLOG_TARGET, key="mask_target_ids", persist_state="session"
+        )
+    try:
+        if typed == "sentences":
+            source, target, words = _sentences(given, texts)
+        else:
+            source = session.typed_ids(source_text)
+            target = tuple(row[:-1] for row in session.typed_ids(target_text))
+            words, texts = None, ()
+        found = session.batch_masks(given.card, source, target)
+    except ValueError as error:  # one line for the reader
+        st.error(str(error))
+        return ()
+    theme = session.theme()
+    for side, ids in (("source", found.source), ("target", found.target_in)):
+        lines = words and words[side]
+        title = f"{side.capitalize()}, as fed in"
+        show(masks.ids_figure(ids, lines, title, theme), f"{side}_batch")
+    st.caption(
+        "Look for the hatched places: they exist only because another sentence of the batch is "
+        "longer, and no attention may read them."
+    )
+    _masks(found, words, theme)
+    return texts
+
+
+def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
+    """Ids of the texts and of their translations as they are fed in, and both in words."""
+    from core.edits import Edits
+
+    records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
+    words = {
+        "source": [labels(record.source, 1) for record in records],
+        "target": [labels(record.target_in, 0) for record in records],
+    }
+    source = tuple(session.ids(record.source) for record in records)
+    target = tuple(session.ids(record.target_in) for record in records)
+    return source, target, words
+
+
+@st.fragment
+def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
+    """One sentence's mask in one kind of attention, in its parts; then all shapes."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = choose(
+            "Attention",
+            {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"},
+            "decoder",
+            "mask_kind",
+        )
+        numbers = {row: str(row + 1) for row in range(len(found.source))}
+        padded = int(np.argmin((found.target_in != 0).sum(1)))  # the one with most to see
+        key = "mask_sentence" if words else "mask_ids_sentence"
+        row = choose("Sentence", numbers, padded, key)
+    queries = "source" if kind == "encoder" else "target"
+    keys = "target" if kind == "decoder" else "source"
+    ids = {"source": found.source[row], "target": found.target_in[row]}
+    axes = Axes(
+        rows=_names(ids[queries], words and words[queries][row]),
+        columns=_names(ids[keys], words and words[keys][row]),
+        row_title=f"{queries} token that looks",
+        column_title=f"{keys} token looked at",
+        ids=[int(i) for i in ids[keys]],
+    )
+    parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
+    padding, causal = (found.part(kind, row, part) for part in ("padding", "causal"))
+    with st.container(horizontal=True, gap="small", key="mask_grids"):
+        for part in parts:
+            mask = found.part(kind, row, part)
+            closed = masks.reasons(
+                np.ones_like(padding) if part == "causal" else padding,
+                np.ones_like(causal) if part == "padding" else causal,
+            )
+            title = PARTS[part] if kind == "decoder" else "Padding mask: all there is"
+            subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are open"
+            figure = masks.mask_figure(mask, closed, axes, title, subtitle, theme)
+            show(figure, f"mask_{part}")
+    st.caption(f"{LOOK_FOR[kind]} Letters: p padding, f future, pf both.")
+    st.latex(FORMULA[kind])
+    st.write(
+        "In torch a mask is a boolean tensor, True = may look. It is held once a sentence, with "
+        "axes of length 1 where all heads or all queries share it, and broadcasts to [batch, head, "
+        "query, key] where it is used."
+    )
+    st.table(
+        [
+            {
+                "mask": shape.name,
+                "as held": str(list(shape.held)),
+                "broadcast to": str(list(shape.used)),
+            }
+            for shape in found.shapes
+        ]
+    )
+
+
+def _names(ids: NDArray[np.int64], words: list[str] | None) -> list[str]:
+    """The words of a row, and <pad> behind them; without words, the ids themselves."""
+    if words is None:
+        return ["<pad>" if i == 0 else str(i) for i in ids]
+    return [*words, *["<pad>"] * (len(ids) - len(words))]

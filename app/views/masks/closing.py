@@ -1,0 +1,92 @@
+"""Shows one row of one head on its way from score to weight, and three ways to close a cell."""
+
+import math
+
+import streamlit as st
+
+from app import session
+from app.figures import masks
+from app.figures.comparison import scientific
+from app.figures.style import labels
+from app.views.lesson import Lesson, choose, choose_token, show
+
+FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
+PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
+
+
+@st.fragment
+def closing(given: Lesson) -> None:
+    """A row of the decoder's self-attention: raw scores, after the mask, weights."""
+    record = given.record
+    st.write(
+        "A closed cell has a score like any other; the mask overwrites it before the softmax. Here "
+        "is one row of the decoder, which looks back at what is written."
+    )
+    layers, heads = record.decoder.shape[:2]
+    words = labels(record.target_in, 0)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, "closing_layer")
+        head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
+        with st.container(width=220):
+            row = choose_token("Row", words, len(words) // 2, "closing_row")
+        fill = choose("Closed with", FILLS, -math.inf, "closing_fill")
+        precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
+    scores = session.scores(given.card, given.source_ids, given.target_ids)["decoder"]
+    is_open = record.decoder_mask[row]
+    ways = session.closings(scores[layer, head, row], is_open)
+    way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
+    title = f"Row {row + 1}, layer {layer + 1}, head {head + 1}"
+    show(
+        masks.row_figure(
+            scores[layer, head, row],
+            way.scores,
+            way.weights,
+            is_open,
+            FILLS[fill],
+            words,
+            title,
+            session.theme(),
+        ),
+        "closing_strip",
+        "Look at the closed cells: before the mask they score like any other; after the softmax "
+        "they hold exactly 0, and the open ones share 1.",
+    )
+    st.latex(
+        r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
+        r"\qquad s_{qk} = \frac{q_q \cdot k_k}{\sqrt{d_k}}"
+    )
+    st.write(
+        "**−∞, −10⁴ or −10⁹?** Other code writes a very low number into closed cells, or adds it "
+        "to the score. As long as one cell is open, that changes nothing but rounding: the "
+        "exponential of either is 0. The difference shows in a row with nothing open, such as a "
+        "sentence of padding: −∞ has no answer (NaN), which is why the attention of this project "
+        "gives 0 there; a number written in spreads attention evenly over what should be closed; a "
+        "number added keeps the scores apart if the precision has room for both, and the row looks "
+        "as if there were no mask."
+    )
+    st.table(
+        [
+            {
+                "closed with": FILLS[w.fill],
+                "precision": w.precision,
+                "held as": f"{w.held:,.0f}".replace("-inf", "−∞").replace("-", "−"),
+                "weight on closed cells": scientific(w.on_closed),
+                "largest change of an open weight": scientific(w.change),
+                "nothing open, written in": _span(w.nothing_open),
+                "nothing open, added": _span(w.nothing_added),
+            }
+            for w in ways
+        ]
+    )
+    st.caption(
+        "Look at the last column: −10⁴ added in float32 leaves a row that differs from cell to "
+        "cell, as if unmasked; in bfloat16, which keeps eight bits, the sum forgets the score."
+    )
+
+
+def _span(weights) -> str:
+    """The least and the greatest of some weights: 0.083, or 0.01 to 0.4; or NaN."""
+    low, high = f"{weights.min():.3f}", f"{weights.max():.3f}"
+    if math.isnan(weights.max()):
+        return "NaN"
+    return f"each {low}" if low == high else f"{low} to {high}"

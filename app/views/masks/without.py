@@ -1,0 +1,215 @@
+"""Takes the causal mask, the padding mask, or one word away, and shows what that changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app import session
+from app.figures.comparison import scientific
+from app.figures.experiments import change_figure, cheating_figure
+from app.figures.style import label, labels
+from app.views.lesson import Lesson, choose, choose_token, show, words_of
+from core.analysis import leaks
+
+if TYPE_CHECKING:
+    from core.analysis.cheating import CheatingPoint
+
+
+@st.fragment
+def without_causal(given: Lesson) -> None:
+    """The leak under teacher forcing; then two networks that were trained with and without."""
+    from core.edits import Edits
+
+    record = given.record
+    st.write(
+        "Under teacher forcing the whole target is fed in at once, and row t is to predict the "
+        "token that stands at t+1. Without the causal mask the answer stands in the input, one "
+        "place to the right."
+    )
+    try:
+        masked, opened = (
+            session.edited(given.card, record.source_text, given.target_ids, edits, given.decode)
+            for edits in (Edits(), Edits(causal_mask=False))
+        )
+    except ValueError as error:
+        st.error(str(error))
+        return
+    leak = leaks.leak(masked, opened)
+    show(
+        change_figure(
+            labels(opened.target_out, 1),
+            leak.masked,
+            leak.open,
+            ("with the causal mask", "without it"),
+            "Probability of the right next token",
+            session.theme(),
+        ),
+        "leak",
+        "Look whether the dots stand above the bars: that is what seeing the future gained this "
+        "network.",
+    )
+    st.latex(
+        r"\text{gain} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
+        r"P(y_t \mid x, y_{<t}) \right]"
+    )
+    share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
+    st.write(
+        f"Gained on average: **{_signed(leak.gained)}** (from {leak.masked.mean():.3f} to "
+        f"{leak.open.mean():.3f}). {share:.0%} of the decoder's attention now goes to tokens still "
+        "to come. "
+        + (
+            "This network was trained behind the mask: it never learned what to do with the "
+            "future, so what it sees there mostly disturbs it."
+            if leak.gained < 0
+            else "The answer leaked into the rows that were to predict it."
+        )
+    )
+    st.write(
+        "A network *trained* without the mask would read the next token off instead of foreseeing "
+        "it. Proof by dice: two small networks learn on sequences drawn by chance, where no word "
+        "can be known before it is seen."
+    )
+    _train()
+
+
+def _train() -> None:
+    """Train both small networks when asked, and draw them as they learn."""
+    asked = st.button("Train the two networks now", key="train_cheating")
+    place = st.empty()
+    if asked:
+        points = []
+        for point in session.cheating():
+            points.append(point)
+            if point.step % 20 == 0:
+                _draw(place, points, f"cheating_{point.step}")
+        session.keep("cheating", points)
+    if points := session.kept("cheating"):
+        _draw(place, points, "cheating")
+        st.caption(
+            "Look at the line that leaves the guess: the network without a mask foresees dice, so "
+            "it reads the answer off. When it has to write by itself there is no answer to read."
+        )
+
+
+def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
+    from core.analysis.cheating import STEPS, WORDS
+
+    figure = cheating_figure(
+        [p.step for p in points],
+        [p.masked for p in points],
+        [p.open for p in points],
+        STEPS,
+        1 / WORDS,
+        session.theme(),
+    )
+    with place.container():
+        show(figure, key)
+
+
+@st.fragment
+def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
+    """One sentence by itself, in its batch, and in its batch without the padding mask."""
+    from core.edits import Edits
+
+    if len(texts) < 2:
+        st.caption("Type two sentences or more above: padding exists only in a batch.")
+        return
+    try:
+        records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
+    except ValueError as error:
+        st.error(str(error))
+        return
+    lengths = [len(record.source) for record in records]
+    st.write(
+        "The same sentence must give the same numbers by itself and beside longer ones. The "
+        "padding mask is what makes it so."
+    )
+    numbers = {row: str(row + 1) for row in range(len(texts))}
+    shortest = int(np.argmin(lengths))
+    row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
+    sources = tuple(session.ids(record.source) for record in records)
+    targets = tuple(session.ids(record.target_out) for record in records)
+    found = session.padding_effect(given.card, sources, targets, row)
+    show(
+        change_figure(
+            labels(records[row].target_out, 1),
+            found.alone,
+            found.open,
+            ("the sentence alone", "in its batch without the mask"),
+            "Probability of each token of its translation",
+            session.theme(),
+            control=("in its batch with the mask", found.masked),
+        ),
+        "padding_effect",
+        "Look for the ticks: with the mask they lie on the bars' ends, whoever else is in the "
+        "batch; without it the dots leave them.",
+    )
+    with_mask = float(np.abs(found.masked - found.alone).max())
+    without = float(np.abs(found.open - found.alone).max())
+    st.write(
+        f"Behind this sentence stand {found.padded} places of padding. Largest change of a "
+        f"probability: {scientific(with_mask)} with the mask, which is rounding; "
+        f"**{scientific(without)}** without it, when {found.on_padding:.0%} of the encoder's "
+        "attention falls on padding."
+        if found.padded
+        else "This is the longest sentence: there is no padding behind it, so nothing can change "
+        "but the last digits. Choose a shorter one."
+    )
+    st.latex(
+        r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
+        r"\sum_{j \in \text{padding}} e^{s_{qj}}}"
+    )
+
+
+@st.fragment
+def without_a_word(given: Lesson) -> None:
+    """A source word that no query may look at, and the translation that then results."""
+    from core.edits import Edits
+
+    record = given.record
+    words = words_of(record.source)
+    st.write(
+        "A mask can close any key. Choose a word: it is then hidden from every query of the "
+        "encoder and of the decoder, and the sentence is translated again."
+    )
+    if not words:
+        st.caption("This sentence has no word to hide.")
+        return
+    names = ["".join(label(record.source[place]) for place in places) for places in words]
+    with st.container(width=280):
+        chosen = choose_token("Word to mask away", names, len(words) - 2, "hidden_word")
+    edits = Edits(hidden_source=words[chosen])
+    try:
+        edited = session.edited(given.card, record.source_text, None, edits, given.decode)
+        before, after = (
+            session.edited(given.card, record.source_text, given.target_ids, e, given.decode)
+            for e in (Edits(), edits)
+        )
+    except ValueError as error:
+        st.error(str(error))
+        return
+    with st.container(key="hidden_translation"):
+        st.text(f"with {names[chosen]}:  {record.translation}")
+        st.text(f"without:  {edited.translation}")
+    show(
+        change_figure(
+            labels(before.target_out, 1),
+            np.exp(before.log_probs),
+            np.exp(after.log_probs),
+            ("with the word", "without it"),
+            "Probability of each token of the first translation",
+            session.theme(),
+        ),
+        "hidden_change",
+        "Look for the tokens that fall: these were read off the hidden word; the others the "
+        "network knows from the rest of the sentence.",
+    )
+    st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")

@@ -1,0 +1,82 @@
+"""Sets waves beside a learned table, and moves a sentence beyond what training has shown."""
+
+import streamlit as st
+
+from app import session
+from app.figures import positions
+from app.figures.experiments import extrapolation_figure
+from app.views.lesson import Lesson, choose, show
+
+_ROWS = 48  # of a table, drawn
+
+
+@st.fragment
+def learned(given: Lesson) -> None:
+    """Both kinds of table and their products; only where a checkpoint has learned one."""
+    cards = {
+        card.folder.name: card for card in session.cards().values() if card.model.learned_positions
+    }
+    st.write(
+        "The paper also tried to learn one vector for each place, and found nearly the same scores "
+        "(§3.5, table 3, row E). The waves were kept because they go on beyond the longest "
+        "sentence; a learned table ends."
+    )
+    if not cards:
+        st.write(
+            "No checkpoint here has learned its positions, so there is no such table to show. "
+            "Train a network with learned_positions in its configuration, and put its folder "
+            "beside the others: its table then stands here, next to the waves."
+        )
+        return
+    names = {name: name for name in cards}
+    name = choose("Learned by", names, next(iter(names)), "learned_model")
+    card, theme = cards[name], session.theme()
+    length = min(_ROWS, card.model.max_length)
+    tables = {
+        "waves": positions.sinusoid_table(length, card.model.d_model),
+        "learned": session.position_table(card, length),
+    }
+    columns = st.columns(2)
+    for column, (kind, rows) in zip(columns, tables.items(), strict=True):
+        with column:
+            title = "Waves, by the formula" if kind == "waves" else f"Learned, {name}"
+            show(positions.table_figure(rows, None, theme, title), f"table_{kind}")
+            show(positions.dot_product_figure(rows, theme), f"products_{kind}")
+    st.caption(
+        "Look at the lower pair: products of waves depend on the distance alone, learned ones "
+        "scatter, and yet may fall off with distance in the same way."
+    )
+    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
+
+
+def beyond(given: Lesson) -> None:
+    """The same sentence with a number added to every place of both sides."""
+    config = given.card.training.get("config", {})
+    longest = config.get("max_pair_tokens", given.card.model.max_length)
+    st.write(
+        f"Training left out every pair with a side of more than {longest} tokens. A longer text "
+        "would bring new words as well as new places; so here the words stay, and k is added to "
+        "every place of both sides."
+    )
+    own = max(len(given.record.source), len(given.record.target_out))
+    last = 4 * longest
+    if given.card.model.learned_positions:
+        last = given.card.model.max_length - own
+    steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
+    found = session.extrapolation(given.card, given.source_ids, given.target_ids, steps)
+    show(
+        extrapolation_figure(found.shift, found.probability, longest - own, session.theme()),
+        "extrapolation",
+        "Look right of the dashed line: whatever falls there, falls for the places alone.",
+    )
+    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
+    inside = found.probability[found.shift <= longest - own].mean()
+    outside = found.probability[found.shift > longest - own]
+    if len(outside):
+        st.write(
+            f"Mean probability **{inside:.3f}** at places that training could reach, "
+            f"**{outside.mean():.3f}** beyond. The formula has a row for every place; whether the "
+            "network can use it is another question."
+        )
+    else:
+        st.write("A learned table ends before that: there is no row to add.")

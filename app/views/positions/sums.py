@@ -1,0 +1,42 @@
+"""Shows what adding positions does to this sentence's vectors: lengths, angles, and a plane."""
+
+import numpy as np
+import streamlit as st
+
+from app import session
+from app.figures import positions, vectors
+from app.figures.style import labels
+from app.views.lesson import Lesson, choose, show
+
+
+@st.fragment
+def sums(given: Lesson) -> None:
+    """Lengths and angles per token, then all of them in two dimensions."""
+    record = given.record
+    st.write(
+        "The first layer is fed one vector a token: its embedding, scaled up by √d_model so that "
+        "the word is not drowned, plus the row of its place."
+    )
+    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_p")
+    sides = {"source": record.source_language, "target": record.target_language}
+    side = choose("Sentence", sides, "source", "sum_side")
+    tokens = record.source if side == "source" else record.target_in
+    found = session.sums(given.card, session.ids(tokens), side)
+    theme = session.theme()
+    show(
+        vectors.lengths_figure(found, positions.place_words(tokens), theme),
+        "sum_lengths",
+        "Look at the dashes against the bars: how much of each vector is place, and how much word.",
+    )
+    ratio = float(np.mean(found.position / np.maximum(found.content, 1e-12)))
+    st.write(
+        f"On average the position is **{ratio:.2f} times** as long as the word's own vector, and "
+        f"the angle between the word alone and the sum has a cosine of {found.cosine.mean():.3f} "
+        f"(from {found.cosine.min():.3f} to {found.cosine.max():.3f}; 1 would be no change)."
+    )
+    show(
+        vectors.plane_figure(found, labels(tokens, 1 if side == "source" else 0), theme),
+        "sum_plane",
+        "Follow the line from each ring to its dot: a word that occurs twice has one ring and two "
+        "dots, which is how the network can tell the two apart.",
+    )

@@ -1,0 +1,122 @@
+"""Shows the table of positions, some of its waves, products by distance, and steps as rotations."""
+
+import streamlit as st
+
+from app import session
+from app.figures import positions, vectors
+from app.figures.comparison import scientific
+from app.views.lesson import Lesson, choose, show
+from core.analysis.position_table import rotation as rotation_matrix
+from core.analysis.position_table import rotation_error
+
+_ROWS = 64  # of the table, for steps: more than most sentences have places
+
+
+@st.fragment
+def table(given: Lesson) -> None:
+    """The rows that this sentence gets, and a few of the columns as waves."""
+    record, theme = given.record, session.theme()
+    sides = {"source": record.source_language, "target": record.target_language}
+    side = choose("Sentence", sides, "source", "position_side")
+    if side == "source":
+        rows, tokens = record.source_positions, record.source
+    else:
+        rows, tokens = record.target_positions, record.target_in
+    show(
+        positions.table_figure(rows, tokens, theme),
+        "position_table",
+        "Look from left to right: on the left neighbours differ strongly, on the right the whole "
+        "sentence sees almost one value."
+        if positions.is_sinusoidal(rows)
+        else "Look for rows that are alike: what this network learned to tell apart, it learned.",
+    )
+    if positions.is_sinusoidal(rows):
+        st.latex(
+            r"\begin{aligned}"
+            r"PE_{(pos,\,2i)} &= \sin\left(pos / 10000^{2i/d_{\text{model}}}\right) \\"
+            r"PE_{(pos,\,2i+1)} &= \cos\left(pos / 10000^{2i/d_{\text{model}}}\right)"
+            r"\end{aligned}"
+        )
+    d_model = rows.shape[1]
+    chosen = st.multiselect(
+        "Dimensions drawn as waves",
+        list(range(d_model)),
+        default=list(positions.some_dimensions(d_model)),
+        max_selections=8,
+        key="wave_dimensions",
+        persist_state="session",
+    )
+    drawn = sorted(chosen or positions.some_dimensions(d_model))
+    show(
+        positions.waves_figure(rows, tokens, drawn, theme),
+        "position_waves",
+        "Look at the wavelengths: fast waves tell neighbours apart, slow ones tell the beginning "
+        "from the end, as the digits of a number do.",
+    )
+    if positions.is_sinusoidal(rows):
+        st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
+
+
+def distance(given: Lesson) -> None:
+    """Products of all pairs of rows against how far apart they stand."""
+    rows = given.record.source_positions
+    sinusoidal = positions.is_sinusoidal(rows)
+    show(
+        positions.dot_product_figure(rows, session.theme()),
+        "position_products",
+        "Each dot is the mean of all pairs at one distance, and its bar would reach from the least "
+        "to the greatest: there is no bar to see, because the product depends on the distance "
+        "alone."
+        if sinusoidal
+        else "Look at the bars: pairs at one distance differ, so this table knows places, not only "
+        "distances.",
+    )
+    if sinusoidal:
+        st.latex(
+            r"PE_p \cdot PE_q = \sum_i \sin\omega_i p\,\sin\omega_i q + "
+            r"\cos\omega_i p\,\cos\omega_i q = \sum_i \cos\omega_i (q - p)"
+        )
+
+
+@st.fragment
+def rotation(given: Lesson) -> None:
+    """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
+    theme = session.theme()
+    rows = session.position_table(given.card, min(_ROWS, given.card.model.max_length))
+    half, d_model = len(rows) // 2, rows.shape[1]
+    if not positions.is_sinusoidal(rows):
+        st.write("This model learned its positions: there is no formula, so no such matrix either.")
+        return
+    st.write(
+        "Going k places on is the same linear map from everywhere: each pair (sin, cos) turns by "
+        "its own angle. So a network can learn to look “k to the left” once for all places."
+    )
+    st.latex(
+        r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
+        r"\cos\omega_i k & \sin\omega_i k \\ -\sin\omega_i k & \cos\omega_i k \end{pmatrix}"
+        r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
+    )
+    columns = st.columns(2)
+    k = columns[0].slider("k, the step", 1, half, 3, key="rotation_k")
+    place = columns[1].slider("p, the place it starts from", 0, half - 1, 0, key="rotation_p")
+    pairs = positions.some_dimensions(d_model)[:4]
+    near = list(range(min(vectors.SHOWN, d_model)))
+    matrix = rotation_matrix(k, d_model)
+    with st.container(horizontal=True, gap="medium"):
+        show(
+            vectors.rotation_figure(matrix, near, k, theme),
+            "rotation_matrix",
+            "Look for the 2 × 2 blocks along the diagonal; everywhere else is 0.",
+        )
+        with st.container(width=520):
+            show(
+                vectors.circles_figure(rows, place, k, pairs, theme),
+                "rotation_circles",
+                "From the ring to the dot: move p and see that the angles stay what they are.",
+            )
+    error = rotation_error(rows, k)
+    st.write(
+        f"Over {len(rows) - k} starting places and all {d_model} dimensions, the largest "
+        f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**: the rounding of "
+        "float32, in which the table is held."
+    )

@@ -1,0 +1,43 @@
+"""What the causal mask is worth: two records of one target, with it and without."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.record import TranslationRecord
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Leak:
+    """The probability of each right next token [T] under teacher forcing, with and without M.
+
+    `on_future` [T] is the share of a row's attention that goes to tokens still to come when
+    nothing forbids it, as the mean of all layers and heads of the decoder.
+    """
+
+    masked: Floats
+    open: Floats
+    on_future: Floats
+
+    @property
+    def gained(self) -> float:
+        """The mean probability gained by seeing the future; below 0 it is lost."""
+        return float((self.open - self.masked).mean())
+
+
+def leak(masked: TranslationRecord, opened: TranslationRecord) -> Leak:
+    """Compare two records of one target, the second without the causal mask.
+
+    Raises ValueError if they hold different targets.
+    """
+    if masked.target_out != opened.target_out:
+        raise ValueError("the two records hold different targets")
+    future = np.triu(np.ones(opened.decoder_mask.shape, bool), 1)
+    return Leak(
+        masked=np.exp(masked.log_probs.astype(np.float64)),
+        open=np.exp(opened.log_probs.astype(np.float64)),
+        on_future=np.where(future, opened.decoder.mean((0, 1), dtype=np.float64), 0).sum(-1),
+    )

@@ -1,0 +1,196 @@
+"""Edits of a forward pass: frozen values, and the `with` block that applies them to a model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from core.model.baseline import Baseline
+from core.model.interface import AttentionSite, Kind, Seq2Seq
+from core.model.masks import causal_mask, padding_mask
+from core.model.positions import LearnedPositions, sinusoids
+from core.text.tokenizer import PAD
+
+
+class EditError(ValueError):
+    """An edit that a model or a sentence cannot have; the message is one line for the reader."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """What is added at place p in place of PE(p): scale · PE(row(p)).
+
+    row(p) = stretch · order[p] + shift, where places behind the end of `order` keep their own p.
+    """
+
+    scale: float = 1.0
+    stretch: int = 1
+    shift: int = 0
+    order: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.order))):
+            raise EditError(f"{self.order} is no order of the places 0 to {len(self.order) - 1}")
+
+    @classmethod
+    def shuffled(cls, seed: int, length: int) -> Self:
+        """The first `length` places change rows among themselves, by chance: the same for a seed.
+
+        Of two places or more, at least one changes.
+        """
+        chance, order = random.Random(seed), list(range(length))
+        while length > 1 and order == sorted(order):
+            chance.shuffle(order)
+        return cls(order=tuple(order))
+
+    def rows(self, start: int, length: int) -> list[int]:
+        """The rows of the table that the places start … start+length−1 get."""
+        own = range(start, start + length)
+        ordered = (self.order[p] if p < len(self.order) else p for p in own)
+        return [self.stretch * p + self.shift for p in ordered]
+
+
+OFF = Places(scale=0.0)
+DOUBLED = Places(scale=2.0)
+STRETCHED = Places(stretch=2)
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What is changed in a pass; as it stands by default, nothing.
+
+    `hidden_source` are places of the source that no query may look at, in the encoder and from the
+    decoder. Without the causal mask nothing can be searched: what is to come is not yet written.
+    """
+
+    causal_mask: bool = True
+    padding_mask: bool = True
+    hidden_source: tuple[int, ...] = ()
+    source_positions: Places = Places()
+    target_positions: Places = Places()
+
+    def __post_init__(self) -> None:
+        if min(self.hidden_source, default=0) < 0:
+            raise EditError(f"hidden places {self.hidden_source} must be counted from 0")
+
+    @property
+    def changes_masks(self) -> bool:
+        return not (self.causal_mask and self.padding_mask) or bool(self.hidden_source)
+
+
+def source_mask(ids_BS: Tensor, edits: Edits = Edits()) -> Tensor:
+    """Which source tokens may be looked at: ids [batch, length] → bool [batch, 1, 1, length]."""
+    mask = padding_mask(ids_BS, PAD)
+    if not edits.padding_mask:
+        mask = torch.ones_like(mask)
+    if max(edits.hidden_source, default=-1) >= mask.shape[-1]:
+        raise EditError(
+            f"place {max(edits.hidden_source)} cannot be hidden: there are {mask.shape[-1]} tokens"
+        )
+    mask[..., list(edits.hidden_source)] = False
+    return mask
+
+
+def target_mask(ids_BT: Tensor, edits: Edits = Edits()) -> Tensor:
+    """The decoder's mask: ids [batch, length] → bool [batch, 1, length, length]."""
+    padding, causal = padding_mask(ids_BT, PAD), causal_mask(ids_BT.shape[1], ids_BT.device)
+    if not edits.padding_mask:
+        padding = torch.ones_like(padding)
+    if not edits.causal_mask:
+        causal = torch.ones_like(causal)
+    return padding & causal
+
+
+@contextmanager
+def edited(model: Seq2Seq, edits: Edits) -> Iterator[None]:
+    """The model runs with the edits inside the block, in whole passes and in steps of a search.
+
+    It is as before afterwards, also after an exception. Threads share the model: the caller holds
+    its lock. Raises EditError inside the block for positions that a learned table does not have,
+    and RuntimeError for a second change of masks inside a first: which one holds would be unsaid.
+    """
+    with ExitStack() as stack:
+        for places, module in (
+            (edits.source_positions, model.embeddings.source_positions),
+            (edits.target_positions, model.embeddings.target_positions),
+        ):
+            if places != Places():
+                stack.callback(module.register_forward_hook(_placing(places)).remove)
+        if edits.changes_masks:
+            _change_masks(model, edits, stack)
+        yield
+
+
+def _placing(places: Places) -> Callable[..., Tensor]:
+    def place(module: nn.Module, args: tuple[int, ...], table_LD: Tensor) -> Tensor:
+        start = args[1] if len(args) > 1 else 0
+        rows = torch.tensor(places.rows(start, args[0]), device=table_LD.device)
+        return places.scale * _rows(module, rows, table_LD)
+
+    return place
+
+
+def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
+    """Any rows of a table; the sinusoids' formula has no end, a learned table has one."""
+    if isinstance(module, LearnedPositions):
+        if len(rows_N) and not 0 <= rows_N.min() <= rows_N.max() < len(module.weight):
+            raise EditError(
+                f"position {int(rows_N.max() if rows_N.min() >= 0 else rows_N.min())} was never "
+                f"learned: this model's table ends at {len(module.weight) - 1}, so shift by less"
+            )
+        return module.weight[rows_N]
+    N, d_model = like.shape
+    size = rows_N.abs()
+    table_ND = sinusoids(int(size.max()) + 1 if N else 0, d_model).to(like.device)[size]
+    table_ND[:, ::2] *= rows_N.sign()[:, None]  # sin(−x) = −sin(x), cos(−x) = cos(x)
+    return table_ND.to(like.dtype)
+
+
+def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
+    """Self-attention is handed the edited masks; cross-attention takes what `encode` returns.
+
+    So the steps of a search, which attend without a mask to what is written and with the encoder's
+    to the source, run under the edits too.
+    """
+    if "encode" in vars(model):
+        raise RuntimeError("the masks are edited already: edits of masks do not nest")
+    masks: dict[Kind, Tensor] = {}
+    encode, decode = model.encode, model.decode
+
+    def edited_encode(source_BS: Tensor) -> tuple[Tensor, Tensor]:
+        masks["encoder"] = source_mask(source_BS, edits)
+        return encode(source_BS)[0], masks["encoder"]
+
+    def edited_decode(target_BT: Tensor, memory_BSD: Tensor, mask: Tensor) -> Tensor:
+        masks["decoder"] = target_mask(target_BT, edits)
+        return decode(target_BT, memory_BSD, mask)
+
+    for name, method in (("encode", edited_encode), ("decode", edited_decode)):
+        vars(model)[name] = method  # in front of the class's own
+        stack.callback(vars(model).pop, name)
+    for site in model.attention_sites():
+        if site.kind != "cross":
+            hook = _handing(model, site, masks, edits.causal_mask)
+            stack.callback(site.module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+
+
+def _handing(
+    model: Seq2Seq, site: AttentionSite, masks: dict[Kind, Tensor], causal: bool
+) -> Callable[..., tuple[Any, Any]]:
+    def hand(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        mask = masks[site.kind]
+        if not isinstance(model, Baseline):
+            return (*args[:2], mask), kwargs
+        # The library's two masks: padding is what the last query sees, who has no future.
+        told: dict[str, Any] = {"key_padding_mask": model._forbidden(mask[:, 0, -1])}
+        if not causal:
+            told |= {"attn_mask": None, "is_causal": False}
+        return args, {**kwargs, **told}
+
+    return hand

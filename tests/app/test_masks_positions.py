@@ -1,0 +1,264 @@
+"""The two lessons say and draw what the model's tensors hold; what they cannot do is one line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from app import session
+from app.views.lesson import words_of
+from core import checkpoint
+from core.analysis.score_parts import score_parts
+from core.edits import OFF, Edits
+from core.model.interface import build
+from core.model.masks import target_mask
+from core.model.positions import sinusoids
+from core.text.tokenizer import PAD
+from core.translator import Translator
+from tests import small
+
+ROOT = Path(__file__).resolve().parents[2]
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+
+
+def open_page(name: str, sentence: str = SENTENCE, **state: Any) -> AppTest:
+    page = AppTest.from_file(str(ROOT / f"app/views/{name}/page.py"), default_timeout=120)
+    for key, value in {"source": sentence, "direction": "de-en", "model": "scratch"}.items():
+        page.session_state[key] = value
+    for key, value in state.items():
+        page.session_state[key] = value
+    page.run()
+    assert not page.exception, page.exception
+    return page
+
+
+def charts(page: AppTest) -> dict[str, dict]:
+    """The figures that were sent, by their titles."""
+    specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
+    return {spec["layout"]["title"]["text"]: spec for spec in specs}
+
+
+def array(value: Any) -> np.ndarray:
+    """A sent array, out of plotly's base64."""
+    if not isinstance(value, dict):
+        return np.array(value)
+    found = np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
+    return found.reshape([int(n) for n in value.get("shape", str(len(found))).split(",")])
+
+
+def numbers(spec: dict) -> np.ndarray:
+    """The cells of the first heat map."""
+    return array(next(t for t in spec["data"] if t["type"] == "heatmap")["z"])
+
+
+def texts(page: AppTest) -> str:
+    found = [*page.markdown, *page.caption, *page.text]
+    return "\n".join(element.value for element in found)
+
+
+@pytest.fixture(scope="module")
+def masks_page() -> AppTest:
+    return open_page("masks")
+
+
+def test_the_masks_lesson_is_whole(masks_page):
+    assert not masks_page.error
+    titles = charts(masks_page)
+    for title in ("Source, as fed in", "Padding mask", "Causal mask", "Both: what is used"):
+        assert title in titles
+    assert len(masks_page.latex) >= 5 and len(masks_page.subheader) == 5
+    assert "Infinity" not in json.dumps(list(titles))
+
+
+def test_the_batchs_masks_are_the_models(masks_page, translator):
+    """The sentence that is shown first is the shortest: every reason occurs in it."""
+    batch = [key for key in masks_page.session_state if key.startswith("mask_batch_")]
+    lines = masks_page.session_state[batch[0]].splitlines()
+    records = [translator.inspect(line) for line in lines]
+    rows = [[t.id for t in record.target_in] for record in records]
+    longest = max(map(len, rows))
+    ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
+    shown = int(np.argmin(list(map(len, rows))))
+    mask = target_mask(ids, PAD)[shown, 0].numpy()
+    spec = charts(masks_page)["Both: what is used"]
+    assert np.array_equal(np.isfinite(numbers(spec)), mask)
+    assert not mask[:, -1].any() and mask[-1, 0]  # there is padding in it
+    assert f"{mask.sum()} of {mask.size} cells" in spec["layout"]["title"]["subtitle"]["text"]
+
+
+def test_the_leak_is_that_of_two_passes(masks_page, translator):
+    target = translator.inspect(SENTENCE).translation
+    masked, opened = (
+        np.exp(translator.inspect(SENTENCE, target, edits).log_probs)
+        for edits in (Edits(), Edits(causal_mask=False))
+    )
+    spec = charts(masks_page)["Probability of the right next token"]
+    bar = next(t for t in spec["data"] if t["type"] == "bar")
+    assert np.allclose(array(bar["y"]), masked, atol=1e-6)
+    gained = f"{(opened - masked).mean():+.3f}".replace("-", "−")
+    assert f"Gained on average: **{gained}**" in texts(masks_page)
+
+
+def test_a_hidden_word_is_translated_without(masks_page, translator):
+    page = masks_page.selectbox(key="hidden_word").set_value(1).run()
+    assert not page.exception
+    record = translator.inspect(SENTENCE)
+    assert record.source[1].text.strip() == "junge"
+    without = translator.inspect(SENTENCE, None, Edits(hidden_source=(1,)))
+    assert f"without:  {without.translation}" in [t.value for t in page.text]
+    assert without.translation != record.translation
+
+
+def test_typed_ids_give_the_blogs_matrices():
+    page = open_page("masks", mask_input="ids")
+    assert not page.error
+    expected = np.tri(7, dtype=bool)
+    expected[:, 5:] = False
+    spec = charts(page)["Both: what is used"]
+    assert np.array_equal(np.isfinite(numbers(spec)), expected)
+    shapes = page.table[0].value
+    assert list(shapes["as held"]) == [
+        "[2, 1, 1, 9]",
+        "[2, 1, 1, 9]",
+        "[2, 1, 1, 7]",
+        "[7, 7]",
+        "[2, 1, 7, 7]",
+    ]
+    assert list(shapes["broadcast to"])[1:3] == ["[2, 4, 7, 9]", "[2, 4, 7, 7]"]
+    page.text_area(key="mask_source_ids").set_value("[1, two]").run()
+    assert [e.value for e in page.error] == [
+        "row 1 is no list of ids: write numbers, such as [1, 5, 0]"
+    ]
+    page.text_area(key="mask_source_ids").set_value("1 99999").run()
+    assert "id 99999 is not in the source vocabulary" in page.error[0].value
+    assert not page.exception
+
+
+@pytest.mark.parametrize("page", ["masks", "positions"])
+@pytest.mark.parametrize("text", ["Hund", "<b>$x$</b> *a* [l](javascript:alert(1))"])
+def test_short_and_odd_texts(page, text):
+    found = open_page(page, text)
+    assert not found.error and text in found.text[0].value
+
+
+def test_a_word_is_all_of_its_pieces(translator):
+    tokens = translator.tokens("Ein Straßenmusiker spielt.", "source")
+    words = words_of(tokens)
+    spelled = ["".join(tokens[place].text for place in places) for places in words]
+    assert "Straßenmusiker" in spelled and max(map(len, words)) > 1
+    assert sorted(sum(words, ())) == list(range(len(tokens) - 1))  # all but <eos>
+
+
+def test_a_text_too_long_is_one_line():
+    page = open_page("positions", "Hund " * 101)
+    assert [e.value for e in page.error] == [
+        "504 characters are too many: the limit is 500, try one sentence at a time"
+    ]
+
+
+@pytest.fixture(scope="module")
+def positions_page() -> AppTest:
+    return open_page("positions")
+
+
+def test_the_positions_lesson_is_whole(positions_page, translator):
+    assert not positions_page.error
+    titles = charts(positions_page)
+    record = translator.inspect(SENTENCE)
+    table = numbers(titles["What is added to each token"])
+    assert np.array_equal(table, record.source_positions)
+    assert np.allclose(table, sinusoids(*table.shape).numpy(), atol=1e-6)
+    assert len(positions_page.subheader) == 9 and len(positions_page.latex) >= 9
+    assert "No checkpoint here has learned its positions" in texts(positions_page)
+
+
+def test_the_parts_are_drawn_and_add_to_the_score(positions_page, translator):
+    titles = charts(positions_page)
+    record = translator.inspect(SENTENCE)
+    ids = [[t.id for t in side] for side in (record.source, record.target_out)]
+    with translator.held() as model:
+        parts = score_parts(model, *ids, "encoder")
+    names = ["content · content", "content · position", "position · content"]
+    names += ["position · position", "with a bias"]
+    drawn = [numbers(titles[name]) for name in names]
+    assert np.allclose(drawn[1], parts.part("content", "position")[0], atol=1e-6)
+    assert np.abs(sum(drawn) - numbers(titles["The score"])).max() < 1e-5
+    assert np.allclose(numbers(titles["The score"]), parts.scores[0], atol=1e-6)
+
+
+def test_the_maps_without_positions_are_the_models(positions_page, translator):
+    titles = charts(positions_page)
+    record = translator.inspect(SENTENCE)
+    off = translator.inspect(SENTENCE, record.translation, Edits(source_positions=OFF))
+    assert np.allclose(numbers(titles["As trained"]), record.encoder[0, 0], atol=1e-6)
+    assert np.allclose(numbers(titles["Edited"]), off.encoder[0, 0], atol=1e-6)
+    translation = translator.inspect(SENTENCE, None, Edits(source_positions=OFF)).translation
+    assert f"edited:  {translation}" in [t.value for t in positions_page.text]
+    same = numbers(titles["The map, reordered"]), numbers(titles["The map of the new order"])
+    assert np.allclose(*same, atol=1e-5)
+
+
+@pytest.mark.parametrize("change", ["shuffled", "shifted", "doubled", "stretched"])
+def test_every_change_has_its_answer(positions_page, change):
+    state = {"position_change": change, "position_change_side": "both"}
+    page = open_page("positions", order_positions="on", **state)
+    assert not page.error
+    maps = charts(page)
+    assert np.abs(numbers(maps["Edited − as trained"])).max() > 1e-3
+    moved, new = (numbers(maps[n]) for n in ("The map, reordered", "The map of the new order"))
+    assert np.abs(moved - new).max() > 1e-3  # with positions, order means something
+
+
+@pytest.fixture
+def learned_folder(tmp_path, translator) -> Path:
+    """A checkpoint whose network has a learned table, beside the shipped vocabulary."""
+    torch.manual_seed(0)
+    shape = small.config(
+        learned_positions=True,
+        norm_first=True,
+        source_vocab_size=translator.card.model.source_vocab_size,
+        target_vocab_size=translator.card.model.target_vocab_size,
+        max_length=40,
+    )
+    loaded = checkpoint.load(ROOT / "checkpoints/scratch-de-en")
+    tokenizers = loaded.source_tokenizer, loaded.target_tokenizer
+    training = {"config": {"max_pair_tokens": 100}}
+    folder = tmp_path / "scratch-de-en"
+    model = build("scratch", shape)
+    checkpoint.save(folder, model, "scratch", ("de", "en"), tokenizers, training, {})
+    return tmp_path
+
+
+def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
+    monkeypatch.setattr(session, "CHECKPOINTS", learned_folder)
+    session._listed.clear()
+    try:
+        page = open_page("positions")
+        titles = charts(page)
+        model = checkpoint.load(learned_folder / "scratch-de-en").model
+        table = model.embeddings.source_positions.weight.detach().numpy()
+        assert np.array_equal(numbers(titles["Learned, scratch-de-en"]), table)
+        waves = sinusoids(*table.shape).float().numpy()
+        assert np.allclose(numbers(titles["Waves, by the formula"]), waves, atol=1e-6)
+        assert not page.error
+        words = texts(page)
+        assert "there is no formula" in words
+        assert "A learned table ends before that" in words
+        state = {"position_change": "shifted", "position_shift": 500}
+        page = open_page("positions", **state)
+        (error,) = page.error
+        assert "was never learned: this model's table ends at 39" in error.value
+    finally:
+        session._listed.clear()

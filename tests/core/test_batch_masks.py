@@ -1,0 +1,127 @@
+"""The masks of a batch: the blog's worked example cell by cell, and what typed ids may be."""
+
+import numpy as np
+import pytest
+
+from core.analysis.batch_masks import BatchError, batch_masks, parse_rows
+from core.model.masks import padding_mask, target_mask
+from core.text.tokenizer import PAD
+from tests import small
+
+SOURCE = "[1,5,6,4,3,9,5,2,0]\n[1,8,7,3,4,5,6,7,2]"
+TARGET = "[1,7,4,3,5,0,0,0]\n[1,5,6,2,4,7,6,2]"
+SOURCE_MATRIX = """
+1 1 1 1 1 1 1 1 0
+1 1 1 1 1 1 1 1 1
+"""
+TARGET_MATRICES = """
+1 0 0 0 0 0 0
+1 1 0 0 0 0 0
+1 1 1 0 0 0 0
+1 1 1 1 0 0 0
+1 1 1 1 1 0 0
+1 1 1 1 1 0 0
+1 1 1 1 1 0 0
+
+1 0 0 0 0 0 0
+1 1 0 0 0 0 0
+1 1 1 0 0 0 0
+1 1 1 1 0 0 0
+1 1 1 1 1 0 0
+1 1 1 1 1 1 0
+1 1 1 1 1 1 1
+"""
+
+
+def matrix(text: str) -> np.ndarray:
+    return np.array([[int(c) for c in line.split()] for line in text.split("\n") if line]) == 1
+
+
+@pytest.fixture(scope="module", params=["scratch", "baseline"])
+def model(request):
+    return dict(zip(("baseline", "scratch"), small.pair(), strict=True))[request.param]
+
+
+@pytest.fixture(scope="module")
+def blog(model):
+    target_in = [row[:-1] for row in parse_rows(TARGET)]  # cut before the last
+    return batch_masks(model, parse_rows(SOURCE), target_in)
+
+
+def test_the_blogs_source_matrix(blog):
+    """[2, 1, 1, 9]: of every head and every query the same keys are open."""
+    expected = matrix(SOURCE_MATRIX)
+    assert np.array_equal(blog.told["encoder"], np.repeat(expected[:, None], 9, axis=1))
+    assert np.array_equal(blog.told["cross"], np.repeat(expected[:, None], 7, axis=1))
+
+
+def test_the_blogs_target_matrix(blog):
+    """[2, 1, 7, 7]"""
+    assert np.array_equal(blog.told["decoder"].reshape(14, 7), matrix(TARGET_MATRICES))
+
+
+def test_the_shapes_are_torchs(blog, model):
+    """With and without the axes that broadcast; the batch has 2 sentences, the network 4 heads."""
+    heads = model.config.num_heads
+    held = {shape.name: shape.held for shape in blog.shapes}
+    used = {shape.name: shape.used for shape in blog.shapes}
+    assert held == {
+        "source mask in the encoder": (2, 1, 1, 9),
+        "source mask in cross-attention": (2, 1, 1, 9),
+        "target mask: padding": (2, 1, 1, 7),
+        "target mask: causal": (7, 7),
+        "target mask: both": (2, 1, 7, 7),
+    }
+    assert set(used.values()) == {(2, heads, 9, 9), (2, heads, 7, 9), (2, heads, 7, 7)}
+    for name in held:
+        assert np.broadcast_shapes(held[name], used[name]) == used[name]
+
+
+def test_the_parts_make_the_whole(blog):
+    for kind in ("encoder", "decoder", "cross"):
+        for row in range(2):
+            padding, causal = blog.part(kind, row, "padding"), blog.part(kind, row, "causal")
+            assert np.array_equal(padding & causal, blog.part(kind, row, "combined"))
+    assert np.array_equal(blog.part("decoder", 0, "causal"), np.tri(7, dtype=bool))
+    assert np.array_equal(blog.part("decoder", 0, "padding")[0], [1, 1, 1, 1, 1, 0, 0])
+    assert blog.part("encoder", 1, "causal").all()
+
+
+def test_rows_of_unequal_length_are_padded(model):
+    found = batch_masks(model, [[5, 6, 2], [7, 2]], [[1, 8], [1, 9, 10, 11]])
+    assert found.source.tolist() == [[5, 6, 2], [7, 2, PAD]]
+    assert found.target_in.tolist() == [[1, 8, PAD, PAD], [1, 9, 10, 11]]
+    import torch
+
+    source, target = torch.tensor(found.source), torch.tensor(found.target_in)
+    assert np.array_equal(found.told["decoder"], target_mask(target, PAD)[:, 0].numpy())
+    assert np.array_equal(found.told["encoder"][:, 0], padding_mask(source, PAD)[:, 0, 0].numpy())
+
+
+def test_a_row_of_padding_alone_is_shown_too(model):
+    found = batch_masks(model, [[0, 0], [5, 2]], [[1, 4], [1, 5]])
+    assert not found.told["encoder"][0].any() and found.told["encoder"][1].all()
+
+
+def test_ids_can_be_typed_in_many_ways():
+    assert parse_rows(" [1, 5,0]\n\n1 5 0 \n1,5,0") == [[1, 5, 0]] * 3
+    assert parse_rows("[7]") == [[7]] and parse_rows("") == []
+    for wrong in ("[1, x]", "1.5", "-3", "<b>", "1\n[]", "1" * 7):
+        with pytest.raises(BatchError, match="is no list of ids: write numbers"):
+            parse_rows(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "line"),
+    [
+        ([], [], "the source has an empty row"),
+        ([[1]], [[]], "the target has an empty row"),
+        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6"),
+        ([[1] * 129], [[1]], "a source row of 129 tokens is too long to draw: the limit is 128"),
+        ([[1]], [[1, 99999]], "id 99999 is not in the target vocabulary: its ids end at"),
+        ([[1], [2]], [[1]], "2 source rows and 1 target rows: give each its other half"),
+    ],
+)
+def test_bad_batches_are_one_line(model, source, target, line):
+    with pytest.raises(BatchError, match=line):
+        batch_masks(model, source, target)

@@ -1,0 +1,92 @@
+"""The leak and the padding, against passes made by hand; and two networks that cheat or cannot."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.cheating import WORDS, cheating
+from core.analysis.leaks import leak
+from core.analysis.padding import padding_effect
+from core.capture import capture
+from core.edits import Edits
+from core.text.tokenizer import BOS, EOS, PAD
+from core.translator import Translator
+from tests import small
+
+SOURCES = [[9, 8, EOS], [7, 6, 11, 12, 13, EOS]]
+TARGETS = [[30, 31, 32, EOS], [33, EOS]]
+
+
+@pytest.fixture(scope="module")
+def records(checkpoint_folder):
+    translator = Translator.load(checkpoint_folder, device="cpu")
+    source, target = small.SENTENCES[0]
+    edits = Edits(causal_mask=False)
+    return translator.inspect(source, target), translator.inspect(source, target, edits)
+
+
+def test_the_leak_is_the_difference_of_two_records(records):
+    masked, opened = records
+    found = leak(masked, opened)
+    assert np.allclose(np.log(found.masked), masked.log_probs)
+    assert np.allclose(np.log(found.open), opened.log_probs)
+    gains = [
+        math.exp(b) - math.exp(a) for a, b in zip(masked.log_probs, opened.log_probs, strict=True)
+    ]
+    assert found.gained == pytest.approx(np.mean(gains)) and max(map(abs, gains)) > 1e-4
+    for row in range(len(masked.target_in)):
+        by_hand = opened.decoder[:, :, row, row + 1 :].sum(-1).mean()
+        assert found.on_future[row] == pytest.approx(by_hand, abs=1e-6)
+    assert found.on_future[0] > 0 and found.on_future[-1] == 0
+
+
+def test_a_leak_needs_one_target(records):
+    masked, opened = records
+    last = opened.target_out[0]
+    swapped = dataclasses.replace(opened, target_out=(*opened.target_out[:-1], last))
+    with pytest.raises(ValueError, match="different targets"):
+        leak(masked, swapped)
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+@torch.inference_mode()
+def test_padding_without_its_mask_changes_a_sentence(architecture):
+    model = dict(zip(("baseline", "scratch"), small.pair(), strict=True))[architecture]
+    found = padding_effect(model, SOURCES, TARGETS, 0)
+    source, fed = torch.tensor([SOURCES[0]]), torch.tensor([[BOS, *TARGETS[0][:-1]]])
+    following = torch.tensor(TARGETS[0])[:, None]
+    alone = model(source, fed)[0].softmax(-1).gather(1, following)[:, 0].numpy()
+    assert np.allclose(found.alone, alone, atol=1e-12)
+    assert np.allclose(found.masked, alone, atol=1e-12)  # the mask makes the batch invisible
+    assert np.abs(found.open - alone).max() > 1e-4
+    assert found.padded == 3
+    # By hand: padding that is not hidden is a token like any other, with nothing but its place.
+    padded = torch.tensor([[*SOURCES[0], PAD, PAD, PAD]])
+    x = model.embeddings.source(padded)
+    assert torch.equal(x[0, 3:], model.embeddings.source_positions(6)[3:])
+    assert 0 < found.on_padding < 1
+
+
+@torch.inference_mode()
+def test_the_share_on_padding_is_that_of_the_maps():
+    """With every attention even over six keys, three of them padding, the share is a half."""
+    _, model = small.pair()
+    for site in model.attention_sites():
+        for part in (site.module.query, site.module.key):
+            part.weight.zero_()
+            part.bias.zero_()
+    assert padding_effect(model, SOURCES, TARGETS, 0).on_padding == pytest.approx(0.5)
+    with capture(model) as captured:
+        model(torch.tensor([SOURCES[1]]), torch.tensor([[BOS]]))
+    assert captured.maps("encoder").unique().numel() == 1
+
+
+def test_without_a_causal_mask_a_network_learns_to_cheat():
+    """Dice: who may not see the future can only guess, who may reads the answer off."""
+    points = list(cheating())
+    assert points[-1].masked == pytest.approx(1 / WORDS, abs=0.01)
+    assert points[-1].open > 0.95
+    assert points[0].open < 0.1 and [p.step for p in points] == list(range(0, 201, 10))

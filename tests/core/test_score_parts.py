@@ -1,0 +1,146 @@
+"""Scores and their parts, against the queries and keys that the modules themselves compute."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.score_parts import SOURCES, embedded, score_parts, scores
+from core.capture import capture
+from core.edits import Edits, Places, edited
+from core.model.baseline import Baseline
+from core.text.tokenizer import BOS, EOS
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
+SHAPES = {
+    "pre-norm": {"norm_first": True},
+    "post-norm": {},
+    "no q/k bias": {"norm_first": True, "qkv_bias": False},
+    "learned positions": {"norm_first": True, "learned_positions": True},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+def modules_scores(model) -> dict[str, list[np.ndarray]]:
+    """q·k/√d_k by kind and layer, from the modules' own projections of what they were fed."""
+    fed = torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]])
+    with torch.inference_mode(), capture(model) as captured:
+        model(*fed)
+    found = {"encoder": [], "decoder": [], "cross": []}
+    for look in captured.looks():
+        module, heads = look.site.module, look.site.module.num_heads
+        with torch.inference_mode():
+            if isinstance(model, Baseline):
+                weights = module.in_proj_weight.chunk(3)
+                packed = module.in_proj_bias
+                biases = (None,) * 3 if packed is None else packed.chunk(3)
+                linear = torch.nn.functional.linear
+                q = linear(look.query, weights[0], biases[0])
+                k = linear(look.memory, weights[1], biases[1])
+            else:
+                q, k = module.query(look.query), module.key(look.memory)
+            q, k = (x[0].unflatten(-1, (heads, -1)).transpose(0, 1) for x in (q, k))
+            found[look.site.kind].append((q @ k.mT / math.sqrt(q.shape[-1])).numpy())
+    return found
+
+
+def test_scores_are_the_modules(models):
+    for model in models:
+        expected, found = modules_scores(model), scores(model, SOURCE, TARGET)
+        for kind in expected:
+            assert np.abs(np.stack(expected[kind]) - found[kind]).max() < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_the_parts_add_to_the_models_score(models, kind):
+    for model in models:
+        parts = score_parts(model, SOURCE, TARGET, kind)
+        whole = modules_scores(model)[kind][0]
+        four = sum(parts.part(q, k) for q in SOURCES[:2] for k in SOURCES[:2])
+        assert np.abs(four + parts.with_bias - whole).max() < 1e-9
+        assert parts.largest_error < 1e-9
+        masked = np.where(parts.mask, parts.parts.sum((0, 1)), -np.inf)
+        weights = np.exp(masked) / np.exp(masked).sum(-1, keepdims=True)
+        assert np.abs(weights - parts.weights).max() < 1e-6
+        assert np.array_equal(parts.mask, np.tri(4) == 1) or kind == "encoder"
+        assert parts.norm_first == model.config.norm_first
+
+
+def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
+    from core.checkpoint import load
+
+    model = load(checkpoint_folder).model
+    for kind in ("encoder", "decoder"):
+        parts = score_parts(model, SOURCE, TARGET, kind)
+        assert np.abs(parts.parts.sum((0, 1)) - modules_scores(model)[kind][0]).max() < 1e-5
+
+
+def test_a_part_is_what_its_name_says():
+    """Post-norm, where nothing stands between: other words, or other places, leave a part alone."""
+    for model in small.pair():
+        parts = score_parts(model, SOURCE, TARGET, "encoder")
+        words = score_parts(model, [20, 21, 22, 23, 24, EOS], TARGET, "encoder")
+        moved = Edits(source_positions=Places(shift=4))
+        with edited(model, moved):
+            places = score_parts(model, SOURCE, TARGET, "encoder")
+
+        def unchanged(other, query, key, parts=parts):
+            return np.abs(parts.part(query, key) - other.part(query, key)).max() < 1e-9
+
+        by_place = [("position", "position"), ("position", "bias"), ("bias", "position")]
+        by_word = [("content", "content"), ("content", "bias"), ("bias", "content")]
+        assert all(unchanged(places, *pair) for pair in by_word)
+        assert not any(unchanged(words, *pair) for pair in by_word)
+        assert all(unchanged(words, *pair) for pair in by_place)
+        assert not any(unchanged(places, *pair) for pair in by_place)
+        assert not unchanged(words, "content", "position")
+
+
+def test_a_normalised_part_by_hand():
+    """Pre-norm, one cell written out: the parts share the mean and the scale of the whole sum."""
+    _, model = small.pair(norm_first=True)
+    parts = score_parts(model, SOURCE, TARGET, "encoder")
+    layer = model.encoder[0]
+    with torch.inference_mode():
+        x = model.embeddings.source(torch.tensor([SOURCE]))[0]
+        place = model.embeddings.source_positions(len(SOURCE))
+        word = x - place
+        sigma = (x.var(-1, correction=0, keepdim=True) + layer.norm1.eps).sqrt()
+        gain = layer.norm1.weight
+
+        def head(part, linear, bias, h=1):
+            out = part @ linear.weight.T + (linear.bias if bias else 0)
+            return out.unflatten(-1, (layer.self_attention.num_heads, -1))[:, h]
+
+        def normed(part):
+            return gain * (part - part.mean(-1, keepdim=True)) / sigma
+
+        attention = layer.self_attention
+        made = {
+            "content": (normed(word), False),
+            "position": (normed(place), False),
+            "bias": (layer.norm1.bias.expand_as(word), True),
+        }
+        for query in SOURCES:
+            for key in SOURCES:
+                q = head(made[query][0], attention.query, made[query][1])
+                k = head(made[key][0], attention.key, made[key][1])
+                expected = (q @ k.T / math.sqrt(q.shape[-1])).numpy()
+                assert np.abs(parts.part(query, key)[1] - expected).max() < 1e-9
+
+
+def test_what_is_added_up_is_what_the_network_is_fed(models):
+    for model in models:
+        for side, ids in (("source", SOURCE), ("target", [BOS, *TARGET[:-1]])):
+            content, position = embedded(model, ids, side)
+            with torch.inference_mode():
+                fed = getattr(model.embeddings, side)(torch.tensor([ids]))[0].numpy()
+                table = getattr(model.embeddings, f"{side}_positions")(len(ids)).numpy()
+            assert np.abs(content + position - fed).max() < 1e-12
+            assert np.array_equal(position, table)
