@@ -3,7 +3,10 @@
 Axes: N sentences, K beam, V vocabulary.
 """
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -74,61 +77,130 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
     ]
 
 
+class Front(NamedTuple):
+    """One sentence's beam between two steps.
+
+    `prefixes` are the K open ones, best first, each with the sum of its log-probabilities in
+    `totals` and, in `rows`, the row of the front before that it continues. A row that only fills
+    the beam is empty, and its sum is −∞. `finished` are the K best so far, best first.
+    """
+
+    prefixes: Sequence[tuple[int, ...]]
+    totals: Sequence[float]
+    rows: Sequence[int]
+    finished: list[Hypothesis]
+    done: bool
+
+
+class Candidate(NamedTuple):
+    """A prefix of a front, by its row, with one more token; `total` is the sum with that token."""
+
+    total: float
+    row: int
+    id: int
+
+
+class Step(NamedTuple):
+    """One step of a beam search, sentence by sentence: what was likely, looked at, and kept."""
+
+    log_probs_NKV: Tensor
+    candidates: list[list[Candidate]]
+    fronts: list[Front]
+
+
+def first_front(beam: int) -> Front:
+    """Before the first step all K prefixes are the same, so only one of them counts."""
+    filling = beam - 1
+    return Front([()] * beam, [0.0] + [-math.inf] * filling, [0] * beam, [], False)
+
+
 @torch.inference_mode()
 def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
-    """Beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016.
+    """Beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
+    for step in steps(model, source_NS, config):
+        fronts = step.fronts
+    return [front.finished for front in fronts]
 
-    At each step the best 2K continuations of a sentence's K prefixes are looked at: those that end
-    are finished, the best K that do not go on. A sentence is done when its K-th best finished
-    hypothesis beats what the best open one could still score.
+
+@torch.inference_mode()
+def steps(
+    model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
+) -> Iterator[Step]:
+    """A beam search step by step, each one as it was decided; the last holds what was found.
+
+    A `prefix` of ids is followed, whatever its probability, before the search may choose.
     """
-    device, (N, K, alpha) = source_NS.device, (len(source_NS), config.beam, config.length_penalty)
+    device, N, K = source_NS.device, len(source_NS), config.beam
     lengths = (source_NS != PAD).sum(dim=1).tolist()
     limits = [length_limit(length, model.config.max_length) for length in lengths]
     state = model.start(source_NS).select(torch.arange(N, device=device).repeat_interleave(K))
     token = torch.full((N * K,), BOS, device=device)
-    # Sums in float64: a long sentence's score must not depend on the order of its additions.
-    total_NK = torch.full((N, K), -torch.inf, dtype=torch.float64, device=device)
-    total_NK[:, 0] = 0.0  # all K prefixes are the same at first: only one of them counts
-    prefixes: list[list[tuple[int, ...]]] = [[()] * K for _ in range(N)]
-    finished: list[list[Hypothesis]] = [[] for _ in range(N)]
-    done = [False] * N
+    fronts = [first_front(K)] * N
     step = 0
-    while not all(done):
-        step += 1
+    while not all(front.done for front in fronts):
         logits, state = model.step(token, state)
-        log_probs = _next_log_probs(logits).view(N, K, -1)
-        V = log_probs.shape[-1]
-        best_N2K, index_N2K = (total_NK[:, :, None] + log_probs).flatten(1).topk(2 * K, dim=1)
-        best, index = best_N2K.tolist(), index_N2K.tolist()
-        rows, tokens, totals = [], [], []
-        for n in range(N):
-            survivors = []
-            for rank, (value, flat) in enumerate(zip(best[n], index[n], strict=True)):
-                parent, id = divmod(flat, V)
-                ids = (*prefixes[n][parent], id)
-                if id == EOS or step == limits[n]:
-                    # Only the best K may end here: a worse one would crowd out better open ones.
-                    if rank < K and not done[n] and value > -torch.inf:
-                        score = penalised(value, len(ids), alpha)
-                        finished[n].append(Hypothesis(ids, value, score))
-                elif len(survivors) < K:
-                    survivors.append((parent, id, value, ids))
-            survivors += [(0, EOS, -torch.inf, ())] * (K - len(survivors))
-            prefixes[n] = [ids for *_, ids in survivors]
-            rows += [n * K + parent for parent, *_ in survivors]
-            tokens += [id for _, id, *_ in survivors]
-            totals.append([value for _, _, value, _ in survivors])
-            finished[n] = sorted(finished[n], key=lambda h: -h.score)[:K]
-            done[n] = (
-                done[n]
-                or step >= limits[n]
-                or _settled(finished[n], totals[n][0], limits[n], config)
-            )
-        state = state.select(torch.tensor(rows, device=device))
-        token = torch.tensor(tokens, device=device)
+        log_probs_NKV = _next_log_probs(logits).view(N, K, -1)
+        # Sums in float64: a long sentence's score must not depend on the order of its additions.
+        totals = [front.totals for front in fronts]
         total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
-    return finished
+        sums_NKV = total_NK[:, :, None] + log_probs_NKV
+        if step < len(prefix):
+            candidates = [
+                [Candidate(row[0, prefix[step]].item(), 0, prefix[step])] for row in sums_NKV
+            ]
+        else:
+            candidates = _best(sums_NKV)
+        step += 1
+        fronts = [
+            _advance(front, best, step, limit, config)
+            for front, best, limit in zip(fronts, candidates, limits, strict=True)
+        ]
+        yield Step(log_probs_NKV, candidates, fronts)
+        rows = [n * K + row for n, front in enumerate(fronts) for row in front.rows]
+        state = state.select(torch.tensor(rows, device=device))
+        last = [ids[-1] if ids else EOS for front in fronts for ids in front.prefixes]
+        token = torch.tensor(last, device=device)
+
+
+def _best(sums_NKV: Tensor) -> list[list[Candidate]]:
+    """Each sentence's best 2K continuations: K of them end at most, so K are left to go on.
+
+    Never fewer than 5, so that whoever watches a narrow beam sees what it chose from.
+    """
+    _, K, V = sums_NKV.shape
+    best, index = sums_NKV.flatten(1).topk(min(max(2 * K, 5), K * V), dim=1)
+    return [
+        [Candidate(total, *divmod(flat, V)) for total, flat in zip(*pair, strict=True)]
+        for pair in zip(best.tolist(), index.tolist(), strict=True)
+    ]
+
+
+def _advance(
+    front: Front, candidates: list[Candidate], step: int, limit: int, config: DecodeConfig
+) -> Front:
+    """One sentence's next front: candidates that end are finished, the best K others go on.
+
+    A sentence is done when its K-th best finished hypothesis beats what the best open one could
+    still score.
+    """
+    if front.done:
+        return front
+    K, alpha = config.beam, config.length_penalty
+    finished, survivors = list(front.finished), []
+    for rank, (total, row, id) in enumerate(candidates):
+        ids = (*front.prefixes[row], id)
+        if id == EOS or step == limit:
+            # Only the best K may end here: a worse one would crowd out better open ones.
+            if rank < K and total > -math.inf:
+                finished.append(Hypothesis(ids, total, penalised(total, len(ids), alpha)))
+        elif len(survivors) < K:
+            survivors.append((ids, total, row))
+    survivors += [((), -math.inf, 0)] * (K - len(survivors))
+    prefixes, totals, rows = zip(*survivors, strict=True)
+    finished = sorted(finished, key=lambda h: -h.score)[:K]
+    nothing_open = step >= limit or totals[0] == -math.inf
+    done = nothing_open or _settled(finished, totals[0], limit, config)
+    return Front(prefixes, totals, rows, finished, done)
 
 
 def _settled(

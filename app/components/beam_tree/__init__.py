@@ -1,0 +1,64 @@
+"""Mounts the search tree: every hypothesis of a beam, walked by arrow keys, with its arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.components.beam_tree.payload import payload
+
+if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+    from core.search_tree import WrittenTree
+
+__all__ = ["Chosen", "beam_tree"]
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("tree.js", "panel.js", "main.js")
+"""The files share one scope, in this order: Streamlit takes a single module, one default export."""
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+_mount = st.components.v2.component(
+    "beam_tree",
+    html=_read("beam_tree.html"),
+    css=_read("beam_tree.css"),
+    js="\n".join(_read(name) for name in _SCRIPTS),
+)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a person did: the node that is kept, and what was just forced, if anything.
+
+    `force` are ids to follow from the start, `text` is typed and comes behind them.
+    """
+
+    node: int
+    force: tuple[int, ...] | None
+    text: str
+
+
+def beam_tree(written: WrittenTree, *, key: str) -> Chosen:
+    """Show a tree; walking it happens in the browser, which tells where one stopped."""
+    data = payload(written)
+    told = _mount(
+        key=key,
+        data=data,
+        width="stretch",
+        height="content",
+        on_kept_change=lambda: None,
+        on_force_change=lambda: None,
+    )
+    kept, force = told.kept, told.force
+    # Both outlive new data: what was said of another tree is nothing about this one.
+    node = kept["node"] if kept and kept["tree"] == data["tree"] else data["first"]
+    node = min(node, len(data["nodes"]) - 1)
+    if force and force["tree"] == data["tree"]:
+        return Chosen(node, tuple(force["ids"]), str(force["text"]))
+    return Chosen(node, None, "")

@@ -1,0 +1,53 @@
+"""Turns a search tree into the plain values that the tree component draws."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from app.figures.style import label
+from core.text.tokenizer import EOS
+
+if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+    from core.search_tree import SearchTree, WrittenTree
+
+
+def payload(written: WrittenTree) -> dict[str, Any]:
+    """Describe a tree in the form that the component's JavaScript reads.
+
+    A node is [parent, id, step, rank, log_prob, total, score, fate, forced, next], in nats;
+    `first` is the node that is looked at first, and `tree` a name for exactly this tree.
+    """
+    tree = written.tree
+    values = {
+        "beam": tree.decode.beam,
+        "alpha": tree.decode.length_penalty,
+        "limit": tree.limit,
+        "first": first_node(tree),
+        "tokens": {
+            str(id): {
+                "label": label(token),
+                "special": token.special,
+                "unknown": token.unknown,
+                "end": id == EOS,
+            }
+            for id, token in written.tokens.items()
+        },
+        "nodes": [
+            [n.parent, n.id, n.step, n.rank, n.log_prob, n.total, n.score, n.fate, n.forced, n.next]
+            for n in tree.nodes
+        ],
+        "hypotheses": [
+            {"text": text, "end": end, "log_prob": h.log_prob, "score": h.score}
+            for text, end, h in zip(written.texts, tree.ends, tree.hypotheses, strict=True)
+        ],
+    }
+    name = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+    return {"tree": name, **values}
+
+
+def first_node(tree: SearchTree) -> int:
+    """Where a reader begins: the winner's first free choice, or the last one that was forced."""
+    path = tree.path(tree.ends[0])
+    return path[max(0, min(tree.forced, len(path)) - 1)]

@@ -1,0 +1,253 @@
+"""Draws the stations inside one head: vectors, products, scores, weights, weighted values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from app.figures.grid import hatching
+from app.figures.style import (
+    FLOOR,
+    PALETTES,
+    diverging,
+    escape,
+    layout,
+    sequential,
+    tick,
+    word_ticks,
+)
+from core.analysis.inside_head import InsideHead
+
+PLACES = 4
+"""Decimals of every printed number: from them a weight comes out right to three."""
+_LONGEST = 12  # characters of a word under a bar; the hover shows all of it
+_WIDTH = 640  # px that a figure's bars have on a usual screen: decides which labels fit
+_LEFT, _RIGHT = 46, 14
+_CROWDED = 64  # with more bars only the chosen one has its number; all stand in the table
+
+
+def number(value: float, places: int = PLACES) -> str:
+    """A number as it is printed everywhere on the page: −0.1234, or −∞."""
+    return f"{value:.{places}f}".replace("-", "−").replace("inf", "∞")
+
+
+def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
+    """The inputs of query and key as strips [2, D]; below them q and k as bars [E] each."""
+    inputs = np.stack([inside.x_D, inside.memory_KD[key]])
+    figure = _figure(theme, 452)
+    figure.add_trace(_strips(inputs, ["x that looks", "x looked at"], theme))
+    figure.update_layout(
+        xaxis={"anchor": "y", "tickvals": [], "title": {"text": f"{inputs.shape[1]} dimensions"}},
+        yaxis={
+            "domain": [0.88, 1],
+            "tickvals": [0, 1],
+            "ticktext": ["x<sub>q</sub>", "x<sub>k</sub>"],
+            "range": [1.5, -0.5],
+        },
+    )
+    for place, (values, symbol, domain) in enumerate(
+        [(inside.q_E, "q", (0.44, 0.76)), (inside.k_KE[key], "k", (0.0, 0.32))], start=2
+    ):
+        _add_bars(figure, values, _numbers(len(values)), symbol, domain, place, theme)
+    return figure
+
+
+def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
+    """The terms qᵢ·kᵢ of one query and one key, [E], each with its number."""
+    terms = inside.products_KE[key]
+    figure = _figure(theme, 236)
+    _add_bars(figure, terms, _numbers(len(terms)), "q·k", (0, 1), 1, theme)
+    return figure
+
+
+def scores_figure(
+    values: ArrayLike, is_open: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
+) -> go.Figure:
+    """One score a key [K]; closed keys are hatched, and their number is −∞."""
+    figure = _figure(theme, 270)
+    figure.update_layout(margin={"b": 64})
+    _add_bars(figure, values, words, "score", (0, 1), 1, theme, chosen=key)
+    if not is_open.all():
+        _hatch(figure, ~is_open, theme)
+    return figure
+
+
+def softmax_figure(inside: InsideHead, words: Sequence[str], key: int, theme: str) -> go.Figure:
+    """e^(score − largest) of each key, and below it the weight: the same bars, divided by a sum."""
+    figure = _figure(theme, 430)
+    figure.update_layout(margin={"b": 64})
+    _add_bars(figure, inside.exps_K, words, "exp", (0.58, 1), 1, theme, chosen=key, data=False)
+    _add_bars(figure, inside.weights_K, words, "weight", (0, 0.4), 2, theme, chosen=key)
+    weights = [colour for _, colour in sequential(theme)]
+    shades = [weights[round(w * (len(weights) - 1))] for w in inside.weights_K]
+    figure.data[-1].marker.color = shades
+    figure.data[-1].marker.line = {"width": 1, "color": PALETTES[theme].third}
+    return figure
+
+
+def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Figure:
+    """The weighted values as rows [K, E], and their sum z as bars [E] below."""
+    weighted = inside.weighted_KE
+    pitch = int(np.clip(360 / len(weighted), 6, 18))
+    grid = pitch * len(weighted)
+    height = grid + 210
+    figure = _figure(theme, height)
+    inner = height - 60
+    ticks = word_ticks(words, pitch, _LONGEST)
+    rows = [tick(word) for word in words]
+    figure.add_trace(_strips(weighted, rows, theme))
+    figure.update_layout(
+        margin={"l": 96},
+        xaxis={"anchor": "y", "tickvals": [], "range": [-0.5, weighted.shape[1] - 0.5]},
+        yaxis={**ticks, "range": ticks["range"][::-1], "domain": [1 - grid / inner, 1]},
+    )
+    _add_bars(figure, inside.z_E, _numbers(len(inside.z_E)), "z", (0, 110 / inner), 2, theme)
+    return figure
+
+
+def output_figure(inside: InsideHead, theme: str) -> go.Figure:
+    """This head's part of the output and the whole output, as strips [2, D] on one scale."""
+    both = np.stack([inside.parts_HD[inside.head], inside.output_D])
+    figure = _figure(theme, 150)
+    figure.add_trace(_strips(both, ["this head", "all heads and bias"], theme))
+    figure.update_layout(
+        margin={"l": 96},
+        xaxis={"tickvals": [], "title": {"text": f"{both.shape[1]} dimensions"}},
+        yaxis={
+            "tickvals": [0, 1],
+            "ticktext": ["this head", "all heads"],
+            "range": [1.5, -0.5],
+        },
+    )
+    return figure
+
+
+def _figure(theme: str, height: int) -> go.Figure:
+    figure = go.Figure(layout=layout(theme, "", "", height))
+    figure.update_layout(
+        title=None,
+        margin={"l": _LEFT, "r": _RIGHT, "t": 14, "b": 30},
+        bargap=0.25,
+        barmode="overlay",
+    )
+    return figure
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(i) for i in range(1, count + 1)]
+
+
+def _strips(values: NDArray[np.float64], rows: Sequence[str], theme: str) -> go.Heatmap:
+    """Rows of signed numbers on one scale that is as long as the largest of them."""
+    bound = float(np.abs(values).max()) or 1.0
+    hover = [[f"{row}<br>dimension {i}" for i in range(1, values.shape[1] + 1)] for row in rows]
+    return go.Heatmap(
+        z=values.astype(np.float32),
+        colorscale=diverging(theme),
+        zmin=-bound,
+        zmax=bound,
+        showscale=False,
+        ygap=2 if len(values) < 4 else 1,
+        text=hover,
+        hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
+    )
+
+
+def _add_bars(
+    figure: go.Figure,
+    values: ArrayLike,
+    words: Sequence[str],
+    symbol: str,
+    domain: tuple[float, float],
+    place: int,
+    theme: str,
+    *,
+    chosen: int | None = None,
+    data: bool = True,
+) -> None:
+    """One row of bars with a printed number each, on the figure's `place`-th pair of axes.
+
+    Orange is below zero and blue above; `data=False` draws in grey what is only on the way.
+    """
+    palette = PALETTES[theme]
+    values = np.asarray(values, np.float64)
+    finite = np.where(np.isfinite(values), values, 0.0)
+    scale = diverging(theme)
+    below, above = (scale[0][1], scale[-1][1]) if data else (palette.third, palette.third)
+    low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
+    room = 0.6 * ((high - low) or 1.0)  # for numbers that stand upright on the bars
+    x, y = ("x", "y") if place == 1 else (f"x{place}", f"y{place}")
+    ticks = word_ticks(words, _WIDTH / len(words), _LONGEST)
+    plain = all(word.isdigit() for word in words)
+    if plain:  # every second one: a phone has no room for more
+        ticks["tickvals"], ticks["ticktext"] = ticks["tickvals"][::2], ticks["ticktext"][::2]
+    if chosen is not None:
+        shown = [at for at in ticks["tickvals"] if len(words) <= _CROWDED or abs(at - chosen) > 1]
+        ticks["tickvals"] = sorted({*shown, chosen})
+        ticks["ticktext"] = [
+            f"<b>{tick(words[at], _LONGEST)}</b>" if at == chosen else tick(words[at], _LONGEST)
+            for at in ticks["tickvals"]
+        ]
+    bare = {"showgrid": False, "zeroline": False, "ticks": "", "fixedrange": True}
+    axis: dict[str, Any] = {**bare, **ticks, "anchor": y, "tickangle": 0 if plain else -60}
+    axis["tickfont"] = {"size": 12, "color": palette.second}
+    figure.update_layout(
+        {
+            f"xaxis{place if place > 1 else ''}": axis,
+            f"yaxis{place if place > 1 else ''}": {
+                **bare,
+                "domain": domain,
+                "anchor": x,
+                "range": [low - (room if low < 0 else 0), high + room],
+                "tickvals": [0],
+                "ticktext": [symbol],
+                "tickfont": {"size": 13, "color": palette.second},
+                "zeroline": True,
+                "zerolinecolor": palette.line,
+                "zerolinewidth": 1,
+            },
+        }
+    )
+    figure.add_trace(
+        go.Bar(
+            x=np.arange(len(values)),
+            y=finite,
+            xaxis=x,
+            yaxis=y,
+            marker={"color": np.where(finite < 0, below, above).tolist(), "line": {"width": 0}},
+            text=[
+                number(v) if len(values) <= _CROWDED or i == chosen else ""
+                for i, v in enumerate(values)
+            ],
+            textposition="outside",
+            textangle=-90,
+            textfont={"size": FLOOR, "color": palette.ink},
+            cliponaxis=False,
+            constraintext="none",
+            customdata=[[escape(word), number(v)] for word, v in zip(words, values, strict=True)],
+            hovertemplate="%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>",
+            name=symbol,
+        )
+    )
+
+
+def _hatch(figure: go.Figure, closed: NDArray[np.bool_], theme: str) -> None:
+    """Hatching behind the bars of closed keys, as high as the figure."""
+    low, high = figure.layout.yaxis.range
+    keys = np.flatnonzero(closed)
+    figure.add_trace(
+        go.Bar(
+            x=keys,
+            y=np.full(len(keys), high - low),
+            base=low,
+            width=1.0,
+            name="closed",
+            hoverinfo="skip",
+            marker=hatching(closed[None], "closed", "/", theme).marker,
+        )
+    )
+    figure.data = figure.data[::-1]

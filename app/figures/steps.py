@@ -1,0 +1,85 @@
+"""Draws where every head of the decoder looked in the source while one piece was produced."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from app.figures.style import (
+    PALETTES,
+    labels,
+    layout,
+    sequential,
+    text_width,
+    tick,
+    word_ticks,
+)
+from core.record import TranslationRecord
+
+_LONGEST = 14  # characters of a word over its column; the hover shows all of it
+_WIDTH = 560
+
+
+def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
+    """The last row of every cross map [layers × heads + 1, source tokens]; below, their mean."""
+    palette = PALETTES[theme]
+    L, H, _, S = record.cross.shape
+    weights = record.cross[:, :, -1].reshape(L * H, S)
+    rows = [f"{i // H + 1}.{i % H + 1}" for i in range(L * H)] + ["mean"]
+    words = labels(record.source, 1)
+    pitch = float(np.clip(340 / len(rows), 11, 20))
+    cell = float(np.clip(_WIDTH / S, 7, 34))
+    columns = word_ticks(words, cell, _LONGEST)
+    row_ticks = word_ticks(rows, pitch, _LONGEST + 6)
+    top = round(text_width(words, columns["tickfont"]["size"], _LONGEST) * 0.85 + 26)
+    figure = go.Figure(layout=layout(theme, "", "", round(top + pitch * len(rows) + 44)))
+    figure.add_trace(
+        go.Heatmap(
+            z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
+            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
+            colorscale=sequential(theme),
+            zmin=0,
+            zmax=1,
+            colorbar={
+                "orientation": "h",
+                "thickness": 8,
+                "len": 0.4,
+                "x": 0,
+                "xanchor": "left",
+                "y": -8 / (pitch * len(rows)),
+                "yanchor": "top",
+                "outlinewidth": 0,
+                "tickvals": [0, 0.5, 1],
+                "tickfont": {"size": 12, "color": palette.second},
+            },
+            xgap=1,
+            ygap=1,
+            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
+        )
+    )
+    figure.update_layout(
+        title=None,
+        width=round(70 + cell * S + 40),
+        margin={"l": 70, "r": 40, "t": top, "b": 44},
+        plot_bgcolor=palette.page,
+        xaxis={**columns, "side": "top", "tickangle": -60 if cell < 24 else -45},
+        yaxis={
+            **row_ticks,
+            "range": row_ticks["range"][::-1],
+            "title": {"text": "layer.head that looks", "standoff": 4},
+        },
+        # A line over the mean, and one between layers.
+        shapes=[
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": at - 0.5,
+                "y1": at - 0.5,
+                "line": {"color": palette.third, "width": 1},
+            }
+            for at in range(H, L * H + 1, H)
+        ],
+    )
+    return figure

@@ -1,0 +1,111 @@
+"""Inside a head: one weight recomputed step by step, with the numbers of the real pass."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app import controls, session
+from app.figures.inside_head import number
+from app.figures.style import labels
+from app.views.inside_head_stages import show, stages
+from core.analysis.inside_head import inside_head
+from core.record import TranslationRecord
+
+KINDS = ("encoder", "decoder", "cross")
+LINKED = ("kind", "layer", "head", "q", "k")
+
+
+def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
+    """What the rows and the columns of a kind are called."""
+    source = labels(record.source, 1)
+    if kind == "encoder":
+        return source, source
+    return labels(record.target_out, 1), source if kind == "cross" else labels(record.target_in, 0)
+
+
+def follow_link(record: TranslationRecord) -> None:
+    """A new link or a new sentence decides what the widgets show; else they stay as they are."""
+    link = session.linked(*LINKED)
+    new_link = bool(link) and link != session.kept("head_link")
+    if new_link or session.kept("head_sentence") is None:
+        first = session.first_view(record)
+        for name, value in first.items():  # "mean" of all heads becomes the usual one
+            session.put(f"head_{name}", value)
+    if new_link or session.kept("head_sentence") != record.id:
+        for name in ("q", "k"):
+            place = link.get(name, "") if new_link else ""
+            session.put(f"head_{name}", int(place) if place in map(str, range(1000)) else None)
+    session.keep("head_sentence", record.id)
+
+
+def choose(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
+    """A choice among values by their names; a value that is no longer there becomes the default."""
+    if session.get(key) not in names:
+        session.put(key, default)
+    return st.selectbox(
+        label, list(names), format_func=names.__getitem__, key=key, persist_state="session"
+    )
+
+
+def numbered(words: list[str], first: int) -> dict[int, str]:
+    return {i: f"{first + i} · {word}" for i, word in enumerate(words)}
+
+
+st.header("Inside a head")
+try:
+    found = controls.sentence()
+except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+    st.error(str(error))
+    st.stop()
+if found is None:
+    st.caption("Translate a sentence on the first page: one of its weights is taken apart here.")
+    st.stop()
+card, record = found
+st.caption(
+    "One weight of one map, from the two words that go in to what the head hands on. All numbers "
+    "are those of the real pass; with a pocket calculator you get from q and k to the weight."
+)
+follow_link(record)
+with st.container(horizontal=True):
+    kind = choose("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")
+    layers, heads = record.maps(kind).shape[:2]
+    layer = choose("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
+    head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+queries, keys = words_of(record, kind)
+with st.container(horizontal=True):
+    asks = "Word that looks" if kind == "encoder" else "Word being produced"
+    query = choose(asks, numbered(queries, 1), len(queries) // 2, "head_q")
+    row = record.maps(kind)[layer, head, query]
+    first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
+    key = choose("Word looked at", numbered(keys, first), int(row.argmax()), "head_k")
+
+view = {"kind": kind, "layer": str(layer), "head": str(head), "q": str(query), "k": str(key)}
+session.keep("head_link", view)
+session.share({**controls.link(card, record), **view})
+
+inside = inside_head(session.attention_site(card, record, kind, layer), head, query)
+if kind == "encoder":
+    place = f"the place of “{queries[query]}”"
+else:
+    fed = labels(record.target_in, 0)[query]
+    place = f"the place that reads “{fed}” to produce “{queries[query]}”"
+with st.container(key="head_sentence"):
+    st.text(
+        f"From {place}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
+        f"{number(inside.weights_K[key])}."
+    )
+show(stages(inside, key, keys, float(row[key]), session.theme()), card.architecture)
+with st.expander("The whole row as a table"):
+    st.dataframe(
+        {
+            "key": [f"{first + n} {word}" for n, word in enumerate(keys)],
+            "q·k": inside.scores_K,
+            "scaled": inside.scaled_K,
+            "masked": [number(v) for v in inside.masked_K],
+            "e^(s − max)": inside.exps_K,
+            "weight": inside.weights_K,
+        },
+        hide_index=True,
+        key="head_row",
+    )

@@ -1,0 +1,151 @@
+"""Step by step: the search as a tree, every score as a sum, and a search that is forced to turn."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app import controls, session
+from app.components.beam_tree import beam_tree
+from app.components.explorer import explorer
+from app.components.explorer.payload import payload
+from app.figures.steps import heads_figure
+from app.figures.style import CONFIG, label
+from core.checkpoint import Card
+from core.record import TranslationRecord
+
+if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+    from core.search_tree import SearchTree, WrittenTree
+
+
+def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
+    """The ids that the search must follow: what was forced last in this sentence, or a link's."""
+    kept = session.kept("forced")
+    if kept is None:
+        ids = session.linked("forced").get("forced", "").split(".")
+        return tuple(map(int, ids)) if all(re.fullmatch("[0-9]{1,6}", id) for id in ids) else ()
+    sentence, prefix = kept
+    return prefix if sentence == (record.model, record.source_text) else ()
+
+
+def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
+    """Search this sentence again behind a prefix; an empty one lets the search free."""
+    session.keep("forced", ((record.model, record.source_text), prefix))
+    session.put("tree_shown", "forced")
+
+
+def score_line(tree: SearchTree) -> str:
+    best = tree.hypotheses[0]
+    return f"log P {best.log_prob:.4f}, {len(best.ids)} pieces, score {best.score:.4f}"
+
+
+def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
+    """The free translation and the forced one beside each other, with what the force cost."""
+    prefix = [forced.tokens[n.id] for n in forced.tree.nodes if n.forced]
+    change = forced.tree.hypotheses[0].score - free.tree.hypotheses[0].score
+    left, right = st.columns(2, gap="large")
+    with left, st.container(key="free_result", gap="small"):
+        st.caption("Free search")
+        st.text(free.texts[0])
+        st.caption(score_line(free.tree).replace("-", "−"))
+    with right, st.container(key="forced_result", gap="small"):
+        st.caption("Forced to begin with")
+        st.text(" · ".join(label(token) for token in prefix))
+        st.text(forced.texts[0])
+        words = (
+            "the same score as the free one"
+            if abs(change) < 5e-5
+            else f"{abs(change):.4f} {'worse' if change < 0 else 'better: the beam had missed it'}"
+        )
+        st.caption(f"{score_line(forced.tree)}: {words}".replace("-", "−"))
+    if session.get("tree_shown") is None:
+        session.put("tree_shown", "forced")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.segmented_control(
+            "Tree",
+            ("free", "forced"),
+            format_func={"free": "Free search", "forced": "Forced search"}.get,
+            required=True,
+            key="tree_shown",
+            label_visibility="collapsed",
+        )
+        st.button("Let the search free", key="free", on_click=force, args=(record, ()))
+
+
+@st.fragment
+def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
+    """The tree, and below it where the heads looked for the node that is kept."""
+    tree = written.tree
+    chosen = beam_tree(written, key="beam_tree")
+    with st.container(key="steps_problem"):
+        if chosen.force is not None:
+            try:
+                force(record, (*chosen.force, *session.continuation(card, chosen.text)))
+                st.rerun()
+            except ValueError as error:
+                st.error(str(error))
+    node = tree.nodes[chosen.node]
+    here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
+    seen = session.path_record(card, record.source_text, tree.ids(here))
+    st.subheader("Where the heads looked at this step", anchor=False)
+    with st.container(key="step_words"):
+        st.text(
+            f"While producing “{label(seen.target_out[-1])}” behind "
+            f"“{' · '.join(label(token) for token in seen.target_in[-4:])}”"
+        )
+    st.plotly_chart(
+        heads_figure(seen, session.theme()),
+        width="content",
+        theme=None,
+        config=CONFIG,
+        key="step_heads",
+        alt="Cross-attention of every head at this step",
+    )
+    st.caption(
+        "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
+        f"{record.source_language} piece. A head looks before the piece is chosen, so all pieces "
+        "behind the same path share these rows."
+    )
+    if st.toggle("All maps of this path", key="path_maps"):
+        quantity = session.quantity(card, seen, session.wanted_quantity("path_explorer"))
+        explorer(payload(seen, session.first_view(seen), None, quantity), key="path_explorer")
+
+
+st.header("Step by step")
+try:
+    found = controls.sentence()
+except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+    st.error(str(error))
+    st.stop()
+if found is None:
+    st.caption("Translate a sentence on the first page: the search behind it is shown here.")
+    st.stop()
+card, record = found
+chosen = controls.selection()
+st.caption(
+    "A translation is searched for: piece by piece, several hypotheses at a time. Walk the tree "
+    "with the arrow keys, see why each one won or lost, and force the search to take another turn."
+)
+with st.container(key="steps_source"):
+    st.text(record.source_text)
+above = st.container(key="steps_above")  # always there, so that what stands below stays the same
+free = session.search_tree(card, record.source_text, chosen.decode)
+prefix = forced_prefix(record)
+try:
+    forced = session.search_tree(card, record.source_text, chosen.decode, prefix)
+except ValueError as error:
+    above.error(str(error))
+    prefix, forced = (), free
+if prefix:
+    with above:
+        compare(record, free, forced)
+session.share(
+    {
+        **controls.link(card, record),
+        "forced": ".".join(map(str, prefix)) if prefix else None,
+    }
+)
+shown = forced if prefix and session.get("tree_shown") != "free" else free
+walk(card, record, shown)

@@ -1,0 +1,173 @@
+"""One head at work for one query: every number between its inputs and its part of the output.
+
+Axes: Q query, K key, D d_model, H head, E = d_k = d_v (size of one head).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:  # pages draw these numbers: they need no torch for that
+    from core.analysis.site import Site
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class InsideHead:
+    """What one head does for one query, step by step; a row belongs to a key.
+
+    `products_KE[k]` are the terms of q·k, `scores_K` their sums, `scaled_K` those through √d_k;
+    `masked_K` is what the softmax sees, `exps_K` are e^(score − largest score), and `weights_K`
+    those through their sum. `z_E` sums `weighted_KE`, the weighted values; `parts_HD` holds, for
+    every head, the image of its z under its own columns of the output projection. `output_D` is
+    what the attention hands on: all parts and a bias.
+    """
+
+    head: int
+    query: int
+    x_D: Doubles
+    memory_KD: Doubles
+    q_E: Doubles
+    k_KE: Doubles
+    v_KE: Doubles
+    products_KE: Doubles
+    scores_K: Doubles
+    scaled_K: Doubles
+    open_K: NDArray[np.bool_]
+    masked_K: Doubles
+    exps_K: Doubles
+    weights_K: Doubles
+    weighted_KE: Doubles
+    z_E: Doubles
+    parts_HD: Doubles
+    output_D: Doubles
+
+
+def inside_head(site: Site, head: int, query: int) -> InsideHead:
+    """softmax(qKᵀ/√d_k + M)V Wᴼ of one head and query (paper §3.2), in float64 from its inputs."""
+    q_HE = _heads(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
+    k_HKE = _heads(site.memory_KD @ site.to_key.T + site.key_bias, site.num_heads)
+    v_HKE = _heads(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
+    products_HKE = q_HE[:, None] * k_HKE
+    scores_HK = products_HKE.sum(-1)
+    scaled_HK = scores_HK / math.sqrt(q_HE.shape[-1])
+    open_K = site.mask_QK[query]
+    masked_HK = np.where(open_K, scaled_HK, site.mask_score)
+    exps_HK = np.exp(masked_HK - masked_HK.max(-1, keepdims=True))
+    weights_HK = exps_HK / exps_HK.sum(-1, keepdims=True)
+    z_HE = np.einsum("hk,hke->he", weights_HK, v_HKE)
+    columns_HDE = _heads(site.to_output, site.num_heads)
+    parts_HD = np.einsum("he,hde->hd", z_HE, columns_HDE)
+    return InsideHead(
+        head=head,
+        query=query,
+        x_D=site.inputs_QD[query],
+        memory_KD=site.memory_KD,
+        q_E=q_HE[head],
+        k_KE=k_HKE[head],
+        v_KE=v_HKE[head],
+        products_KE=products_HKE[head],
+        scores_K=scores_HK[head],
+        scaled_K=scaled_HK[head],
+        open_K=open_K,
+        masked_K=masked_HK[head],
+        exps_K=exps_HK[head],
+        weights_K=weights_HK[head],
+        weighted_KE=weights_HK[head, :, None] * v_HKE[head],
+        z_E=z_HE[head],
+        parts_HD=parts_HD,
+        output_D=parts_HD.sum(0) + site.output_bias,
+    )
+
+
+def _heads(x: ArrayLike, num_heads: int) -> Doubles:
+    """[..., D] → [H, ..., E]: each head has its own slice of the last axis."""
+    x = np.asarray(x)
+    return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, 0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the code that ran, and the module and function in which it stands."""
+
+    module: str
+    function: str
+    line: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.module.replace('.', '/')}.py"
+
+
+_OURS, _THEIRS = "core.model.attention", "torch.nn.functional"
+_DOT, _FORWARD = "scaled_dot_product_attention", "multi_head_attention_forward"
+_ATTEND = "MultiHeadAttention.attend"
+
+STAGES = ("project", "product", "scale", "mask", "softmax", "values", "output")
+PLACES: dict[str, dict[str, tuple[Place, ...]]] = {
+    "scratch": {
+        "project": (
+            Place(_OURS, _ATTEND, "q_BHTE = self.split_heads(self.query(x_BTD))"),
+            Place(
+                _OURS,
+                "MultiHeadAttention.keys_values",
+                "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))",
+            ),
+        ),
+        "product": (Place(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
+        "scale": (Place(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
+        "mask": (Place(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
+        "softmax": (Place(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
+        "values": (
+            Place(_OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"),
+        ),
+        "output": (
+            Place(
+                _OURS, _ATTEND, "output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))"
+            ),
+        ),
+    },
+    "baseline": {
+        "project": (
+            Place(
+                _THEIRS,
+                _FORWARD,
+                "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)",
+            ),
+            Place(
+                _THEIRS,
+                _FORWARD,
+                "q = q.view(tgt_len, bsz * num_heads, head_dim).transpose(0, 1)",
+            ),
+        ),
+        "product": (
+            Place(_THEIRS, _FORWARD, "torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))"),
+        ),
+        "scale": (Place(_THEIRS, _FORWARD, "q_scaled = q * math.sqrt(1.0 / float(E))"),),
+        "mask": (
+            Place(
+                _THEIRS,
+                "_canonical_mask",
+                'torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))',
+            ),
+        ),
+        "softmax": (
+            Place(_THEIRS, _FORWARD, "attn_output_weights = softmax(attn_output_weights, dim=-1)"),
+        ),
+        "values": (Place(_THEIRS, _FORWARD, "attn_output = torch.bmm(attn_output_weights, v)"),),
+        "output": (
+            Place(
+                _THEIRS,
+                _FORWARD,
+                "attn_output = linear(attn_output, out_proj_weight, out_proj_bias)",
+            ),
+        ),
+    },
+}
+"""By architecture and stage: where the numbers of each stage come from. Tests look them up."""

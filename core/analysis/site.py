@@ -1,0 +1,100 @@
+"""One attention of one real pass: what it was fed, its weight matrices, and the map it made.
+
+Axes: Q query, K key, D d_model, H head.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from core.capture import capture
+from core.check import masks_of
+from core.model.interface import Kind, Seq2Seq
+from core.text.tokenizer import BOS
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What one attention was fed and how it maps that; masks say True = may attend.
+
+    Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
+    """
+
+    kind: Kind
+    layer: int
+    num_heads: int
+    inputs_QD: Doubles
+    memory_KD: Doubles
+    to_query: Doubles
+    to_key: Doubles
+    to_value: Doubles
+    to_output: Doubles
+    query_bias: Doubles
+    key_bias: Doubles
+    value_bias: Doubles
+    output_bias: Doubles
+    mask_QK: NDArray[np.bool_]
+    mask_score: float
+    maps_HQK: NDArray[np.float32]
+
+
+@torch.inference_mode()
+def site(
+    model: Seq2Seq, source: tuple[int, ...], target: tuple[int, ...], kind: Kind, layer: int
+) -> Site:
+    """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
+
+    Hooks are process-wide: the caller holds the model's lock. Raises KeyError for a layer that the
+    model does not have.
+    """
+    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    target_in = (BOS, *target[:-1])
+    with capture(model) as captured:
+        model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
+    looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
+    look = looks[kind, layer]
+    module = look.site.module
+    weights, biases, output = _projections(module)
+    to_query, to_key, to_value = map(_double, weights)
+    query_bias, key_bias, value_bias = map(_double, biases)
+    score = model.config.mask_score
+    return Site(
+        kind=kind,
+        layer=layer,
+        num_heads=int(module.num_heads),
+        inputs_QD=_double(look.query[0]),
+        memory_KD=_double(look.memory[0]),
+        to_query=to_query,
+        to_key=to_key,
+        to_value=to_value,
+        to_output=_double(output.weight),
+        query_bias=query_bias,
+        key_bias=key_bias,
+        value_bias=value_bias,
+        output_bias=_double(output.bias),
+        mask_QK=np.array(masks_of(source, target_in)[kind]),
+        mask_score=-math.inf if score is None else score,
+        maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
+    )
+
+
+def _projections(module: nn.Module) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], nn.Linear]:
+    """Matrices and biases to queries, keys and values, and the layer behind the heads."""
+    if isinstance(module, nn.MultiheadAttention):  # all three are packed in one matrix, in order
+        packed, bias = module.in_proj_weight, module.in_proj_bias
+        bias = packed.new_zeros(len(packed)) if bias is None else bias
+        return packed.chunk(3), bias.chunk(3), module.out_proj
+    layers = (module.query, module.key, module.value)
+    nothing = torch.zeros(len(module.query.weight))
+    biases = tuple(nothing if layer.bias is None else layer.bias for layer in layers)
+    return tuple(layer.weight for layer in layers), biases, module.output
+
+
+def _double(tensor: Tensor) -> Doubles:
+    return tensor.detach().cpu().numpy().astype(np.float64)

@@ -1,0 +1,181 @@
+"""The page "Inside a head": a pocket calculator gets from the printed numbers to the weight."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from app.figures.inside_head import number, scores_figure
+from app.views.inside_head_stages import Stage, stages
+from core.analysis.inside_head import PLACES, STAGES, inside_head
+from core.analysis.site import Site, site
+from core.config import DecodeConfig
+from core.text.tokenizer import EOS
+from core.translator import Translator
+from tests import small
+from tests.app.test_figures import HOSTILE, strings
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+SOURCE, TARGET = (9, 8, 7, 6, 11, EOS), (30, 31, 32, 33, EOS)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def sites(translator) -> dict[str, Site]:
+    """One attention each of both small models and of the shipped one, all with a mask."""
+    found = {
+        name: site(model, SOURCE, TARGET, "decoder", 1)
+        for name, model in zip(("baseline", "scratch"), small.pair(), strict=True)
+    }
+    record = translator.inspect(SENTENCE)
+    ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
+    with translator.held() as model:
+        return {**found, "shipped": site(model, *ids, "decoder", 2)}
+
+
+def shown(taken: Site, head: int, query: int, key: int) -> dict[str, Stage]:
+    words = [f"word{i}" for i in range(len(taken.memory_KD))]
+    written = float(taken.maps_HQK[head, query, key])
+    found = stages(inside_head(taken, head, query), key, words, written, "light")
+    return {stage.name: stage for stage in found}
+
+
+def read(text: str) -> float:
+    """A printed number."""
+    return float(text.replace("−", "-").replace("∞", "inf").replace(r"\infty", "inf"))
+
+
+def bars(stage: Stage, name: str) -> list[float]:
+    """The numbers printed on one row of bars."""
+    (trace,) = [trace for trace in stage.figure.data if trace.name == name]
+    return [read(text) for text in trace.text]
+
+
+def result(stage: Stage) -> float:
+    """The last number of a station's formula."""
+    return read(re.findall(r"-?\d+\.\d+", stage.formula)[-1])
+
+
+@pytest.mark.parametrize("model", ["scratch", "baseline", "shipped"])
+@pytest.mark.parametrize("key", [0, 2])
+def test_the_weight_follows_from_the_printed_numbers(sites, model, key):
+    taken = sites[model]
+    found = shown(taken, 1, 3, key)
+    q, k = (bars(found["project"], name) for name in "qk")
+    products = bars(found["product"], "q·k")
+    for a, b, product in zip(q, k, products, strict=True):
+        assert product == pytest.approx(a * b, abs=6e-5 * (1 + abs(a) + abs(b)))
+    score = result(found["product"])
+    assert score == pytest.approx(sum(products), abs=6e-5 * len(products))
+    scaled = bars(found["scale"], "score")
+    assert scaled[key] == pytest.approx(score / math.sqrt(len(q)), abs=1.1e-4)
+    assert scaled[key] == result(found["scale"])
+    masked = bars(found["mask"], "score")
+    closed = [not is_open for is_open in taken.mask_QK[3]]
+    assert any(closed)
+    assert masked == [-math.inf if c else s for s, c in zip(scaled, closed, strict=True)]
+    exps = bars(found["softmax"], "exp")
+    assert exps == pytest.approx([math.exp(s - max(masked)) for s in masked], abs=1.6e-4)
+    weights = bars(found["softmax"], "weight")
+    assert weights == pytest.approx([e / sum(exps) for e in exps], abs=1e-4)
+    assert weights[key] == result(found["softmax"])
+    # All the way from q and k alone, and against what the pass itself wrote.
+    mine = sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(len(q))
+    others = sum(math.exp(s) for i, s in enumerate(masked) if i != key)
+    weight = math.exp(mine) / (math.exp(mine) + others)
+    assert weight == pytest.approx(float(taken.maps_HQK[1, 3, key]), abs=5e-4)
+
+
+def test_values_and_output_are_drawn_as_they_are(sites):
+    taken = sites["shipped"]
+    inside = inside_head(taken, 1, 3)
+    found = shown(taken, 1, 3, 0)
+    (rows,) = [t for t in found["values"].figure.data if t.type == "heatmap"]
+    np.testing.assert_allclose(rows.z, inside.weighted_KE, rtol=0, atol=1e-6)
+    assert bars(found["values"], "z") == pytest.approx(inside.z_E, abs=5.1e-5)
+    (strips,) = found["output"].figure.data
+    np.testing.assert_allclose(strips.z[0], inside.parts_HD[1], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(strips.z[1], inside.output_D, rtol=0, atol=1e-5)
+    for figure in (rows, strips):
+        assert figure.zmin == -figure.zmax  # zero is the colour in the middle
+
+
+def test_without_closed_keys_the_mask_has_no_picture(sites):
+    found = shown(sites["scratch"], 0, len(TARGET) - 1, 0)
+    assert found["mask"].figure is None and "All 5 keys are open" in found["mask"].words
+
+
+def test_words_are_text_and_no_markup(sites):
+    taken = sites["scratch"]
+    inside = inside_head(taken, 0, 3)
+    for start in range(0, len(HOSTILE), 5):
+        words = HOSTILE[start : start + 5]
+        for stage in stages(inside, 0, words, 0.5, "dark"):
+            spec = json.loads(stage.figure.to_json()) if stage.figure else {}
+            for text in strings(spec):
+                assert "$" not in text, text
+                assert "<" not in re.sub("<br>|</?b>|</?sub>", "", text), text
+
+
+def test_a_very_long_row_leaves_its_numbers_to_the_table():
+    words = [f"w{i}" for i in range(70)]
+    figure = scores_figure(np.arange(70.0), np.ones(70, bool), words, 3, "light")
+    assert [text for text in figure.data[0].text if text] == ["3.0000"]
+    assert 3 in figure.layout.xaxis.tickvals
+    assert figure.data[0].customdata[69][1] == "69.0000"
+
+
+def test_numbers_are_printed_with_a_true_minus():
+    assert number(-0.12345) == "−0.1235" and number(-math.inf) == "−∞"
+
+
+def test_the_page_alone_says_what_it_needs(local_page, serve):
+    local_page.goto(f"{serve(MAIN)}/head")
+    said = local_page.get_by_text("Translate a sentence on the first page")
+    expect(said).to_be_visible(timeout=60_000)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
+    local_page, serve, translator
+):
+    local_page.goto(f"{serve(MAIN)}/head?{LINK}&kind=decoder&layer=1&head=2&q=4&k=1")
+    said = local_page.locator(".st-key-head_sentence")
+    record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+    weight = record.decoder[1, 2, 4, 1]
+    expect(said).to_contain_text(f"the weight {weight:.4f}", timeout=60_000)
+    expect(said).to_contain_text("head 3 of layer 2")
+    for stage in STAGES:
+        shown = local_page.locator(f".st-key-stage_{stage}")
+        for place in PLACES["scratch"][stage]:
+            head = f"{place.file}: {place.function}"
+            expect(shown).to_contain_text(head, timeout=30_000)  # the colours of code come late
+            expect(shown).to_contain_text(place.line)
+    local_page.locator(".st-key-head_head input").click()
+    local_page.get_by_role("option", name="4", exact=True).click()
+    expect(said).to_contain_text(f"the weight {record.decoder[1, 3, 4, 1]:.4f}")
+    expect(local_page).to_have_url(re.compile("head=3"))
+    query = {name: value[0] for name, value in parse_qs(urlsplit(local_page.url).query).items()}
+    wanted = {"source": SENTENCE, "kind": "decoder", "layer": "1", "head": "3", "q": "4", "k": "1"}
+    assert wanted.items() <= query.items()
+
+
+def test_a_wrong_link_opens_anyway(local_page, serve):
+    local_page.goto(f"{serve(MAIN)}/head?{LINK}&kind=sideways&layer=99&head=mean&q=-4&k=9999999")
+    said = local_page.locator(".st-key-head_sentence")
+    expect(said).to_contain_text("head 1 of layer 3", timeout=60_000)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

@@ -1,0 +1,237 @@
+"""The page "Step by step": the tree is the search, its sums come out, and a force is followed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from app.components.beam_tree.payload import first_node, payload
+from app.figures.steps import heads_figure
+from app.figures.style import label
+from core.config import DecodeConfig
+from core.search_tree import WrittenTree
+from core.translator import Translator
+from tests.app.test_figures import HOSTILE, make_record, strings
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+GREEDY = DecodeConfig(beam=1)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def written(translator) -> WrittenTree:
+    return translator.search_tree(SENTENCE)
+
+
+def open_page(page: Page, serve, search: str = "beam", **query: str) -> Locator:
+    """The component's root on the page of SENTENCE, once its tree is drawn."""
+    extra = "".join(f"&{name}={value}" for name, value in query.items())
+    link = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search={search}{extra}"
+    page.goto(f"{serve(MAIN)}/steps?{link}")
+    return drawn(page)
+
+
+def drawn(page: Page, tree: WrittenTree | None = None) -> Locator:
+    root = page.locator("section[aria-label='Search tree']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
+    if tree is not None:
+        expect(root).to_have_attribute("data-tree", payload(tree)["tree"], timeout=30_000)
+    return root
+
+
+def says(root: Locator) -> dict[str, str]:
+    return root.evaluate("root => ({...root.dataset})")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def part(root: Locator, name: str) -> Locator:
+    return root.locator(f"[data-part={name}]")
+
+
+def check_arithmetic(root: Locator, written: WrittenTree) -> None:
+    """Add up what the panel prints, as a reader would."""
+    tree = written.tree
+    at = int(says(root)["node"])
+    node = tree.nodes[at]
+    terms = part(root, "terms").locator(".log").all_inner_texts()
+    logs = [number(re.search(r"\(([−\d.]+)\)", term)[1]) for term in terms]
+    assert logs == pytest.approx([tree.nodes[i].log_prob for i in tree.path(at)], abs=5.1e-5)
+    values = [number(v) for v in part(root, "arithmetic").locator(".value").all_inner_texts()]
+    assert values[0] == pytest.approx(sum(logs), abs=6e-5 * len(logs))
+    if tree.decode.beam == 1:
+        assert values[1] == values[0]
+    else:
+        assert values[1] == pytest.approx(((5 + len(logs)) / 6) ** 0.6, abs=5.1e-5)
+        assert values[2] == pytest.approx(values[0] / values[1], abs=2e-4)
+    assert values[-1] == pytest.approx(node.score, abs=5.1e-5)
+    pieces = part(root, "terms").locator(".form").all_inner_texts()
+    assert [p.strip() for p in pieces] == [label(written.tokens[id]) for id in tree.ids(at)]
+
+
+def test_a_payload_is_the_tree(written):
+    data = payload(written)
+    assert json.loads(json.dumps(data))["tree"] == data["tree"]
+    for sent, node in zip(data["nodes"], written.tree.nodes, strict=True):
+        assert sent[:8] == [
+            *(node.parent, node.id, node.step, node.rank),
+            *(node.log_prob, node.total, node.score, node.fate),
+        ]
+        assert {str(node.id), *(str(id) for id, _ in node.next)} <= set(data["tokens"])
+    assert [h["text"] for h in data["hypotheses"]] == list(written.texts)
+
+
+def test_another_tree_has_another_name(translator, written):
+    ids = written.tree.hypotheses[0].ids
+    forced = translator.search_tree(SENTENCE, prefix=ids[:1])
+    greedy = translator.search_tree(SENTENCE, decode=GREEDY)
+    assert len({payload(tree)["tree"] for tree in (written, forced, greedy)}) == 3
+    assert written.tree.nodes[first_node(written.tree)].step == 1
+    assert forced.tree.nodes[first_node(forced.tree)].forced
+
+
+def test_the_translator_finds_in_the_tree_what_it_translates(translator, written):
+    record = translator.inspect(SENTENCE)
+    found = [(h.text, h.ids, h.log_prob, h.score) for h in record.hypotheses]
+    tree = zip(written.texts, written.tree.hypotheses, strict=True)
+    assert found == [(text, h.ids, h.log_prob, h.score) for text, h in tree]
+
+
+def test_a_path_is_looked_at_by_its_ids(translator, written):
+    """A prefix of pieces, also one that is no text of its own, has the whole target's rows."""
+    whole = translator.inspect(SENTENCE)
+    ids = written.tree.hypotheses[0].ids
+    for length in (1, 4, len(ids)):
+        seen = translator.inspect(SENTENCE, target_ids=ids[:length])
+        assert [t.id for t in seen.target_out] == list(ids[:length])
+        np.testing.assert_allclose(seen.cross, whole.cross[:, :, :length], rtol=0, atol=1e-6)
+        assert all(check.passed for check in seen.checks)
+
+
+def test_typed_words_go_on_as_pieces(translator):
+    for text in ("men,", ", and", "women playing", ""):
+        ids = translator.continuation(text)
+        assert translator._target.decode(list(ids)) == text
+    assert not label(translator._target.token(translator.continuation(",")[0])).startswith("␣")
+
+
+def test_the_heads_figure_draws_the_last_step():
+    record = make_record("in dem Haus in dem Park".split(), "in the house".split())
+    (rows,) = heads_figure(record, "light").data
+    last = record.cross[:, :, -1].reshape(-1, len(record.source))
+    np.testing.assert_array_equal(rows.z, [*last, last.mean(0)])
+    assert (rows.zmin, rows.zmax) == (0, 1)
+    hostile = heads_figure(make_record(HOSTILE, HOSTILE), "dark")
+    for text in strings(json.loads(hostile.to_json())):
+        assert "$" not in text and "<" not in re.sub("<br>|</?b>", "", text), text
+
+
+def test_the_tree_is_walked_by_keys_and_every_sum_comes_out(local_page, serve, written):
+    root = open_page(local_page, serve)
+    drawn(local_page, written)
+    tree = written.tree
+    assert root.locator(".node").count() == len(tree.nodes)
+    for fate in ("open", "pruned", "finished"):
+        expected = sum(node.fate == fate for node in tree.nodes)
+        assert root.locator(f".node[data-fate={fate}]").count() == expected > 0
+    winners = root.locator(".node.winner").evaluate_all("ns => ns.map(n => +n.dataset.index)")
+    assert winners == [0, *tree.path(tree.ends[0])]
+    check_arithmetic(root, written)
+
+    part(root, "box").focus()
+    for key, index in [
+        ("ArrowRight", tree.path(tree.ends[0])[1]),
+        ("ArrowDown", None),
+        ("ArrowUp", tree.path(tree.ends[0])[1]),
+        ("ArrowLeft", tree.path(tree.ends[0])[0]),
+        ("Home", 0),
+        ("End", tree.ends[0]),
+    ]:
+        local_page.keyboard.press(key)
+        if index is None:
+            assert (says(root)["step"], says(root)["rank"]) == ("2", "1")
+        else:
+            assert int(says(root)["kept"]) == index
+        check_arithmetic(root, written) if index != 0 else None
+    expect(part(root, "fate")).to_contain_text("the winner")
+    expect(part(root, "continue")).to_be_disabled()
+
+    options = part(root, "alternatives").locator(".alternative").all_inner_texts()
+    expected = tree.nodes[tree.nodes[tree.ends[0]].parent].next
+    assert [o.split("\n")[0].strip() for o in options] == [
+        label(written.tokens[id]) for id, _ in expected
+    ]
+    results = part(root, "results").locator(".text").all_inner_texts()
+    assert results == list(written.texts)
+    # The page follows: it looks at this path's last step.
+    where = local_page.locator(".st-key-step_words")
+    expect(where).to_contain_text("While producing “<eos>”")
+    local_page.get_by_text("All maps of this path").click()
+    explorer = local_page.locator("section[aria-label='Attention explorer']")
+    expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=30_000)
+    local_page.wait_for_timeout(300)
+
+
+def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, translator, written):
+    root = open_page(local_page, serve, forced="1.1")  # a link that no search can follow
+    expect(local_page.locator("[data-testid=stAlert]")).to_contain_text("not in the vocabulary")
+    drawn(local_page, written)
+    tree = written.tree
+    pruned = next(i for i, n in enumerate(tree.nodes) if n.fate == "pruned" and n.step == 2)
+    root.locator(f".node[data-index='{pruned}']").click()
+    expect(part(root, "fate")).to_contain_text("Pruned")
+    part(root, "box").focus()
+    local_page.keyboard.press("Enter")
+    forced = translator.search_tree(SENTENCE, prefix=tree.ids(pruned))
+    drawn(local_page, forced)
+    assert root.locator(".node.forced").count() == 2
+    check_arithmetic(root, forced)
+    beside = local_page.locator(".st-key-free_result"), local_page.locator(".st-key-forced_result")
+    for place, found in zip(beside, (written, forced), strict=True):
+        expect(place).to_contain_text(found.texts[0])
+        score = f"{found.tree.hypotheses[0].score:.4f}".replace("-", "−")
+        expect(place).to_contain_text(f"score {score}")
+    link = ".".join(map(str, tree.ids(pruned)))
+    expect(local_page).to_have_url(re.compile(f"forced={re.escape(link)}"))
+
+    # From there once more, by a word; then the search is let free.
+    part(root, "typed").fill("women")
+    root.get_by_role("button", name="Force", exact=True).click()
+    ids = (*tree.ids(pruned)[:1], *translator.continuation("women"))
+    drawn(local_page, translator.search_tree(SENTENCE, prefix=ids))
+    local_page.get_by_text("Free search").last.click()
+    drawn(local_page, written)
+    local_page.get_by_role("button", name="Let the search free").click()
+    expect(beside[1]).to_have_count(0)
+    expect(local_page).not_to_have_url(re.compile("forced="))
+
+
+def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve, translator):
+    root = open_page(local_page, serve, "greedy", forced="x." + "9" * 5000)  # no ids at all
+    tree = translator.search_tree(SENTENCE, decode=GREEDY)
+    drawn(local_page, tree)
+    check_arithmetic(root, tree)
+    second = tree.tree.nodes[0].next[1][0]
+    part(root, "alternatives").locator(".alternative").nth(1).click()
+    drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
+
+
+def test_the_page_alone_says_what_it_needs(local_page, serve):
+    local_page.goto(f"{serve(MAIN)}/steps")
+    said = local_page.get_by_text("Translate a sentence on the first page")
+    expect(said).to_be_visible(timeout=60_000)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

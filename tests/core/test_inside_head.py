@@ -1,0 +1,111 @@
+"""Every number inside a head against the tensors of the pass that both models ran."""
+
+import importlib
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.inside_head import PLACES, STAGES, inside_head
+from core.analysis.site import Site, site
+from core.capture import capture
+from core.model.interface import KINDS, build
+from core.text.tokenizer import BOS, EOS
+from tests import small
+
+SOURCE, TARGET = (9, 8, 7, 6, 11, EOS), (30, 31, 32, EOS)
+PAIR = dict(zip(("baseline", "scratch"), small.pair(), strict=True))
+LAYERS = {"encoder": 2, "decoder": 3, "cross": 3}
+
+
+def ran(model, kind: str, layer: int) -> dict[str, np.ndarray]:
+    """What one attention was seen to give in that pass: its weights [H, Q, K] and output [Q, D]."""
+    found = {}
+    place = next(s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer))
+    hook = place.module.register_forward_hook(lambda *got: found.update(output=got[2][0][0]))
+    with torch.no_grad(), capture(model) as captured:
+        model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
+    hook.remove()
+    look = next(x for x in captured.looks() if (x.site.kind, x.site.layer) == (kind, layer))
+    return {"output": found["output"].numpy(), "weights": look.weights[0].numpy()}
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_of_the_sum_is_what_the_model_computed(kind, architecture):
+    model = PAIR[architecture]
+    for layer in range(LAYERS[kind]):
+        seen = ran(model, kind, layer)
+        taken = site(model, SOURCE, TARGET, kind, layer)
+        heads, queries, _ = seen["weights"].shape
+        for query in range(queries):
+            for head in range(heads):
+                inside = inside_head(taken, head, query)
+                expected = seen["weights"][head, query]
+                np.testing.assert_allclose(inside.weights_K, expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(inside.output_D, seen["output"][query], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(taken.maps_HQK, seen["weights"], rtol=0, atol=1e-7)
+
+
+def test_the_steps_follow_from_each_other():
+    taken = site(PAIR["scratch"], SOURCE, TARGET, "decoder", 1)
+    inside = inside_head(taken, 1, 2)
+    E = len(inside.q_E)
+    for k in range(len(TARGET)):
+        terms = [inside.q_E[e] * inside.k_KE[k, e] for e in range(E)]
+        assert inside.products_KE[k] == pytest.approx(terms)
+        assert inside.scores_K[k] == pytest.approx(sum(terms))
+        assert inside.scaled_K[k] == pytest.approx(sum(terms) / math.sqrt(E))
+    assert list(inside.open_K) == [True, True, True, False]
+    assert inside.masked_K[3] == -math.inf and inside.weights_K[3] == 0
+    shares = [math.exp(s) for s in inside.scaled_K[:3]]
+    assert inside.weights_K[:3] == pytest.approx([s / sum(shares) for s in shares])
+    z = sum(w * v for w, v in zip(inside.weights_K, inside.v_KE, strict=True))
+    assert inside.z_E == pytest.approx(z)
+
+
+def test_both_architectures_show_the_same_numbers():
+    for kind in KINDS:
+        ours, theirs = (inside_head(site(m, SOURCE, TARGET, kind, 1), 1, 2) for m in PAIR.values())
+        for name in ("q_E", "k_KE", "v_KE", "weights_K", "z_E", "parts_HD", "output_D"):
+            a, b = getattr(ours, name), getattr(theirs, name)
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_without_biases_and_with_a_finite_mask_score(architecture):
+    model = build(architecture, small.config(qkv_bias=False, mask_score=-1e4)).double().eval()
+    taken = site(model, SOURCE, TARGET, "decoder", 2)
+    inside = inside_head(taken, 0, 1)
+    assert inside.masked_K[3] == -1e4
+    seen = ran(model, "decoder", 2)
+    np.testing.assert_allclose(inside.weights_K, seen["weights"][0, 1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(inside.output_D, seen["output"][1], rtol=0, atol=1e-12)
+
+
+def test_looking_inside_leaves_nothing_behind():
+    model = PAIR["scratch"]
+    assert isinstance(site(model, SOURCE, TARGET, "cross", 0), Site)
+    for place in model.attention_sites():
+        assert not place.module._forward_hooks and not place.module._forward_pre_hooks
+    with pytest.raises(KeyError):
+        site(model, SOURCE, TARGET, "cross", 9)
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_code_that_is_named_is_there(stage, architecture):
+    assert set(PLACES[architecture]) == set(STAGES)
+    for place in PLACES[architecture][stage]:
+        found = importlib.import_module(place.module)
+        assert inspect.getsourcefile(found).endswith(place.file)
+        for name in place.function.split("."):
+            found = getattr(found, name)
+
+        def packed(text: str) -> str:
+            return re.sub(r"\s", "", text)
+
+        assert packed(place.line) in packed(inspect.getsource(found)), place
