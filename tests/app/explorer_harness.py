@@ -1,13 +1,14 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
-`?case=short|long|unknown|hostile&layers=4&heads=4&decoder_layers=4&failing=0`, where `failing` is
-the check that does not hold. Every weight of a record differs from its neighbours, and no map is a
-transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
+`?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4&failing=0`, where
+`failing` is the check that does not hold. Every weight of a record differs from its neighbours, and
+no map is a transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
 """
 
 from __future__ import annotations
 
 import sys
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,21 +43,27 @@ TARGETS = {
     "unknown": "Two young men playing soccer .",
     "hostile": "<script>alert(2)</script> </s> $y$ مرحبا \u200e <eos> A .",
 }
+SOURCES["hundred"] = f"{SOURCES['long']} Ein Hund läuft und " + "ein Mann sieht zu und " * 7
+SOURCES["hundred"] += "Hund"
+TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and " * 7 + "dog"
 
 
 @dataclass(frozen=True)
 class Token:
-    """One piece: `id` only has to be a number here."""
+    """One piece; equal pieces have equal ids."""
 
     text: str
     starts_word: bool = True
     special: bool = False
     unknown: bool = False
-    id: int = 0
 
     @property
     def piece(self) -> str:
         return ("\u2581" if self.starts_word else "") + self.text
+
+    @property
+    def id(self) -> int:
+        return zlib.crc32(self.piece.encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,8 @@ class Record:
     log_probs: np.ndarray
     log_prob: float
     search: str
+    alternatives: tuple[tuple[Token, ...], ...]
+    alternative_log_probs: np.ndarray
     checks: tuple[Check, ...] = CHECKS
 
 
@@ -159,7 +168,17 @@ def synthetic_record(
     encoder_mask = np.ones((source_length, source_length), dtype=bool)
     decoder_mask = np.tril(np.ones((target_length, target_length), dtype=bool))
     cross_mask = np.ones((target_length, source_length), dtype=bool)
-    log_probs = -np.random.default_rng(9).gamma(1.0, 0.4, target_length).astype(np.float32)
+    random = np.random.default_rng(9)
+    log_probs = -random.gamma(1.0, 0.4, target_length).astype(np.float32)
+    others = pieces("cat sees near under behind")
+    # What was written is the likeliest but one; at every fifth step it is not among the five.
+    alternatives = tuple(
+        others if step % 5 == 4 else (others[0], token, *others[2:])
+        for step, token in enumerate(target_out)
+    )
+    below = -random.gamma(1.0, 1.0, (target_length, 5)).astype(np.float32).cumsum(-1)
+    alternative_log_probs = log_probs[:, None] + below
+    alternative_log_probs[:, :2] = np.stack([log_probs * 0.5, log_probs], axis=1)
     return Record(
         id=f"{case}-{layers}-{heads}",
         source_language="German",
@@ -176,7 +195,23 @@ def synthetic_record(
         log_probs=log_probs,
         log_prob=float(log_probs.sum()),
         search="beam 5",
+        alternatives=alternatives,
+        alternative_log_probs=alternative_log_probs,
     )
+
+
+def synthetic_quantity(record: Record, name: str) -> dict[str, np.ndarray]:
+    """Numbers of the right shapes: scores of both signs, lengths, one map a layer for rollout."""
+    random = np.random.default_rng(len(name))
+    found = {}
+    for kind in ("encoder", "decoder", "cross"):
+        shape = getattr(record, kind).shape
+        if name == "rollout":
+            found[kind] = getattr(record, kind).mean(1, keepdims=True)
+        else:
+            numbers = random.normal(0, 2, shape)
+            found[kind] = numbers if name == "scores" else np.abs(numbers)
+    return found
 
 
 def main() -> None:
@@ -208,7 +243,9 @@ def main() -> None:
     if wrong >= 0:
         failing = (replace(check, figure=0.31) for check in CHECKS[wrong : wrong + 1])
         record = replace(record, checks=(*CHECKS[:wrong], *failing, *CHECKS[wrong + 1 :]))
-    explorer(payload(record, view))
+    wanted = (st.session_state.get("explorer") or {}).get("quantity", "weights")
+    quantity = None if wanted == "weights" else (wanted, synthetic_quantity(record, wanted))
+    explorer(payload(record, view, quantity=quantity))
     st.text("Below the explorer")
 
 

@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 from app.components.explorer.payload import BYTE_LIMIT, KINDS, pack, payload
-from tests.app.explorer_harness import CHECKS, Token, synthetic_record
+from tests.app.explorer_harness import CHECKS, Token, synthetic_quantity, synthetic_record
 
 VIEW = {"kind": "cross", "layer": 1, "head": "mean"}
 
 
 def decoded(data: dict, record, kind: str) -> np.ndarray:
     dtype = "<u2" if data["levels"] == 65535 else "u1"
-    codes = np.frombuffer(data[kind], dtype=dtype).reshape(getattr(record, kind).shape)
-    return codes.astype(np.float64) / data["levels"]
+    maps = getattr(record, kind)
+    found = np.zeros(maps.shape)
+    # Only the open cells are sent, in their order.
+    codes = np.frombuffer(data[kind], dtype=dtype).reshape(*maps.shape[:2], -1)
+    found[..., getattr(record, f"{kind}_mask")] = codes.astype(np.float64) / data["levels"]
+    return found
 
 
 def map_bytes(data: dict) -> int:
@@ -62,7 +66,8 @@ def test_masks_and_tokens() -> None:
     data = payload(record, VIEW)
     for kind in KINDS:
         mask = getattr(record, f"{kind}_mask")
-        assert data[f"{kind}_mask"] == mask.astype(np.uint8).tobytes()
+        bits = np.unpackbits(np.frombuffer(data[f"{kind}_mask"], np.uint8), count=mask.size)
+        assert (bits.reshape(mask.shape) == mask).all()
     assert data["sentence"] == record.id
     assert (data["source_language"], data["target_language"]) == ("German", "English")
     assert data["view"] == VIEW
@@ -72,6 +77,50 @@ def test_masks_and_tokens() -> None:
     assert data["target_in"][0]["special"]
     assert [token["p"] for token in data["target_out"]] == pytest.approx(np.exp(record.log_probs))
     assert data["log_prob"] == pytest.approx(record.log_prob)
+
+
+def test_what_was_written_stands_among_the_likeliest() -> None:
+    record = synthetic_record("short")
+    for step, row in enumerate(payload(record, VIEW)["alternatives"]):
+        (written,) = [item for item in row if item[3]]
+        assert written[0] == record.target_out[step].text
+        assert written[2] == pytest.approx(np.exp(record.log_probs[step]), abs=1e-6)
+        if written is not row[4]:  # among the likeliest by itself: nothing was replaced
+            assert [item[0] for item in row] == [t.text for t in record.alternatives[step]]
+
+
+@pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
+def test_a_quantity_decodes_to_its_numbers(name: str) -> None:
+    record = synthetic_record("short", 3, 4, 2)
+    arrays = synthetic_quantity(record, name)
+    data = payload(record, VIEW, quantity=(name, arrays))
+    about = data["quantity"]
+    assert (about["name"], about["heads"]) == (name, 1 if name == "rollout" else 4)
+    for kind in KINDS:
+        mask = getattr(record, f"{kind}_mask")
+        low, high = about["range"][kind]
+        assert low == (min(0, arrays[kind][..., mask].min()))
+        codes = np.frombuffer(data[f"{kind}_quantity"], dtype="<u2")
+        found = low + (high - low) * codes / about["levels"]
+        np.testing.assert_allclose(
+            found, arrays[kind][..., mask].ravel(), atol=0.51 * (high - low) / 65535
+        )
+    pack(data)
+
+
+def test_a_quantity_that_is_not_finite_is_refused() -> None:
+    record = synthetic_record("short")
+    arrays = synthetic_quantity(record, "scores")
+    arrays["decoder"][0, 0, 0, 5] = np.inf  # closed: nobody sees it
+    payload(record, VIEW, quantity=("scores", arrays))
+    arrays["decoder"][0, 0, 5, 0] = np.inf
+    with pytest.raises(ValueError, match="decoder"):
+        payload(record, VIEW, quantity=("scores", arrays))
+
+
+def test_sixty_pieces_stay_small() -> None:
+    """Maps of 6 x 8 heads of three kinds and all words: with the scripts, below 0.7 MB."""
+    assert len(pack(payload(synthetic_record("long", 6, 8), VIEW))) < 500_000
 
 
 def test_checks_are_sent_as_they_are() -> None:

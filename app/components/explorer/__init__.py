@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +11,31 @@ import streamlit as st
 
 from app.components.explorer.payload import pack
 
-__all__ = ["explorer"]
+__all__ = ["explorer", "markup"]
 
 _HERE = Path(__file__).parent
 _SCRIPTS = (
     "colour.js",
     "tokens.js",
     "data.js",
+    "maps.js",
+    "measures.js",
     "focus.js",
     "sentences.js",
+    "steps.js",
     "badge.js",
     "readout.js",
+    "notes.js",
     "overview.js",
+    "statistics.js",
     "geometry.js",
     "map.js",
+    "lines.js",
+    "picture.js",
+    "zoom.js",
+    "options.js",
+    "svg.js",
+    "export.js",
     "address.js",
     "keyboard.js",
     "main.js",
@@ -34,19 +47,46 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-_mount = st.components.v2.component(
-    "explorer",
-    html=_read("explorer.html"),
-    css=_read("explorer.css"),
-    js="\n".join(_read(name) for name in _SCRIPTS),
-)
+def _script(name: str) -> str:
+    """A script without indentation, blank lines, and comments on lines of their own.
+
+    Streamlit sends all scripts along with every sentence.
+    """
+    text = re.sub(r"^ */\*.*?\*/\n", "", _read(name), flags=re.DOTALL | re.MULTILINE)
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
+@dataclass(frozen=True)
+class Markup:
+    """What a browser needs to draw the explorer: frame, style, and one script that `render`s."""
+
+    html: str
+    css: str
+    script: str
+
+
+def markup() -> Markup:
+    """The explorer's files, its scripts joined."""
+    script = "\n".join(_script(name) for name in _SCRIPTS)
+    return Markup(_read("explorer.html"), _read("explorer.css"), script)
+
+
+_FILES = markup()
+_mount = st.components.v2.component("explorer", html=_FILES.html, css=_FILES.css, js=_FILES.script)
 
 
 def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
     """Show the explorer for one translation.
 
-    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers and
-    heads and pointing at things happen in the browser alone: nothing comes back, and no script run
-    is caused.
+    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
+    and views and pointing at things happen in the browser alone. One thing comes back, as the
+    component's state `quantity`: the name of a quantity that the payload does not hold.
     """
-    _mount(key=key, data=pack(payload), width="stretch", height="content")
+    _mount(
+        key=key,
+        data=pack(payload),
+        width="stretch",
+        height="content",
+        on_quantity_change=lambda: None,
+    )

@@ -1,29 +1,84 @@
-// Writes the chosen kind, layer and head, and what the page shares beside them, into the page's address.
+// Keeps the whole view in the page's address, beside what the page shares itself, and reads it from a link.
 
 const ADDRESS_DELAY = 80;
 
-const viewOf = ({ kind, layer, head, data }) => ({
-  kind,
-  layer,
-  head: head < data.heads ? head : "mean",
-});
+/* What a link holds beside kind, layer and head; what is as usual has no value and stays out of the address. */
+function furtherView(explorer) {
+  const { view, unit, hide, sort, combine, quantity, mass, kept } = explorer;
+  return {
+    view: view === "map" ? null : view,
+    words: unit === "words" ? 1 : null,
+    hide: hide.size ? [...hide].join(",") : null,
+    sort: sort === "layer" ? null : sort,
+    combine: combine === "mean" ? null : combine,
+    quantity: quantity === WEIGHTS ? null : quantity,
+    mass: mass === MASSES.usual ? null : mass,
+    q: kept.query,
+    k: kept.key,
+  };
+}
+
+const FURTHER = ["view", "words", "hide", "sort", "combine", "quantity", "mass", "q", "k"];
+
+const viewOf = (explorer) => {
+  const { kind, layer, head, data, combine } = explorer;
+  return {
+    kind,
+    layer: layer < data.layers[kind] ? layer : combine,
+    head: head < data.heads ? head : combine,
+    ...furtherView(explorer),
+  };
+};
+
+/* Takes over what a link asks for, as far as it is known; what it asks wrongly stays as usual. */
+function takeFurtherView(explorer, asked) {
+  const known = (name, value) => OPTIONS[name].includes(value);
+  if (known("view", asked.view)) explorer.view = asked.view;
+  if (asked.words === "1" || asked.words === 1) explorer.unit = "words";
+  if (asked.hide) explorer.hide = new Set(String(asked.hide).split(",").filter((name) => HIDEABLE.includes(name)));
+  if (known("sort", asked.sort)) explorer.sort = asked.sort;
+  if (known("combine", asked.combine)) explorer.combine = asked.combine;
+  if (known("quantity", asked.quantity)) explorer.wanted = asked.quantity;
+  if (Number(asked.mass)) explorer.mass = between(MASSES.least, Math.round(Number(asked.mass)), MASSES.most);
+}
+
+/* The kept row and column of a link, where the map has them. */
+function takeKept(explorer, asked) {
+  const map = currentMap(explorer);
+  const place = (value, count) => (/^\d+$/.test(String(value ?? "")) && Number(value) < count ? Number(value) : null);
+  explorer.kept = { query: place(asked.q, map.queries), key: place(asked.k, map.keys) };
+  if (explorer.kept.query !== null && explorer.kind !== "encoder") {
+    [explorer.step] = map.rows[explorer.kept.query].members;
+  }
+}
+
+const askedByLink = () => {
+  const query = new URLSearchParams(window.location.search);
+  return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
+};
 
 /* What a link needs: the view, and what the page asked to have beside it. */
 const addressOf = (explorer) => ({ ...explorer.data.link, ...viewOf(explorer) });
 
 const isWritten = (explorer, query) =>
-  Object.entries(addressOf(explorer)).every(([name, value]) => query.get(name) === String(value));
+  Object.entries(addressOf(explorer)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
+
+function writeAddress(explorer) {
+  clearTimeout(explorer.addressTimer);
+  const address = new URL(window.location.href);
+  if (isWritten(explorer, address.searchParams)) return;
+  for (const [name, value] of Object.entries(addressOf(explorer))) {
+    if (value === null) address.searchParams.delete(name);
+    else address.searchParams.set(name, value);
+  }
+  // The history entry is Streamlit's: its state and every other parameter stay as they are.
+  window.history.replaceState(window.history.state, "", address);
+}
 
 /* Delayed, because browsers limit how often an address may change while an arrow key is held down. */
 function saveAddress(explorer) {
   clearTimeout(explorer.addressTimer);
-  explorer.addressTimer = setTimeout(() => {
-    const address = new URL(window.location.href);
-    if (isWritten(explorer, address.searchParams)) return;
-    for (const [name, value] of Object.entries(addressOf(explorer))) address.searchParams.set(name, value);
-    // The history entry is Streamlit's: its state and every other parameter stay as they are.
-    window.history.replaceState(window.history.state, "", address);
-  }, ADDRESS_DELAY);
+  explorer.addressTimer = setTimeout(() => writeAddress(explorer), ADDRESS_DELAY);
 }
 
 /*

@@ -55,6 +55,9 @@ const RAMPS = {
 /* A closed cell in a thumbnail, where hatching has no room: a flat grey that no weight can have. */
 const CLOSED_PIXEL = { light: asPixel([226, 227, 230]), dark: asPixel([46, 48, 55]) };
 
+/* A column that is left out of the picture, likewise. */
+const HIDDEN_PIXEL = { light: asPixel([170, 173, 180]), dark: asPixel([70, 74, 82]) };
+
 const rampStep = (weight) => Math.max(0, Math.min(255, Math.round(weight * 255)));
 
 function parseColour(text) {
@@ -74,8 +77,9 @@ function readTheme(root) {
   root.dataset.theme = name;
   const style = getComputedStyle(root);
   const variable = (part) => style.getPropertyValue(`--${part}`).trim();
-  const theme = { name, ramp: RAMPS[name], closedPixel: CLOSED_PIXEL[name], font: style.fontFamily };
-  for (const part of ["page", "ink", "ink2", "ink3", "line", "hatch", "hatch-ground"]) theme[part] = variable(part);
+  const pixels = { closedPixel: CLOSED_PIXEL[name], hiddenPixel: HIDDEN_PIXEL[name] };
+  const theme = { name, ramp: RAMPS[name], ...pixels, font: style.fontFamily };
+  for (const part of ["page", "ink", "ink2", "ink3", "line", "well", "hatch", "hatch-ground"]) theme[part] = variable(part);
   theme.signature = Object.values(theme).filter((value) => typeof value === "string").join("|");
   return theme;
 }

@@ -1,4 +1,4 @@
-// Decodes the bytes that Python sent into maps, one at a time and once each, and measures what a map does.
+// Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
 
 const KINDS = ["encoder", "decoder", "cross"];
 const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
@@ -8,9 +8,9 @@ const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
 function unpack(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const raw = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  for (const name of KINDS.flatMap((kind) => [kind, `${kind}_mask`])) {
-    const { at, length } = raw[name];
-    raw[name] = bytes.subarray(start + at, start + at + length);
+  for (const [name, value] of Object.entries(raw)) {
+    if (typeof value?.at !== "number") continue;
+    raw[name] = bytes.subarray(start + value.at, start + value.at + value.length);
   }
   return raw;
 }
@@ -22,12 +22,18 @@ function sameBytes(a, b) {
   return true;
 }
 
+const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
+
 function decodePayload(raw) {
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
+  // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
+  const sides = { source, target, produced: target.slice(1), fed: target.slice(0, -1) };
+  const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
+  const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
+  const open = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
   return {
     sentence: raw.sentence,
-    levels: raw.levels,
     heads: raw.heads,
     layers: raw.layers,
     sourceLanguage: raw.source_language,
@@ -36,12 +42,39 @@ function decodePayload(raw) {
     checks: raw.checks,
     link: raw.link,
     logProb: raw.log_prob,
-    // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
-    sides: { source, target, produced: target.slice(1), fed: target.slice(0, -1) },
-    codes: Object.fromEntries(KINDS.map((kind) => [kind, asIntegers(raw[kind], raw.levels)])),
-    open: Object.fromEntries(KINDS.map((kind) => [kind, raw[`${kind}_mask`]])),
+    alternatives: raw.alternatives.map((step) => step.map(decodeAlternative)),
+    sides,
+    items: { pieces: itemsOf(pieceItems), words: itemsOf(wordItems) },
+    open,
+    cells: byKind((kind) => openCells(open[kind])),
+    quantities: decodeQuantities(raw),
     maps: new Map(),
   };
+}
+
+/* One of the likeliest pieces at a step; a piece inside a word is shown with a hyphen before it. */
+function decodeAlternative([text, start, probability, written]) {
+  const label = visibleSegments(text).map((segment) => segment.text).join("");
+  const inside = !start && !PUNCTUATION.test(text);
+  return { label: inside ? `\u2010${label}` : label, probability, written: written === 1 };
+}
+
+/* One byte a cell, 1 for open, from one bit a cell. */
+function unpackBits(bytes, count) {
+  return Uint8Array.from({ length: count }, (_, cell) => (bytes[cell >> 3] >> (7 - (cell & 7))) & 1);
+}
+
+const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
+
+/* Weights always; one other quantity, if Python was asked for it. Numbers stand as integers between lo and hi. */
+function decodeQuantities(raw) {
+  const weights = byKind((kind) => ({ codes: asIntegers(raw[kind], raw.levels), lo: 0, hi: 1 }));
+  const quantities = { weights: { levels: raw.levels, heads: raw.heads, kinds: weights } };
+  if (!raw.quantity) return quantities;
+  const { name, levels, heads, range } = raw.quantity;
+  const codes = (kind) => asIntegers(raw[`${kind}_quantity`], levels);
+  const kinds = byKind((kind) => ({ codes: codes(kind), lo: range[kind][0], hi: range[kind][1] }));
+  return { ...quantities, [name]: { levels, heads, kinds } };
 }
 
 function asIntegers(bytes, levels) {
@@ -49,91 +82,4 @@ function asIntegers(bytes, levels) {
   // A 16-bit view must start on an even byte; the bytes arrive wherever the message put them.
   const even = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice();
   return new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
-}
-
-/* The map of one head, or of the mean of a layer's heads when `head` is the number of heads. */
-function attentionMap(data, kind, layer, head) {
-  const name = `${kind}.${layer}.${head}`;
-  if (data.maps.has(name)) return data.maps.get(name);
-  const rows = data.sides[ROW_SIDE[kind]];
-  const columns = data.sides[COLUMN_SIDE[kind]];
-  const cells = rows.length * columns.length;
-  const weights = new Float32Array(cells);
-  const [first, last] = head < data.heads ? [head, head] : [0, data.heads - 1];
-  const scale = 1 / (data.levels * (last - first + 1));
-  for (let h = first; h <= last; h++) {
-    const start = (layer * data.heads + h) * cells;
-    for (let cell = 0; cell < cells; cell++) weights[cell] += data.codes[kind][start + cell];
-  }
-  for (let cell = 0; cell < cells; cell++) weights[cell] *= scale;
-  const map = { kind, rows, columns, queries: rows.length, keys: columns.length, weights, open: data.open[kind] };
-  data.maps.set(name, map);
-  return map;
-}
-
-const weightAt = (map, query, key) => map.weights[query * map.keys + key];
-const isMasked = (map, query, key) => !map.open[query * map.keys + key];
-const hasMasked = (data, kind) => data.open[kind].includes(0);
-
-/* Spread of each row in bits, share of all weight that each column receives, mean peak, and the role, if any. */
-function measure(map) {
-  if (map.measured) return map.measured;
-  const { queries, keys, weights } = map;
-  const spread = new Float32Array(queries);
-  const received = new Float32Array(keys);
-  let peaks = 0;
-  for (let query = 0; query < queries; query++) {
-    let sum = 0;
-    let bits = 0;
-    let peak = 0;
-    for (let key = 0; key < keys; key++) {
-      const weight = weights[query * keys + key];
-      received[key] += weight / queries;
-      if (weight <= 0) continue;
-      sum += weight;
-      bits -= weight * Math.log2(weight);
-      if (weight > peak) peak = weight;
-    }
-    // Entropy of weights that add up to `sum` instead of 1, which they miss by the rounding of the bytes.
-    spread[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
-    peaks += peak;
-  }
-  const meanSpread = spread.reduce((total, bits) => total + bits, 0) / queries;
-  map.measured = { spread, received, peak: peaks / queries, meanSpread, role: strongestRole(map) };
-  return map.measured;
-}
-
-/* A head that rests on one place has a role: the piece before, itself, the next one, <bos> or <eos>. */
-function strongestRole(map) {
-  const { kind, queries, keys } = map;
-  const places = {
-    encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: () => keys - 1 },
-    // The first two rows have so few open cells that every head would seem to have a role there.
-    decoder: { prev: (q) => (q > 1 ? q - 1 : -1), self: (q) => (q > 1 ? q : -1), bos: (q) => (q > 1 ? 0 : -1) },
-    cross: { eos: () => keys - 1 },
-  }[kind];
-  let best = null;
-  for (const [name, keyOf] of Object.entries(places)) {
-    let total = 0;
-    let count = 0;
-    for (let query = 0; query < queries; query++) {
-      const key = keyOf(query);
-      if (key < 0 || key >= keys) continue;
-      total += weightAt(map, query, key);
-      count++;
-    }
-    if (count && (!best || total / count > best.share)) best = { name, share: total / count };
-  }
-  return best && best.share >= 0.3 ? best : null;
-}
-
-/* Keys of a row, or queries of a column, from the largest weight to the smallest; closed cells are left out. */
-function rankedKeys(map, query) {
-  const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key));
-  return keys.sort((a, b) => weightAt(map, query, b) - weightAt(map, query, a));
-}
-
-function rankedQueries(map, key) {
-  const queries = [...Array(map.queries).keys()].filter((query) => !isMasked(map, query, key));
-  return queries.sort((a, b) => weightAt(map, b, key) - weightAt(map, a, key));
 }

@@ -10,7 +10,12 @@ function focusOf(explorer) {
   return { query, key, previewed };
 }
 
-const currentMap = (explorer) => attentionMap(explorer.data, explorer.kind, explorer.layer, explorer.head);
+/* What is shown, but of another layer or head: as little as `mapOf` and `headName` need. */
+function atHead({ data, quantity, unit, combine, kind }, layer, head) {
+  return { data, quantity, unit, combine, kind, layer, head };
+}
+
+const currentMap = (explorer) => mapOf(explorer.data, explorer);
 const isKept = (explorer) => explorer.kept.query !== null || explorer.kept.key !== null;
 
 function showPreview(explorer, query, key, note = null) {
@@ -22,35 +27,53 @@ function showPreview(explorer, query, key, note = null) {
 
 const endPreview = (explorer) => showPreview(explorer, null, null);
 
-/* Keeping what is already kept lets go of it. */
+/* Keeping what is already kept lets go of it. A kept row of the decoder is also the step of the strip. */
 function keep(explorer, query, key) {
   const same = explorer.kept.query === query && explorer.kept.key === key;
-  explorer.kept = same ? NOTHING : { query, key };
-  explorer.preview = { ...NOTHING, note: null };
-  paintFocus(explorer);
+  explorer.stepping = false;
+  setKept(explorer, same ? NOTHING : { query, key });
 }
 
 function letGo(explorer) {
-  explorer.kept = NOTHING;
-  explorer.preview = { ...NOTHING, note: null };
-  paintFocus(explorer);
+  explorer.stepping = false;
+  setKept(explorer, NOTHING);
 }
 
+function setKept(explorer, kept) {
+  explorer.kept = kept;
+  explorer.preview = { ...NOTHING, note: null };
+  if (kept.query !== null && explorer.kind !== "encoder") {
+    const { members } = itemsOf(explorer, "produced")[kept.query];
+    if (!members.includes(explorer.step)) explorer.step = members[0];
+  }
+  paintFocus(explorer);
+  rememberView(explorer);
+}
+
+const itemsOf = ({ data, unit }, side) => data.items[unit][side];
+const itemOfPiece = (explorer, side, index) =>
+  itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
+
 /*
- * Which row or column a word stands for. The target row shows <bos> first, so its word d is produced by row d - 1.
- * Returns {query, key} or {note} where the chosen kind never looks at this word.
+ * Which row or column a piece of the sentences stands for. The target row shows <bos> first, so its piece d is
+ * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
  */
-function focusOfWord(kind, side, index) {
+function focusOfPiece(explorer, side, index) {
+  const { kind } = explorer;
   if (side === "source") {
-    if (kind === "encoder") return { query: index, key: null };
-    return kind === "cross" ? { query: null, key: index } : { note: "source" };
+    const item = itemOfPiece(explorer, "source", index);
+    if (kind === "encoder") return { query: item, key: null };
+    return kind === "cross" ? { query: null, key: item } : { note: "source" };
   }
   if (kind === "encoder") return { note: "target" };
-  if (index > 0) return { query: index - 1, key: null };
+  if (index > 0) return { query: itemOfPiece(explorer, "produced", index - 1), key: null };
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
-/* Where a map's row or column stands in the sentence rows: the reverse of `focusOfWord`. */
-const wordOfQuery = (kind, query) =>
-  kind === "encoder" ? { side: "source", index: query } : { side: "target", index: query + 1 };
-const wordOfKey = (kind, key) => ({ side: kind === "decoder" ? "target" : "source", index: key });
+/* Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`. */
+const piecesOfQuery = (map, query) =>
+  map.rows[query].members.map((index) =>
+    map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },
+  );
+const piecesOfKey = (map, key) =>
+  map.columns[key].members.map((index) => ({ side: map.kind === "decoder" ? "target" : "source", index }));

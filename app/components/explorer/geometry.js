@@ -28,13 +28,14 @@ const widest = (labels) => Math.max(...labels.map((label) => label.width));
 
 /*
  * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
- * every `every`-th label is drawn; `angle` is the slant of the column labels.
+ * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
+ * `shown` of them have room, from `first` on: labels and strips stay in sight.
  */
-function mapGeometry(explorer, kind) {
+function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom) {
   const { data, theme, parts } = explorer;
-  const rows = data.sides[ROW_SIDE[kind]];
-  const columns = data.sides[COLUMN_SIDE[kind]];
-  const room = parts["map-box"].clientWidth;
+  const rows = data.items[unit][ROW_SIDE[kind]];
+  const columns = data.items[unit][COLUMN_SIDE[kind]];
+  const { room } = explorer;
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
@@ -49,33 +50,43 @@ function mapGeometry(explorer, kind) {
 
   // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px
   // a cell, the labels stand upright and the cells take the room.
-  const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 560));
+  const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
   const cellWith = (overhang) => {
-    const fitting = Math.min(36, (room - left - strip - overhang) / columns.length, height / rows.length);
+    const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);
     return Math.max(5, Math.floor(fitting));
   };
   const upright = cellWith(0);
   const reach = columnLabels.map(({ width }, key) => width * 0.75 + 16 - (columns.length - key - 0.5) * upright * 0.9);
   const slanted = cellWith(Math.max(0, Math.max(...reach) - strip));
-  const cell = slanted >= 16 ? slanted : upright;
-  const angle = slanted >= 21 ? Math.PI / 4 : slanted >= 16 ? Math.PI / 3 : Math.PI / 2;
+  const whole = slanted >= 16 ? slanted : upright;
+
+  const cell = Math.min(LARGEST_CELL, Math.round(whole * zoom));
+  const angle = cell >= 21 ? Math.PI / 4 : cell >= 16 ? Math.PI / 3 : Math.PI / 2;
+  const overhang = zoom > 1 ? Math.max(0, widest(columnLabels) * Math.cos(angle) - strip + 16) : 0;
+  const fits = (count, space) => Math.min(count, Math.max(3, Math.floor(space / cell)));
+  const shown =
+    zoom > 1
+      ? { queries: fits(rows.length, whole * rows.length), keys: fits(columns.length, room - left - strip - overhang) }
+      : { queries: rows.length, keys: columns.length };
   const fontSize = Math.max(10.5, Math.min(largest, cell * 0.86));
   const top = Math.max(46, Math.ceil(widest(columnLabels) * Math.sin(angle) + 10 * Math.cos(angle)) + 18);
-  const gridWidth = cell * columns.length;
-  const gridHeight = cell * rows.length;
+  const gridWidth = cell * shown.keys;
+  const gridHeight = cell * shown.queries;
   return {
     kind,
     small,
     left,
     top,
     cell,
+    whole,
     angle,
     fontSize,
     gridWidth,
     gridHeight,
     rowLabels,
     columnLabels,
-    labelScale: fontSize / largest,
+    shown,
+    first: { query: 0, key: 0 },
     numbered: cell >= 14 && !small,
     gap: cell > 9 ? 1 : 0,
     every: Math.max(1, Math.ceil((fontSize * 0.92) / cell)),
@@ -84,34 +95,47 @@ function mapGeometry(explorer, kind) {
   };
 }
 
+const LARGEST_CELL = 36;
+
+const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
+const yOf = ({ top, first, cell }, query) => top + (query - first.query) * cell;
+const showsQuery = ({ first, shown }, query) => query >= first.query && query < first.query + shown.queries;
+const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
+
 function geometryOf(explorer, kind) {
   explorer.geometries[kind] ??= mapGeometry(explorer, kind);
   return explorer.geometries[kind];
 }
 
-/* The note under the map takes up to three lines and its margin; see .axis-note. */
-const NOTE_HEIGHT = 60;
+/* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
+const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
 /* The map's place is as high as the highest of the three kinds, so that switching moves nothing below it. */
 function reserveMap(explorer) {
+  // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
+  explorer.room = explorer.parts["map-box"].clientWidth;
+  explorer.tickWidth = explorer.parts.statistics.querySelector("canvas").clientWidth;
+  explorer.places = overviewPlaces(explorer);
   explorer.geometries = {};
-  const heights = KINDS.map((kind) => geometryOf(explorer, kind).height);
-  explorer.parts["map-place"].style.minHeight = `${Math.max(...heights) + NOTE_HEIGHT}px`;
+  const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
+  const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
+  explorer.parts["map-place"].style.minHeight = `${Math.max(...heights) + note}px`;
 }
 
 /* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
 function placeAt(geometry, x, y) {
-  const { left, top, cell, angle, rowLabels, columnLabels } = geometry;
-  const key = Math.floor((x - left) / cell);
-  const query = Math.floor((y - top) / cell);
-  const inColumns = key >= 0 && key < columnLabels.length;
-  const inRows = query >= 0 && query < rowLabels.length;
+  const { left, top, cell, angle, first, shown } = geometry;
+  const column = Math.floor((x - left) / cell);
+  const row = Math.floor((y - top) / cell);
+  const inColumns = column >= 0 && column < shown.keys;
+  const inRows = row >= 0 && row < shown.queries;
+  const [query, key] = [first.query + row, first.key + column];
   if (inColumns && inRows) return { query, key };
   if (inRows) return { query, key: null };
   if (y < top) {
     // Follow the slanted label down to the column that it names.
     const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
-    return slanted >= 0 && slanted < columnLabels.length ? { query: null, key: slanted } : null;
+    return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
   }
   return inColumns ? { query: null, key } : null;
 }

@@ -1,4 +1,4 @@
-// Gives every part its keys: 1 2 3 kinds, arrows to walk, Enter or Space to keep, Escape to let go.
+// Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to keep, Escape to let go.
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const between = (low, value, high) => Math.max(low, Math.min(high, value));
@@ -17,6 +17,7 @@ function walkMap(explorer, event) {
   // The first arrow key only shows where one stands.
   const nextQuery = start ? 0 : between(0, (query ?? 0) + down, map.queries - 1);
   const nextKey = start ? 0 : between(0, (key ?? 0) + right, map.keys - 1);
+  reveal(explorer, nextQuery, nextKey);
   showPreview(explorer, nextQuery, nextKey);
 }
 
@@ -35,10 +36,9 @@ function onOverviewKey(explorer, event) {
   const arrow = ARROWS[event.key];
   if (!arrow) return;
   handled(event);
-  const { data, kind, layer, head } = explorer;
-  chooseHead(explorer, wrapped(layer + arrow[0], data.layers[kind]), wrapped(head + arrow[1], data.heads + 1));
-  const chosen = explorer.thumbnails.find((thumbnail) => thumbnail.chosen);
-  chosen.button.focus();
+  const { layer, head, button } = neighbour(explorer, arrow);
+  chooseHead(explorer, layer, head);
+  button.focus();
 }
 
 function onSentenceKey(explorer, side, event) {
@@ -54,13 +54,28 @@ function onSentenceKey(explorer, side, event) {
   next.button.focus();
 }
 
+/* The keys that work on every part of the explorer, by what is pressed. */
+const ROOT_KEYS = {
+  1: (explorer) => chooseKind(explorer, "encoder"),
+  2: (explorer) => chooseKind(explorer, "decoder"),
+  3: (explorer) => chooseKind(explorer, "cross"),
+  m: (explorer) => chooseView(explorer, "map"),
+  l: (explorer) => chooseView(explorer, "lines"),
+  w: (explorer) => chooseUnit(explorer, explorer.unit === "words" ? "pieces" : "words"),
+  ",": (explorer) => goToStep(explorer, explorer.step - 1),
+  ".": (explorer) => goToStep(explorer, explorer.step + 1),
+  p: play,
+  "+": (explorer) => explorer.view === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.zoom * ZOOM_STEP),
+  "-": (explorer) => explorer.view === "map" && setZoom(explorer, explorer.zoom / ZOOM_STEP),
+};
+
 function onRootKey(explorer, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const kind = KINDS[Number(event.key) - 1];
-  if (kind) {
-    handled(event);
-    chooseKind(explorer, kind);
-  }
+  // A list of choices takes letters as a search in it.
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
+  const action = ROOT_KEYS[event.key];
+  if (!action) return;
+  handled(event);
+  action(explorer);
 }
 
 /*
@@ -69,6 +84,7 @@ function onRootKey(explorer, event) {
  */
 function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
+  pause(explorer);
   if (checksAreOpen(explorer)) openChecks(explorer, false);
   else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
 }

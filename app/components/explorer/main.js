@@ -21,65 +21,120 @@ function createExplorer(parent, key) {
     kind: "cross",
     layer: 0,
     head: 0,
+    view: "map",
+    unit: "pieces",
+    hide: new Set(),
+    sort: "layer",
+    combine: "mean",
+    quantity: WEIGHTS,
+    wanted: WEIGHTS,
+    mass: MASSES.usual,
+    zoom: 1,
     kept: NOTHING,
     preview: { ...NOTHING, note: null },
+    step: 0,
+    stepping: false,
+    stepShown: -1,
+    playing: 0,
     geometries: {},
+    linesGeometry: null,
+    room: 0,
+    tickWidth: 0,
+    places: null,
+    warming: 0,
     words: null,
     thumbnails: [],
     painted: 0,
     size: "",
     givenView: "",
     addressTimer: 0,
+    ask: () => {},
   };
-  for (const button of parts.kinds.children) {
-    button.addEventListener("click", () => chooseKind(explorer, button.dataset.kindOption));
-  }
   parts["let-go"].addEventListener("click", () => letGo(explorer));
   if (byTouch) parts["let-go"].textContent = "Let go";
   listenToSentences(explorer);
+  listenToSteps(explorer);
+  listenToOptions(explorer);
   listenToOverview(explorer);
-  listenToMap(explorer);
+  listenToZoom(explorer);
+  listenToPicture(explorer);
+  listenToExport(explorer);
   listenToBadge(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
   const forgetAddress = watchAddress(explorer);
   explorer.destroy = () => {
+    pause(explorer);
     forgetKeyboard();
     forgetSize();
     forgetAddress();
+    window.cancelIdleCallback?.(explorer.warming);
     clearTimeout(explorer.addressTimer);
     explorers.delete(parent);
   };
   return explorer;
 }
 
-/* Takes new data: another sentence keeps kind, layer and head, as far as it has them, and drops the kept cell. */
+/* Takes new data: another sentence keeps what is chosen, as far as it has it, and drops the kept cell. */
 function takeData(explorer, bytes) {
   const before = explorer.data;
   const raw = unpack(bytes);
   const data = decodePayload(raw);
-  const wasMean = before && explorer.head === before.heads;
+  const same = before?.sentence === data.sentence;
+  // All layers and all heads stand after the last one, however many the new model has.
+  const [everyLayer, everyHead] = before ? [allLayers(explorer), allHeads(explorer)] : [false, false];
   explorer.bytes = bytes;
   explorer.data = data;
-  if (!before) {
-    // The view that Python gives counts until something is chosen, and again once Python gives another.
-    const last = lastViews.get(explorer.key);
-    explorer.givenView = JSON.stringify(raw.view);
-    const { kind, layer, head } = last?.given === explorer.givenView ? last.view : raw.view;
-    explorer.kind = kind;
-    explorer.layer = Number(layer) || 0;
-    explorer.head = head === "mean" ? data.heads : between(0, Number(head) || 0, data.heads - 1);
-  } else {
-    // The mean stands after the last head, however many heads the new model has.
-    explorer.head = wasMean ? data.heads : between(0, explorer.head, data.heads - 1);
+  const asked = before ? null : takeFirstView(explorer, raw.view);
+  if (before) {
+    const layers = data.layers[explorer.kind];
+    explorer.layer = everyLayer ? layers : between(0, explorer.layer, layers - 1);
+    explorer.head = everyHead ? data.heads : between(0, explorer.head, data.heads - 1);
   }
-  explorer.layer = between(0, explorer.layer, data.layers[explorer.kind] - 1);
-  if (!before || before.sentence !== data.sentence) explorer.kept = NOTHING;
+  settleQuantity(explorer);
+  if (!same) {
+    explorer.kept = NOTHING;
+    explorer.step = lastStep(explorer);
+    explorer.stepping = false;
+    explorer.zoom = 1;
+  }
+  if (asked) takeKept(explorer, asked);
   explorer.preview = { ...NOTHING, note: null };
   explorer.root.dataset.sentence = data.sentence;
   buildBadge(explorer);
   buildSentences(explorer);
+  buildSteps(explorer);
   buildOverview(explorer);
+  buildStatistics(explorer);
+}
+
+/*
+ * Kind, layer and head that Python gives, and the rest from the link, count until something is chosen, and again once
+ * Python gives another view. Returns what was asked for.
+ */
+function takeFirstView(explorer, given) {
+  const { data } = explorer;
+  const last = lastViews.get(explorer.key);
+  explorer.givenView = JSON.stringify(given);
+  const asked = last?.given === explorer.givenView ? last.view : { ...askedByLink(), ...given };
+  takeFurtherView(explorer, asked);
+  explorer.kind = asked.kind;
+  const together = [asked.layer, asked.head].find((value) => OPTIONS.combine.includes(value));
+  if (together) explorer.combine = together;
+  const place = (value, count) => (OPTIONS.combine.includes(value) ? count : between(0, Number(value) || 0, count - 1));
+  explorer.layer = place(asked.layer, data.layers[explorer.kind]);
+  explorer.head = place(asked.head, data.heads);
+  return last?.sentence === undefined || last.sentence === data.sentence ? asked : null;
+}
+
+/* Shows the wanted quantity if it came along; until it does, what the data holds, and asks for it. */
+function settleQuantity(explorer) {
+  const { data, wanted } = explorer;
+  explorer.quantity = data.quantities[wanted] ? wanted : WEIGHTS;
+  if (!data.quantities[wanted]) explorer.ask("quantity", wanted);
+  if (explorer.quantity !== ROLLOUT) return;
+  explorer.head = data.heads;
+  explorer.layer = Math.min(explorer.layer, data.layers[explorer.kind] - 1);
 }
 
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
@@ -118,11 +173,16 @@ function watchSize(explorer) {
 
 function chooseKind(explorer, kind) {
   if (kind === explorer.kind) return;
+  const { data, quantity } = explorer;
   // Decoder and cross share their rows, so a kept row stays; anything else would point at a different word.
   const sharesRows = ROW_SIDE[kind] === ROW_SIDE[explorer.kind];
+  const every = allLayers(explorer);
+  const layers = data.layers[kind];
   explorer.kept = sharesRows ? { query: explorer.kept.query, key: null } : NOTHING;
   explorer.kind = kind;
-  explorer.layer = between(0, explorer.layer, explorer.data.layers[kind] - 1);
+  explorer.layer = every && quantity !== ROLLOUT ? layers : between(0, explorer.layer, layers - 1);
+  if (explorer.zoom > 1) explorer.geometries = {};
+  explorer.zoom = 1;
   explorer.preview = { ...NOTHING, note: null };
   paintAll(explorer);
   rememberView(explorer);
@@ -136,74 +196,108 @@ function chooseHead(explorer, layer, head) {
 }
 
 function rememberView(explorer) {
-  lastViews.set(explorer.key, { given: explorer.givenView, view: viewOf(explorer) });
+  const { givenView: given, data } = explorer;
+  lastViews.set(explorer.key, { given, view: viewOf(explorer), sentence: data.sentence });
   saveAddress(explorer);
 }
 
-/* Everything that depends on the kind. */
+/*
+ * Three sizes of a paint. In each the canvas comes first: once words have changed, setting its font would make the
+ * browser work out all styles at once.
+ */
+
+/* Everything that depends on the kind, and on how maps are made. */
 function paintAll(explorer) {
-  const { parts, data, kind, theme } = explorer;
-  for (const button of parts.kinds.children) button.setAttribute("aria-pressed", button.dataset.kindOption === kind);
-  parts["masked-legend"].classList.toggle("unused", !hasMasked(data, kind));
+  const { parts, theme } = explorer;
   drawScale(parts.scale, theme);
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
-  paintOverview(explorer);
   placeMap(explorer);
-  paintAxisNote(explorer);
-  paintHead(explorer);
+  drawBase(explorer);
+  paintLive(explorer);
+  paintOptions(explorer);
+  paintZoom(explorer);
+  paintOverview(explorer);
+  describeHead(explorer);
+  describeFocus(explorer);
 }
 
 /* Everything that depends on the layer and head. */
 function paintHead(explorer) {
-  const { parts, data, kind, layer, head } = explorer;
-  const { sourceLanguage: source, targetLanguage: target } = data;
-  const looking = {
-    encoder: `${source} looks at ${source}`,
-    decoder: `${target} looks back at ${target}`,
-    cross: `${target} looks at ${source}`,
-  };
-  const title = `Layer ${layer + 1}, ${head < data.heads ? `head ${head + 1}` : `mean of ${data.heads} heads`}`;
-  parts.title.replaceChildren(title, element("small", "", looking[kind]));
-  markChosenHead(explorer);
   drawBase(explorer);
-  paintFocus(explorer);
+  paintLive(explorer);
+  describeHead(explorer);
+  describeFocus(explorer);
 }
 
-/* Everything that depends on the place looked at; the last step of every paint. */
+/* Everything that depends on the place looked at. */
 function paintFocus(explorer) {
-  const { root, data, kind, layer, head } = explorer;
+  paintLive(explorer);
+  describeFocus(explorer);
+}
+
+const lookingWords = ({ data: { sourceLanguage: source, targetLanguage: target } }) => ({
+  encoder: `${source} looks at ${source}`,
+  decoder: `${target} looks back at ${target}`,
+  cross: `${target} looks at ${source}`,
+});
+
+function describeHead(explorer) {
+  const { parts, kind } = explorer;
+  parts.title.replaceChildren(mapTitle(explorer), element("small", "", lookingWords(explorer)[kind]));
+  markChosenHead(explorer);
+  paintAxisNote(explorer);
+  paintStatistics(explorer);
+}
+
+/* The last step of every paint: words about the place looked at, and the attributes that tell it. */
+function describeFocus(explorer) {
+  const { root, data, kind, layer, head, combine } = explorer;
   const { query, key } = focusOf(explorer);
   paintSentences(explorer);
+  paintSteps(explorer);
   paintReadout(explorer);
-  paintMap(explorer);
+  paintOverviewFocus(explorer);
   const cell = query !== null && key !== null;
   root.dataset.kind = kind;
-  root.dataset.layer = layer;
-  root.dataset.head = head < data.heads ? head : "mean";
+  root.dataset.layer = layer < data.layers[kind] ? layer : combine;
+  root.dataset.head = head < data.heads ? head : combine;
   root.dataset.query = query ?? "";
   root.dataset.key = key ?? "";
-  root.dataset.weight = cell ? weightAt(currentMap(explorer), query, key).toFixed(4) : "";
+  root.dataset.weight = cell ? valueAt(currentMap(explorer), query, key).toFixed(4) : "";
+  root.dataset.step = shownStep(explorer);
   root.dataset.painted = ++explorer.painted;
 }
 
-function paintAxisNote({ parts, data, kind }) {
-  const { sourceLanguage: source, targetLanguage: target } = data;
-  const row = kind === "encoder" ? `: the ${source} piece being read. ` : `: the ${target} piece being produced. `;
-  const column = {
-    encoder: `: the ${source} piece looked at. `,
-    decoder: `: the ${target} piece looked at, already written. `,
-    cross: `: the ${source} piece looked at. `,
+/* Makes and measures the maps of the other kinds while nothing else is to do, so that the first switch is as fast. */
+function warmUp(explorer) {
+  // Safari has no idle time to give.
+  if (!window.requestIdleCallback) return;
+  cancelIdleCallback(explorer.warming);
+  const { data } = explorer;
+  const waiting = KINDS.flatMap((kind) =>
+    [...Array(data.layers[kind] + 1).keys()].flatMap((layer) =>
+      [...Array(data.heads + 1).keys()].map((head) => ({ ...atHead(explorer, layer, head), kind })),
+    ),
+  );
+  const go = (deadline) => {
+    while (waiting.length && deadline.timeRemaining() > 2 && explorer.data === data) {
+      const map = mapOf(data, waiting.shift());
+      measure(map);
+      thumbnailImage(map, explorer.theme, explorer.hide);
+    }
+    if (waiting.length && explorer.data === data) explorer.warming = requestIdleCallback(go);
   };
-  parts["axis-note"].replaceChildren(bold("Row"), row, bold("Column"), column[kind], "Each row sums to\u00a01.");
+  explorer.warming = requestIdleCallback(go);
 }
 
-export default function render({ data, parentElement, key }) {
+export default function render({ data, parentElement, key, setStateValue }) {
   let explorer = explorers.get(parentElement);
   const isNew = !explorer;
   if (isNew) {
     explorer = createExplorer(parentElement, key);
     explorers.set(parentElement, explorer);
   }
+  explorer.ask = setStateValue ?? explorer.ask;
   const theme = readTheme(explorer.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);
@@ -212,6 +306,7 @@ export default function render({ data, parentElement, key }) {
   if (dataChanged || themeChanged) {
     forgetShades(explorer);
     layOut(explorer);
+    warmUp(explorer);
   }
   // Labels are measured: if the page's font was still on its way, everything is fitted again once it is there.
   if (isNew && document.fonts.status !== "loaded") {

@@ -22,47 +22,88 @@ function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-function drawBase(explorer) {
-  const { theme } = explorer;
+/* What does not depend on the place looked at: cells, axes, strips. */
+function drawStillMap(context, explorer, geometry) {
+  const { theme, hide } = explorer;
   const map = currentMap(explorer);
-  const geometry = geometryOf(explorer, explorer.kind);
-  const context = prepareCanvas(explorer.base, geometry.width, geometry.height);
-  drawCells(context, theme, map, geometry);
+  drawCells(context, theme, map, geometry, hide);
   drawAxisWords(context, theme, map, geometry);
-  const { spread, received } = measure(map);
-  for (let query = 0; query < map.queries; query++) {
-    drawSpread(context, theme, map, geometry, query, spread[query], false);
-  }
-  for (let key = 0; key < map.keys; key++) drawReceived(context, theme, geometry, key, received, false);
+  forShown(geometry, (query) => drawRowStrip(context, theme, map, geometry, query, false), null);
+  forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
 }
 
-function drawCells(context, theme, map, geometry) {
-  const { left, top, cell, gap, gridWidth, gridHeight } = geometry;
-  for (let query = 0; query < map.queries; query++) {
-    const y = top + query * cell;
-    for (let key = 0; key < map.keys; key++) {
-      if (isMasked(map, query, key)) continue;
-      const weight = weightAt(map, query, key);
-      const step = rampStep(weight);
-      context.fillStyle = theme.ramp.css[step];
-      context.fillRect(left + key * cell, y, cell - gap, cell - gap);
-      if (cell < 23 || weight < 0.095) continue;
-      const digits = weight >= 0.995 ? "1" : weight.toFixed(2).slice(1);
-      const colour = theme.ramp.ink[step];
-      const middle = left + key * cell + (cell - 1) / 2;
-      text(context, theme, digits, middle, y + cell / 2, { size: cell >= 27 ? 13 : 12, colour, align: "center" });
+function forShown({ first, shown }, onQuery, onKey) {
+  if (onQuery) for (let query = first.query; query < first.query + shown.queries; query++) onQuery(query);
+  if (onKey) for (let key = first.key; key < first.key + shown.keys; key++) onKey(key);
+}
+
+function drawCells(context, theme, map, geometry, hide) {
+  const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
+  // Cells without a gap and without digits are one picture, enlarged: a hundred times as fast as rectangles.
+  const raster = gap === 0 && !context.isVector;
+  if (raster) drawRaster(context, theme, map, geometry);
+  forShown(geometry, (query) => {
+    const y = yOf(geometry, query);
+    for (let key = first.key; !raster && key < first.key + shown.keys; key++) {
+      if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;
+      drawCell(context, theme, map, geometry, query, key);
     }
     // Closed cells are hatched in runs; each run is one rectangle without the lines between cells.
-    for (let key = 0; key < map.keys; key++) {
+    for (let key = first.key; key < first.key + shown.keys; key++) {
       if (!isMasked(map, query, key)) continue;
       const start = key;
-      while (key + 1 < map.keys && isMasked(map, query, key + 1)) key++;
-      drawHatch(context, theme, left + start * cell, y, (key + 1 - start) * cell, cell);
+      while (key + 1 < first.key + shown.keys && isMasked(map, query, key + 1)) key++;
+      drawHatch(context, theme, xOf(geometry, start), y, (key + 1 - start) * cell, cell);
     }
-  }
+  });
+  forShown(geometry, null, (key) => isHidden(map, key, hide) && drawHiddenColumn(context, theme, map, geometry, key));
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
+}
+
+function drawCell(context, theme, map, geometry, query, key) {
+  const { cell, gap } = geometry;
+  const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
+  const value = valueAt(map, query, key);
+  const step = stepOf(map, value);
+  context.fillStyle = theme.ramp.css[step];
+  context.fillRect(x, y, cell - gap, cell - gap);
+  if (cell < 23) return;
+  const digits = cellDigits(map, value);
+  const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
+  if (digits) text(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: theme.ramp.ink[step], align: "center" });
+}
+
+/* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
+function cellDigits(map, value) {
+  if (map.quantity === "scores") return figure(value, 1).replace(/^\u22120\.0$/, "0.0");
+  if (value < 0.095 * map.hi) return "";
+  if (map.hi === 1) return value >= 0.995 ? "1" : value.toFixed(2).slice(1);
+  return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
+}
+
+function drawRaster(context, theme, map, geometry) {
+  const { left, top, gridWidth, gridHeight, first, shown } = geometry;
+  const picture = document.createElement("canvas");
+  drawThumbnail(picture, map, theme, new Set());
+  context.imageSmoothingEnabled = false;
+  context.drawImage(picture, first.key, first.query, shown.keys, shown.queries, left, top, gridWidth, gridHeight);
+}
+
+/* A hidden column stays in its place: grey bars as long as what each row gives it. */
+function drawHiddenColumn(context, theme, map, geometry, key) {
+  const { cell } = geometry;
+  const x = xOf(geometry, key);
+  forShown(geometry, (query) => {
+    if (isMasked(map, query, key)) return;
+    const y = yOf(geometry, query);
+    context.fillStyle = theme.well;
+    context.fillRect(x, y, cell, cell);
+    context.fillStyle = theme.ink3;
+    const share = Math.max(0, Math.min(1, shareOf(map, valueAt(map, query, key))));
+    context.fillRect(x + 1, y + 1, Math.max(0, (cell - 2) * share), Math.max(1, cell - 3));
+  });
 }
 
 /* Says in the corner which axis is which, and under the grid what the two strips measure. */
@@ -72,9 +113,10 @@ function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridH
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
   text(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
-  const received = small ? "received" : "share received";
+  const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   text(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
-  text(context, theme, small ? "bits" : "spread, bits", left + gridWidth + 10, top + gridHeight + 16, { colour });
+  const spread = map.sumsToOne ? (small ? "bits" : "spread, bits") : small ? "top" : "largest";
+  text(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 function drawArrow(context, colour, x, y, dx, dy) {
@@ -90,25 +132,38 @@ function drawArrow(context, colour, x, y, dx, dy) {
   context.stroke();
 }
 
-function drawSpread(context, theme, map, geometry, query, bits, lookedAt) {
-  const { left, top, cell, gridWidth, small } = geometry;
+/* Beside a row: the spread of its weights in bits; of a quantity that is no share, the row's largest number. */
+function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
+  const { left, cell, gridWidth, small } = geometry;
+  const { spread, peaks } = measure(map);
+  const [value, largest] = map.sumsToOne ? [spread[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
   const x = left + gridWidth + 10;
-  const y = top + query * cell;
+  const y = yOf(geometry, query);
   const room = small ? 26 : 34;
-  const length = Math.max(1, (room * bits) / Math.max(1, Math.log2(map.keys)));
+  const length = Math.max(1, (room * value) / (largest || 1));
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
   context.fillRect(x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
   if (small || (cell < 14 && !lookedAt)) return;
-  if (lookedAt) context.clearRect(x + room + 4, y + cell / 2 - 8, 30, 16);
-  text(context, theme, bits.toFixed(1), x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
+  if (lookedAt) {
+    context.fillStyle = theme.page;
+    context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
+  }
+  const number = figure((map.sumsToOne ? spread : peaks)[query], 1);
+  text(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
-const receivedHeight = (received, key) => Math.max(1, (24 * received[key]) / Math.max(0.25, ...received));
+/* Under a column: how much of all weight it receives; of another quantity, its mean. */
+function columnBar(map, key) {
+  const { received } = measure(map);
+  if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, ...received));
+  return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
+}
 
-function drawReceived(context, theme, { left, top, cell, gridHeight }, key, received, lookedAt) {
+function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
+  const { top, cell, gridHeight } = geometry;
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
-  const x = left + (key + 0.25) * cell;
-  context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), receivedHeight(received, key));
+  const x = xOf(geometry, key + 0.25);
+  context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
 /* Every label is drawn while there is room; else every second or third, and always the one looked at. */
@@ -120,7 +175,8 @@ function showsLabel(index, every, lookedAt) {
 function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
-  const colour = emphasis === "strong" ? "ink" : token.special ? "ink3" : emphasis === "weak" ? "ink2" : "ink";
+  const quiet = token.special || emphasis === "hidden";
+  const colour = emphasis === "strong" ? "ink" : quiet ? "ink3" : emphasis === "weak" ? "ink2" : "ink";
   text(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
   if (!token.unknown) return;
   const { width } = context.measureText(label.text);
@@ -137,19 +193,20 @@ const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index ===
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, cell, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
+  const map = currentMap(explorer);
   rowLabels.forEach((label, query) => {
-    if (!showsLabel(query, every, focus.query)) return;
-    const y = top + (query + 0.5) * cell;
+    if (!showsQuery(geometry, query) || !showsLabel(query, every, focus.query)) return;
+    const y = yOf(geometry, query + 0.5);
     const emphasis = emphasisOf(query, focus.query);
     drawLabel(context, geometry, theme, label, left - 8 - (numbered ? 20 : 0), y, "right", emphasis);
     const colour = emphasis === "strong" ? "ink" : "ink3";
     if (numbered) text(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
   });
   columnLabels.forEach((label, key) => {
-    if (!showsLabel(key, every, focus.key)) return;
-    const emphasis = emphasisOf(key, focus.key);
+    if (!showsKey(geometry, key) || !showsLabel(key, every, focus.key)) return;
+    const emphasis = isHidden(map, key, explorer.hide) ? "hidden" : emphasisOf(key, focus.key);
     context.save();
-    context.translate(left + (key + 0.5) * cell + (angle < 1.2 ? 2 : 0), top - 9);
+    context.translate(xOf(geometry, key + 0.5) + (angle < 1.2 ? 2 : 0), top - 9);
     context.rotate(-angle);
     drawLabel(context, geometry, theme, label, 0, 0, "left", emphasis);
     if (numbered && label.token.repeated) {
@@ -163,13 +220,18 @@ function drawLabels(context, explorer, geometry, focus) {
   context.strokeStyle = theme.ink2;
   context.lineWidth = 1;
   context.beginPath();
-  forEachWord(rowLabels, (first, last) => {
-    context.moveTo(left - 4.5, top + first * cell + 3);
-    context.lineTo(left - 4.5, top + (last + 1) * cell - 4);
+  const { first: seen, shown } = geometry;
+  forEachWord(rowLabels, (start, end) => {
+    const [first, last] = [Math.max(start, seen.query), Math.min(end, seen.query + shown.queries - 1)];
+    if (first > last) return;
+    context.moveTo(left - 4.5, yOf(geometry, first) + 3);
+    context.lineTo(left - 4.5, yOf(geometry, last + 1) - 4);
   });
-  forEachWord(columnLabels, (first, last) => {
-    context.moveTo(left + first * cell + 3, top - 4.5);
-    context.lineTo(left + (last + 1) * cell - 4, top - 4.5);
+  forEachWord(columnLabels, (start, end) => {
+    const [first, last] = [Math.max(start, seen.key), Math.min(end, seen.key + shown.keys - 1)];
+    if (first > last) return;
+    context.moveTo(xOf(geometry, first) + 3, top - 4.5);
+    context.lineTo(xOf(geometry, last + 1) - 4, top - 4.5);
   });
   context.stroke();
 }
@@ -187,8 +249,12 @@ function forEachWord(labels, mark) {
 function drawFocus(context, explorer, geometry, focus) {
   const { theme, kept } = explorer;
   const { left, top, cell, gridWidth, gridHeight } = geometry;
-  const frameRow = (query) => context.strokeRect(left - 0.5, top + query * cell - 0.5, gridWidth, cell);
-  const frameColumn = (key) => context.strokeRect(left + key * cell - 0.5, top - 0.5, cell, gridHeight);
+  const frameRow = (query) => {
+    if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
+  };
+  const frameColumn = (key) => {
+    if (showsKey(geometry, key)) context.strokeRect(xOf(geometry, key) - 0.5, top - 0.5, cell, gridHeight);
+  };
   context.lineWidth = 1;
   if (focus.previewed) {
     context.strokeStyle = theme.ink3;
@@ -203,60 +269,31 @@ function drawFocus(context, explorer, geometry, focus) {
   if (focus.key !== null) frameColumn(focus.key);
   context.globalAlpha = 1;
   if (focus.query === null || focus.key === null) return;
+  if (!showsQuery(geometry, focus.query) || !showsKey(geometry, focus.key)) return;
   for (const [colour, width] of [[theme.page, 5], [theme.ink, 2.5]]) {
     context.strokeStyle = colour;
     context.lineWidth = width;
-    context.strokeRect(left + focus.key * cell - 1, top + focus.query * cell - 1, cell + 1, cell + 1);
+    context.strokeRect(xOf(geometry, focus.key) - 1, yOf(geometry, focus.query) - 1, cell + 1, cell + 1);
   }
 }
 
-/* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
-function paintMap(explorer) {
-  const { theme, parts, base } = explorer;
+/* What depends on the place looked at: labels, the strips' numbers, the crosshair. */
+function drawLiveMap(context, explorer, geometry) {
+  const { theme } = explorer;
   const map = currentMap(explorer);
-  const geometry = geometryOf(explorer, explorer.kind);
   const focus = focusOf(explorer);
-  const { spread, received } = measure(map);
-  const context = prepareCanvas(parts.map, geometry.width, geometry.height);
-  context.drawImage(base, 0, 0, geometry.width, geometry.height);
+  const { received } = measure(map);
   drawLabels(context, explorer, geometry, focus);
-  if (focus.query !== null) drawSpread(context, theme, map, geometry, focus.query, spread[focus.query], true);
-  if (focus.key !== null) drawReceived(context, theme, geometry, focus.key, received, true);
+  if (focus.query !== null && showsQuery(geometry, focus.query)) {
+    drawRowStrip(context, theme, map, geometry, focus.query, true);
+  }
+  if (focus.key !== null && showsKey(geometry, focus.key)) drawColumnStrip(context, theme, map, geometry, focus.key, true);
   const named = focus.key ?? received.indexOf(Math.max(...received));
-  const colour = focus.key === null ? "ink2" : "ink";
-  const shareX = geometry.left + (named + 0.5) * geometry.cell;
-  const shareY = geometry.top + geometry.gridHeight + 8 + receivedHeight(received, named) + 9;
-  text(context, theme, percent(received[named]), shareX, shareY, { size: 12, colour, align: "center" });
+  if (showsKey(geometry, named)) {
+    const colour = focus.key === null ? "ink2" : "ink";
+    const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
+    const number = map.sumsToOne ? percent(received[named]) : figure(received[named], 1);
+    text(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
+  }
   drawFocus(context, explorer, geometry, focus);
-}
-
-/* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */
-function placeMap(explorer) {
-  const { map } = explorer.parts;
-  const geometry = geometryOf(explorer, explorer.kind);
-  map.style.width = `${geometry.width}px`;
-  map.style.height = `${geometry.height}px`;
-  map.dataset.left = geometry.left;
-  map.dataset.top = geometry.top;
-  map.dataset.cell = geometry.cell;
-}
-
-function listenToMap(explorer) {
-  const { map } = explorer.parts;
-  const placeOf = (event) => {
-    const box = map.getBoundingClientRect();
-    return placeAt(geometryOf(explorer, explorer.kind), event.clientX - box.left, event.clientY - box.top);
-  };
-  map.addEventListener("pointermove", (event) => {
-    if (event.pointerType === "touch") return;
-    const place = placeOf(event);
-    if (place) showPreview(explorer, place.query, place.key);
-    else endPreview(explorer);
-  });
-  map.addEventListener("pointerleave", () => endPreview(explorer));
-  map.addEventListener("click", (event) => {
-    const place = placeOf(event);
-    if (place) keep(explorer, place.query, place.key);
-    else letGo(explorer);
-  });
 }

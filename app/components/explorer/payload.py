@@ -15,19 +15,26 @@ BYTE_LIMIT = 600_000
 
 
 def payload(
-    record: Any, view: dict[str, Any], link: dict[str, str] | None = None
+    record: Any,
+    view: dict[str, Any],
+    link: dict[str, str] | None = None,
+    quantity: tuple[str, dict[str, np.ndarray]] | None = None,
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
     `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
     masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
-    `layer` and `head` (counted from 0, or `"mean"`) and decides only what is shown first.
+    `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
+    key that are kept, and decides only what is shown first. `link` holds further names and values
+    to keep in the page's address beside these.
 
-    `link` holds further names and values to keep in the page's address beside these three.
+    `quantity` is what can be shown instead of the weights: its name and, by kind, an array
+    `[layer, head, query, key]` of finite numbers (or one head, for what has no heads).
 
-    Returns JSON-able values and, at the top level, `bytes` in C order: each map as little-endian
-    integers 0..`levels` (two bytes a weight while all three kinds fit in `BYTE_LIMIT`, else one),
-    each mask as 0/1.
+    Returns JSON-able values and, at the top level, `bytes` in C order: the open cells of each map
+    as little-endian integers 0..`levels` (two bytes a weight while all three kinds fit in
+    `BYTE_LIMIT`, else one), each mask as bits. The integers of a quantity, always two bytes, stand
+    for numbers between the two ends of its kind's `range`.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, or unequal
     head counts.
@@ -42,7 +49,9 @@ def payload(
     if len(heads) != 1:
         raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
 
-    levels = 65535 if 2 * sum(weights.size for weights in maps.values()) <= BYTE_LIMIT else 255
+    masks = {kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS}
+    cells = sum(maps[kind][:, :, 0, 0].size * int(masks[kind].sum()) for kind in KINDS)
+    levels = 65535 if 2 * cells <= BYTE_LIMIT else 255
     data: dict[str, Any] = {
         "sentence": record.id,
         "levels": levels,
@@ -56,16 +65,76 @@ def payload(
         "source": [_token(token) for token in record.source],
         "target_in": [_token(token) for token in record.target_in],
         "target_out": [
-            {**_token(token), "p": math.exp(min(0.0, float(log_prob)))}
+            {**_token(token), "p": _probability(log_prob)}
             for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
         ],
+        "alternatives": _alternatives(record),
         "link": link or {},
-        "view": {"kind": view["kind"], "layer": view["layer"], "head": view["head"]},
+        "view": {name: view[name] for name in ("kind", "layer", "head", "q", "k") if name in view},
     }
     for kind, weights in maps.items():
-        data[kind] = _quantised(weights, levels).tobytes()
-        data[f"{kind}_mask"] = np.asarray(getattr(record, f"{kind}_mask"), dtype=np.uint8).tobytes()
-    return data
+        data[kind] = _quantised(weights, levels)[..., masks[kind]].tobytes()
+        data[f"{kind}_mask"] = np.packbits(masks[kind]).tobytes()
+    return data if quantity is None else data | _quantity(*quantity, masks)
+
+
+def _quantity(
+    name: str, arrays: dict[str, np.ndarray], masks: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """The open cells of one quantity, in 65,536 steps between the ends of each kind's range.
+
+    The range holds 0 where no number is below it, so that a length of 0 is the scale's beginning.
+    """
+    found: dict[str, Any] = {}
+    ranges = {}
+    for kind in KINDS:
+        numbers = np.asarray(arrays[kind], dtype=np.float64)[..., masks[kind]]
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"the {name} of the {kind} hold a number that is not finite")
+        low, high = min(0.0, float(numbers.min())), float(numbers.max())
+        if name == "rollout":
+            high = 1.0
+        ranges[kind] = [low, high]
+        steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
+        found[f"{kind}_quantity"] = steps.astype("<u2").tobytes()
+    heads = int(arrays["cross"].shape[1])
+    return {"quantity": {"name": name, "levels": 65535, "heads": heads, "range": ranges}, **found}
+
+
+def _alternatives(record: Any) -> list[list[list[Any]]]:
+    """The likeliest pieces of each step: [text, starts a word, probability, was written].
+
+    What was written stands among them, as the last if need be: of a given target it may be far
+    less likely than all of them.
+    """
+    steps = []
+    for written, own, tokens, log_probs in zip(
+        record.target_out,
+        record.log_probs,
+        record.alternatives,
+        record.alternative_log_probs,
+        strict=True,
+    ):
+        row = list(zip(tokens, log_probs, strict=True))
+        if written.id not in {token.id for token in tokens}:
+            row[-1] = (written, own)
+        steps.append(
+            [
+                [
+                    _shown(token),
+                    int(token.starts_word or token.special),
+                    _probability(log_prob),
+                    int(token.id == written.id),
+                ]
+                for token, log_prob in row
+            ]
+        )
+    return steps
+
+
+def _probability(log_prob: float) -> float:
+    """From nats, to the six digits that a link or a bar can show."""
+    return round(math.exp(min(0.0, float(log_prob))), 6)
 
 
 def pack(data: dict[str, Any]) -> bytes:
@@ -86,15 +155,20 @@ def pack(data: dict[str, Any]) -> bytes:
             at += len(blobs[-1])
         else:
             header[name] = value
-    text = json.dumps(header).encode("utf-8")
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 4)
     return b"".join([struct.pack("<I", len(text)), text, *blobs])
 
 
+def _shown(token: Any) -> str:
+    """A token's text; half a surrogate pair, which is no text, becomes `?`."""
+    return token.text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _token(token: Any) -> dict[str, Any]:
-    """Give what is shown of a token; half a surrogate pair, which is no text, becomes `?`."""
+    """Give what is shown of a token."""
     return {
-        "text": token.text.encode("utf-8", "replace").decode("utf-8"),
+        "text": _shown(token),
         "start": bool(token.starts_word),
         "special": bool(token.special),
         "unknown": bool(token.unknown),

@@ -1,20 +1,59 @@
-// Says in one sentence, and a smaller second line, what the pictures show at the place looked at.
+// Says in one line, as a sentence, and a smaller second line, what the pictures show at the place looked at.
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
+const figure = (value, digits) => value.toFixed(digits).replace("-", "\u2212");
 const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
-const headName = ({ data, layer, head }) =>
-  head < data.heads ? `head ${head + 1} of layer ${layer + 1}` : `the mean of layer ${layer + 1}\u2019s heads`;
 
-/* With one byte a weight, two places are what the data holds; with two bytes, four. */
-function exactWeight(explorer, weight) {
-  return explorer.data.levels > 255 ? `exactly ${weight.toFixed(4)}` : `${weight.toFixed(3)} \u00b1 0.004`;
+const allHeads = ({ data, head }) => head === data.heads;
+const allLayers = ({ data, kind, layer }) => layer === data.layers[kind];
+
+/* What the chosen map is of, to be read inside a sentence. */
+function headName(explorer) {
+  const { data, kind, layer, head, combine, quantity } = explorer;
+  const together = combine === "max" ? "the maximum" : "the mean";
+  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
+  if (allLayers(explorer) && allHeads(explorer)) return `${together} of all ${data.heads * layer} heads`;
+  if (allLayers(explorer)) return `${together} of head ${head + 1} over all layers`;
+  return allHeads(explorer) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
-function weightChip(explorer, weight) {
-  const chip = element("span", "weight numbers", weight.toFixed(2));
-  const step = rampStep(weight);
-  chip.style.background = explorer.theme.ramp.css[step];
-  chip.style.color = explorer.theme.ramp.ink[step];
+/* The same as a heading. */
+function mapTitle(explorer) {
+  const { data, layer, head, combine, quantity } = explorer;
+  const how = combine === "max" ? "maximum" : "mean";
+  if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
+  if (allLayers(explorer) && allHeads(explorer)) return `All layers, ${how} of all heads`;
+  if (allLayers(explorer)) return `Head ${head + 1}, ${how} of all layers`;
+  return `Layer ${layer + 1}, ${allHeads(explorer) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
+}
+
+/* How each quantity is spoken of; `digits` are those of the short form. */
+const QUANTITIES = {
+  weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
+  scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
+  norms: {
+    name: "norm",
+    digits: 2,
+    gives: " takes a vector of length ",
+    to: " from ",
+    most: " takes most from ",
+    column: " contributes most",
+  },
+  rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
+};
+
+/* How far a shown number may be from the model's own: half a step of the integers that were sent. */
+function exactValue({ data, quantity }, map, value) {
+  const { levels } = data.quantities[quantity];
+  if (levels > 255) return `exactly ${figure(value, 4)}`;
+  return `${figure(value, 3)} \u00b1 ${((map.hi - map.lo) / levels).toFixed(3)}`;
+}
+
+function valueChip({ theme, quantity }, map, value) {
+  const chip = element("span", "weight numbers", figure(value, QUANTITIES[quantity].digits));
+  const step = stepOf(map, value);
+  chip.style.background = theme.ramp.css[step];
+  chip.style.color = theme.ramp.ink[step];
   return chip;
 }
 
@@ -22,7 +61,7 @@ const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
 /* Each case returns the first line as nodes and strings, the second as a list of short statements. */
 function describe(explorer) {
-  const { preview } = explorer;
+  const { preview, quantity } = explorer;
   const focus = focusOf(explorer);
   if (preview.note) return describeUnseen(explorer, preview.note);
   const map = currentMap(explorer);
@@ -32,13 +71,17 @@ function describe(explorer) {
   }
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
-  const peak = weightChip(explorer, measure(map).peak);
+  const peak = valueChip(explorer, map, measure(map).peak);
+  const piece = explorer.unit === "words" ? "word" : "piece";
   return {
-    first: [`On average, ${headName(explorer)} puts `, peak, " of a row on a single piece"],
+    first:
+      quantity === WEIGHTS
+        ? [`On average, ${headName(explorer)} puts `, peak, ` of a row on a single ${piece}`]
+        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer)} is `, peak],
     second: [
       byTouch
-        ? "Tap a word or a cell to read one weight; tap again to let go."
-        : "Point at a word or a cell to read one weight; click to keep it.",
+        ? "Tap a word or a cell to read one number; tap again to let go."
+        : "Point at a word or a cell to read one number; click to keep it.",
     ],
   };
 }
@@ -80,14 +123,15 @@ function describeMasked(_explorer, map, query, key) {
 }
 
 function describeCell(explorer, map, query, key) {
-  const weight = weightAt(map, query, key);
+  const { gives, to } = QUANTITIES[explorer.quantity];
+  const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
   const second = [
-    exactWeight(explorer, weight),
+    exactValue(explorer, map, value),
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
-    `row spread ${measure(map).spread[query].toFixed(1)} bits`,
+    ...spreadNote(map, query),
   ];
-  if (map.kind !== "encoder") {
+  if (map.kind !== "encoder" && explorer.unit === "pieces") {
     const fed = tokenName(explorer.data.sides.fed[query]);
     second.push(`row ${query + 1}: ${fed} was fed in, ${tokenName(map.rows[query])} came out`);
   }
@@ -95,9 +139,9 @@ function describeCell(explorer, map, query, key) {
     first: [
       `While ${verb(map)} `,
       bold(tokenName(map.rows[query])),
-      `, ${headName(explorer)} gives `,
-      weightChip(explorer, weight),
-      " to ",
+      `, ${headName(explorer)}${gives}`,
+      valueChip(explorer, map, value),
+      to,
       bold(tokenName(map.columns[key])),
     ],
     // The line has room for four statements; that the model never saw the word comes before its rank.
@@ -105,46 +149,67 @@ function describeCell(explorer, map, query, key) {
   };
 }
 
+const spreadNote = (map, query) =>
+  map.sumsToOne ? [`row spread ${measure(map).spread[query].toFixed(1)} bits`] : [];
+
 function describeRow(explorer, map, query) {
-  const [top, ...rest] = rankedKeys(map, query);
-  if (top === undefined) return { first: ["Every cell of this row is masked."], second: [] };
-  const nameAndWeight = (key) => `${tokenName(map.columns[key])} ${weightAt(map, query, key).toFixed(2)}`;
-  const others = rest.slice(0, 4).map(nameAndWeight);
+  const { most, digits } = QUANTITIES[explorer.quantity];
+  const [top, ...rest] = rankedKeys(map, query, explorer.hide);
+  const row = bold(tokenName(map.rows[query]));
+  if (top === undefined) {
+    const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
+    return { first: [`While ${verb(map)} `, row, `, ${none}`], second: hiddenNote(explorer, map, query) };
+  }
+  const nameAndValue = (key) => `${tokenName(map.columns[key])} ${figure(valueAt(map, query, key), digits)}`;
+  const others = rest.slice(0, 4).map(nameAndValue);
   return {
     first: [
       `While ${verb(map)} `,
-      bold(tokenName(map.rows[query])),
-      `, ${headName(explorer)} looks most at `,
+      row,
+      `, ${headName(explorer)}${most}`,
       bold(tokenName(map.columns[top])),
       " ",
-      weightChip(explorer, weightAt(map, query, top)),
+      valueChip(explorer, map, valueAt(map, query, top)),
     ],
     second: [
       ...unknownNote(map, query, null),
       ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
-      others.length ? `then ${others.join(", ")}` : "every other piece is still masked",
-      `row spread ${measure(map).spread[query].toFixed(1)} bits`,
+      ...hiddenNote(explorer, map, query),
+      others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
+      ...spreadNote(map, query),
     ],
   };
 }
 
+/* What is left out of a row is counted where the row is described. */
+function hiddenNote({ hide, quantity }, map, query) {
+  const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
+  if (!keys.length || quantity === "scores") return [];
+  return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
+}
+
 function describeColumn(explorer, map, key) {
+  const { column, digits } = QUANTITIES[explorer.quantity];
   const [top, ...rest] = rankedQueries(map, key);
   if (top === undefined) return { first: ["Every cell of this column is masked."], second: [] };
-  const nameAndWeight = (query) => `${tokenName(map.rows[query])} ${weightAt(map, query, key).toFixed(2)}`;
-  const others = rest.slice(0, 3).map(nameAndWeight);
+  const nameAndValue = (query) => `${tokenName(map.rows[query])} ${figure(valueAt(map, query, key), digits)}`;
+  const others = rest.slice(0, 3).map(nameAndValue);
+  const received = measure(map).received[key];
   return {
     first: [
       bold(tokenName(map.columns[key])),
-      ` is looked at most while ${verb(map)} `,
+      `${column} while ${verb(map)} `,
       bold(tokenName(map.rows[top])),
       " ",
-      weightChip(explorer, weightAt(map, top, key)),
+      valueChip(explorer, map, valueAt(map, top, key)),
     ],
     second: [
       ...unknownNote(map, null, key),
+      ...(isHidden(map, key, explorer.hide) ? ["hidden in the picture"] : []),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
-      `it receives ${percent(measure(map).received[key])} of everything ${headName(explorer)} gives`,
+      map.sumsToOne
+        ? `it receives ${percent(received)} of everything ${headName(explorer)} gives`
+        : `its mean over the rows that may look at it is ${figure(received, digits)}`,
     ],
   };
 }

@@ -1,7 +1,10 @@
-// Builds the two sentence rows and shades their words by the weights of the row or column looked at.
+// Builds the two sentence rows and shades their pieces by the numbers of the row or column looked at.
 
-/* Below this weight a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
+/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
 const SHADED_FROM = 0.02;
+
+/* What Python names the search when a person gave the translation. */
+const GIVEN_TARGET = "given target";
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -16,8 +19,8 @@ function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const pieces = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${pieces} ${pieces === 1 ? "piece" : "pieces"}`;
-  parts["target-note"].textContent =
-    "written by the decoder, one piece a step; the line under a piece is its probability";
+  const writer = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
+  parts["target-note"].textContent = `${writer}, one piece a step; the line under a piece is its probability`;
   const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
   parts.score.textContent = `log-probability ${score}, ${data.search}`;
   explorer.words = {
@@ -94,9 +97,12 @@ function fitSentences(explorer) {
   }
 }
 
+/* The step of the scale on which a word is shaded, or null. */
+const shadeOf = (map, value) => (shareOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
+
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, weight, mark, closed, ramp) {
-  const step = weight === null || weight < SHADED_FROM ? -1 : rampStep(weight);
+function dressWord(word, shade, mark, closed, ramp) {
+  const step = shade ?? -1;
   const shown = `${step}${mark}${closed}`;
   if (word.shown === shown) return;
   word.shown = shown;
@@ -111,43 +117,54 @@ function dressWord(word, weight, mark, closed, ramp) {
 }
 
 function paintSentences(explorer) {
-  const { data, words, theme, kept, kind } = explorer;
+  const { words, theme } = explorer;
+  const looks = looksOf(explorer);
+  for (const side of ["source", "target"]) {
+    words[side].forEach((word, index) => {
+      const { shade, mark, closed } = looks[side][index];
+      dressWord(word, shade, mark, closed, theme.ramp);
+    });
+  }
+}
+
+/* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is closed. */
+function looksOf(explorer) {
+  const { words, kept, kind, hide } = explorer;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const looks = {};
   for (const side of ["source", "target"]) {
-    looks[side] = words[side].map(() => ({ weight: null, mark: "", closed: false }));
+    looks[side] = words[side].map(() => ({ shade: null, mark: "", closed: false }));
   }
-  const at = ({ side, index }) => looks[side][index];
+  const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
-    if (kind === "decoder") {
-      // Everything this step cannot see is greyed, except the piece that it produces.
-      looks.target.forEach((look, index) => {
-        look.closed = index !== focus.query + 1 && (index >= map.keys || isMasked(map, focus.query, index));
-      });
-    }
+    // Everything a decoder step cannot see is greyed, except the piece that it produces.
+    const produced = map.rows[focus.query].members;
+    const last = produced[produced.length - 1];
+    if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { closed: index > last + 1 }));
     for (let key = 0; key < map.keys; key++) {
-      const look = at(wordOfKey(kind, key));
-      if (isMasked(map, focus.query, key)) look.closed = look.closed || kind !== "decoder";
-      else look.weight = weightAt(map, focus.query, key);
+      if (isMasked(map, focus.query, key)) {
+        if (kind !== "decoder") put(piecesOfKey(map, key), { closed: true });
+      } else if (!isHidden(map, key, hide)) {
+        put(piecesOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
+      }
     }
   } else if (focus.key !== null) {
     for (let query = 0; query < map.queries; query++) {
-      if (!isMasked(map, query, focus.key)) at(wordOfQuery(kind, query)).weight = weightAt(map, query, focus.key);
+      if (isMasked(map, query, focus.key)) continue;
+      put(piecesOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
     }
   }
+  if (explorer.stepping) {
+    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.step + 1 }));
+  }
   const mark = (query, key, name) => {
-    if (query !== null) at(wordOfQuery(kind, query)).mark ||= name;
-    if (key !== null) at(wordOfKey(kind, key)).mark ||= name;
+    const places = [...(query === null ? [] : piecesOfQuery(map, query)), ...(key === null ? [] : piecesOfKey(map, key))];
+    for (const { side, index } of places) looks[side][index].mark ||= name;
   };
   mark(focus.query, focus.key, focus.previewed ? "looked-at" : "kept");
   if (focus.previewed) mark(kept.query, kept.key, "kept-behind");
-  for (const side of ["source", "target"]) {
-    words[side].forEach((word, index) => {
-      const { weight, mark: name, closed } = looks[side][index];
-      dressWord(word, weight, name, closed, theme.ramp);
-    });
-  }
+  return looks;
 }
 
 /* When the theme turns, the shades must be written again although no weight changed. */
@@ -164,7 +181,7 @@ function listenToSentences(explorer) {
     };
     const preview = (index) => {
       if (index === null) return endPreview(explorer);
-      const { query = null, key = null, note = null } = focusOfWord(explorer.kind, side, index);
+      const { query = null, key = null, note = null } = focusOfPiece(explorer, side, index);
       return showPreview(explorer, query, key, note);
     };
     host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
@@ -174,7 +191,7 @@ function listenToSentences(explorer) {
     host.addEventListener("click", (event) => {
       const index = indexOf(event);
       if (index === null) return;
-      const { query = null, key = null, note } = focusOfWord(explorer.kind, side, index);
+      const { query = null, key = null, note } = focusOfPiece(explorer, side, index);
       if (note) showPreview(explorer, null, null, note);
       else keep(explorer, query, key);
     });

@@ -46,17 +46,21 @@ const isolated = (text) => `\u2068${text}\u2069`;
  */
 function displayTokens(raw, firstNumber) {
   let afterPunctuation = false;
+  let afterSpecial = false;
   const tokens = raw.map((token, index) => {
     const segments = visibleSegments(token.text);
     const label = segments.map((segment) => segment.text).join("");
     const punctuation = !token.special && PUNCTUATION.test(token.text);
     // Punctuation is its own word, set close to the one before: "Hemd." is not one word of two pieces.
-    const startsWord = token.start || token.special || punctuation || afterPunctuation || index === 0;
+    const startsWord =
+      token.start || token.special || punctuation || afterPunctuation || afterSpecial || index === 0;
     afterPunctuation = punctuation;
+    afterSpecial = token.special;
     return {
       label,
       segments,
       special: token.special,
+      punctuation,
       unknown: token.unknown,
       blank: label.startsWith(LONE_SPACE),
       probability: token.p,
@@ -66,10 +70,34 @@ function displayTokens(raw, firstNumber) {
       repeated: false,
     };
   });
+  return markRepeated(tokens);
+}
+
+function markRepeated(tokens) {
   const counts = new Map();
   for (const token of tokens) counts.set(token.label, (counts.get(token.label) ?? 0) + 1);
   for (const token of tokens) token.repeated = !token.special && !token.blank && counts.get(token.label) > 1;
   return tokens;
+}
+
+/* What a map's rows or columns stand for, piece by piece: each item names its members, here itself. */
+const pieceItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
+
+/* The same word by word: pieces joined; a word's number is its first piece's, its probability their product. */
+function wordItems(tokens) {
+  const words = [];
+  tokens.forEach((token, index) => {
+    const word = words[words.length - 1];
+    if (token.startsWord || !word) {
+      words.push({ ...token, startsWord: true, members: [index] });
+      return;
+    }
+    word.label += token.label;
+    word.members.push(index);
+    word.unknown ||= token.unknown;
+    word.probability *= token.probability;
+  });
+  return markRepeated(words);
 }
 
 const subscript = (number) => [...String(number)].map((digit) => String.fromCodePoint(0x2080 + Number(digit))).join("");

@@ -1,0 +1,184 @@
+// Draws the chosen head as lines between two columns of words: the fewest that hold most of each row's weight.
+
+/* Scores are no shares of a row: the lines then show the weights that these scores become. */
+function linesMap(explorer) {
+  return explorer.quantity === "scores" ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
+}
+
+function linesOf(explorer) {
+  const map = linesMap(explorer);
+  const name = `${explorer.mass} ${[...explorer.hide]}`;
+  if (map.lines?.name !== name) map.lines = { name, ...smallestSet(map, explorer.hide, explorer.mass / 100) };
+  return map.lines;
+}
+
+/* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
+function linesGeometry(explorer) {
+  const { theme, parts } = explorer;
+  const map = linesMap(explorer);
+  const { room } = explorer;
+  const small = room < 460;
+  const count = Math.max(map.queries, map.keys);
+  const pitch = Math.max(14, Math.min(30, Math.floor((small ? 560 : 540) / count)));
+  const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
+  const context = parts.map.getContext("2d");
+  context.font = fontOf(theme, fontSize, 650);
+  const limit = small ? 110 : 200;
+  const keyLabels = labelsOf(context, map.columns, limit);
+  const queryLabels = labelsOf(context, map.rows, limit);
+  const hidden = explorer.hide.size && !small ? 64 : 0;
+  const [keyRoom, queryRoom] = [widest(keyLabels) + 30, widest(queryLabels) + 30 + hidden];
+  const width = Math.min(room, Math.max(small ? room : 620, keyRoom + queryRoom + 240));
+  const start = small ? 0 : Math.round((room - width) * 0.3);
+  const top = 34;
+  const pitchOf = (items) => Math.min(30, Math.max(pitch, (count * pitch) / items));
+  const pitches = { key: pitchOf(map.keys), query: pitchOf(map.queries) };
+  const firstOf = (items, of) => top + (count * pitch - items * of) / 2;
+  return {
+    lines: true,
+    small,
+    fontSize,
+    keyLabels,
+    queryLabels,
+    pitches,
+    firsts: { key: firstOf(map.keys, pitches.key), query: firstOf(map.queries, pitches.query) },
+    left: start + keyRoom + 14,
+    right: start + width - queryRoom - 14,
+    width: room,
+    height: top + count * pitch + 12,
+  };
+}
+
+const keyY = ({ firsts, pitches }, key) => firsts.key + (key + 0.5) * pitches.key;
+const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
+
+function lineAt(geometry, x, y) {
+  const { left, right, firsts, pitches, keyLabels, queryLabels } = geometry;
+  const key = Math.floor((y - firsts.key) / pitches.key);
+  const query = Math.floor((y - firsts.query) / pitches.query);
+  if (x < (left + right) / 2) return key >= 0 && key < keyLabels.length ? { query: null, key } : null;
+  return query >= 0 && query < queryLabels.length ? { query, key: null } : null;
+}
+
+function drawLine(context, theme, geometry, map, [query, key, value], faint) {
+  const { left, right } = geometry;
+  const [from, to, bend] = [keyY(geometry, key), queryY(geometry, query), (right - left) * 0.42];
+  const share = Math.min(1, shareOf(map, value));
+  context.beginPath();
+  context.moveTo(left, from);
+  context.bezierCurveTo(left + bend, from, right - bend, to, right, to);
+  context.lineWidth = 0.7 + 3.6 * share;
+  // The thinnest line still has to be seen, so the scale starts a fifth of the way up.
+  context.strokeStyle = theme.ramp.css[rampStep(0.22 + 0.78 * share)];
+  context.globalAlpha = faint ? 0.13 : 1;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function drawStillLines(context, explorer, geometry) {
+  const { theme, data, kind } = explorer;
+  const { left, right, width } = geometry;
+  const language = kind === "encoder" ? data.sourceLanguage : data.targetLanguage;
+  const looked = `${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}, looked at`;
+  const doing = `${language}, being ${kind === "encoder" ? "read" : "produced"}`;
+  context.font = fontOf(theme, 13);
+  const ends = Math.max(left - 8, context.measureText(looked).width + 1);
+  const starts = Math.min(right + 8, width - context.measureText(doing).width - 1);
+  text(context, theme, looked, ends, 12, { colour: "ink2", align: "right" });
+  text(context, theme, doing, starts, 12, { colour: "ink2" });
+}
+
+function drawLiveLines(context, explorer, geometry) {
+  const { theme, hide } = explorer;
+  const { left, right, small } = geometry;
+  const map = linesMap(explorer);
+  const { query, key } = focusOf(explorer);
+  const any = query !== null || key !== null;
+  const belongs = ([q, k]) => (query === null || q === query) && (key === null || k === key || query !== null);
+  const lines = [...linesOf(explorer).lines].sort((a, b) => a[2] - b[2]);
+  if (any) for (const line of lines) if (!belongs(line)) drawLine(context, theme, geometry, map, line, true);
+  for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
+
+  const number = (value, x, y, align) => text(context, theme, value.toFixed(2), x, y, { size: 12, align });
+  const enough = 0.05 * map.hi;
+  for (let k = 0; k < map.keys; k++) {
+    const hidden = isHidden(map, k, hide);
+    const value = query !== null && !hidden && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
+    const y = keyY(geometry, k);
+    drawChip(context, theme, geometry, map, geometry.keyLabels[k], left - 8, y, geometry.pitches.key, "right", {
+      value,
+      lookedAt: k === key,
+      hidden,
+    });
+    if (value !== null && value >= enough) number(value, left + 6, y - geometry.pitches.key * 0.32, "left");
+  }
+  for (let q = 0; q < map.queries; q++) {
+    const value = query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
+    const y = queryY(geometry, q);
+    const end = drawChip(context, theme, geometry, map, geometry.queryLabels[q], right + 8, y, geometry.pitches.query, "left", {
+      value,
+      lookedAt: q === query,
+      hidden: false,
+    });
+    if (value !== null && value >= enough) number(value, right - 6, y - geometry.pitches.query * 0.32, "right");
+    const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
+    if (mass > 0) text(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
+  }
+  drawBrackets(context, theme, geometry);
+}
+
+/* A word on the ground of its number; returns where it ends. */
+function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, lookedAt, hidden }) {
+  const { token } = label;
+  const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
+  context.font = fontOf(theme, size, lookedAt ? 650 : 400);
+  const number = token.repeated ? 14 : 0;
+  const wide = context.measureText(label.text).width + number + 6;
+  const start = align === "right" ? x - wide + 3 : x - 3;
+  const step = value === null ? null : shadeOf(map, value);
+  const shaded = step !== null;
+  if (shaded) {
+    context.fillStyle = theme.ramp.css[step];
+    context.fillRect(start, y - pitch / 2 + 1, wide, pitch - 2);
+  }
+  if (lookedAt) {
+    context.strokeStyle = theme.ink;
+    context.lineWidth = 1.5;
+    context.strokeRect(start + 0.5, y - pitch / 2 + 1.5, wide - 1, pitch - 3);
+  }
+  const colour = shaded ? theme.ramp.ink[step] : token.special || hidden ? "ink3" : "ink";
+  const weight = lookedAt ? 650 : 400;
+  text(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
+  const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };
+  if (token.repeated) text(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
+  return start + wide;
+}
+
+function drawBrackets(context, theme, geometry) {
+  const { left, right, keyLabels, queryLabels, pitches } = geometry;
+  context.strokeStyle = theme.ink2;
+  context.lineWidth = 1;
+  context.beginPath();
+  forEachWord(keyLabels, (first, last) => {
+    context.moveTo(left - 3.5, keyY(geometry, first) - pitches.key / 2 + 3);
+    context.lineTo(left - 3.5, keyY(geometry, last) + pitches.key / 2 - 3);
+  });
+  forEachWord(queryLabels, (first, last) => {
+    context.moveTo(right + 3.5, queryY(geometry, first) - pitches.query / 2 + 3);
+    context.lineTo(right + 3.5, queryY(geometry, last) + pitches.query / 2 - 3);
+  });
+  context.stroke();
+}
+
+function paintLinesNote(explorer) {
+  const { parts, mass, unit, view } = explorer;
+  parts["lines-choice"].hidden = view !== "lines";
+  if (view !== "lines") return;
+  const { lines, open } = linesOf(explorer);
+  parts.mass.value = mass;
+  parts["mass-value"].textContent = `${mass}\u00a0%`;
+  const piece = unit === "words" ? "word" : "piece";
+  const shown = explorer.hide.size ? "visible " : "";
+  const name = QUANTITIES[linesMap(explorer).quantity].name;
+  parts["lines-count"].textContent = `of each ${piece}\u2019s ${shown}${name}: ${lines.length} lines for ${open} open cells`;
+}

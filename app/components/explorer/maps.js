@@ -1,0 +1,122 @@
+// Makes the maps that are shown: of one head, over heads, over layers, of pieces or of words; each is made once.
+
+const WEIGHTS = "weights";
+const ROLLOUT = "rollout";
+
+/* Rows of these add up to 1, so that spread and shares have a meaning. */
+const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
+
+/* One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads. */
+function pieceValues(data, quantity, kind, layer, head) {
+  const { levels, heads, kinds } = data.quantities[quantity];
+  const { codes, lo, hi } = kinds[kind];
+  const cells = data.cells[kind];
+  const values = new Float32Array(data.open[kind].length);
+  const start = (layer * heads + Math.min(head, heads - 1)) * cells.length;
+  const scale = (hi - lo) / levels;
+  for (let index = 0; index < cells.length; index++) values[cells[index]] = lo + scale * codes[start + index];
+  return values;
+}
+
+/*
+ * From pieces to words: what the pieces of a looked-at word receive is added, the pieces of a produced word are
+ * averaged. So a row of weights still adds up to 1. Scores have no shares to add: they are averaged both ways.
+ */
+function wordValues(values, open, rows, columns, keys, average) {
+  const joined = { values: new Float32Array(rows.length * columns.length), open: null };
+  joined.open = new Uint8Array(joined.values.length);
+  rows.forEach((row, query) => {
+    columns.forEach((column, key) => {
+      let sum = 0;
+      let cells = 0;
+      for (const q of row.members) {
+        for (const k of column.members) {
+          if (!open[q * keys + k]) continue;
+          sum += values[q * keys + k];
+          cells++;
+        }
+      }
+      const cell = query * columns.length + key;
+      joined.values[cell] = cells ? sum / (average ? cells : row.members.length) : 0;
+      joined.open[cell] = cells > 0 ? 1 : 0;
+    });
+  });
+  return joined;
+}
+
+/* Cell by cell the mean or the maximum of several maps of the same shape. */
+function combineValues(maps, combine) {
+  const values = Float32Array.from(maps[0].values);
+  for (const map of maps.slice(1)) {
+    for (let cell = 0; cell < values.length; cell++) {
+      if (combine === "max") values[cell] = Math.max(values[cell], map.values[cell]);
+      else values[cell] += map.values[cell];
+    }
+  }
+  if (combine !== "max") for (let cell = 0; cell < values.length; cell++) values[cell] /= maps.length;
+  return values;
+}
+
+/*
+ * The map of a choice {quantity, unit, combine, kind, layer, head}. `head` equal to the number of heads stands for
+ * all of them together, `layer` likewise; `combine` says how: "mean" or "max".
+ */
+function mapOf(data, choice) {
+  const { quantity, unit, combine, kind, layer, head } = choice;
+  const layers = data.layers[kind];
+  const together = quantity !== ROLLOUT && (head === data.heads || layer === layers);
+  const name = [quantity, unit, kind, layer, head, together ? combine : ""].join();
+  if (data.maps.has(name)) return data.maps.get(name);
+  const rows = data.items[unit][ROW_SIDE[kind]];
+  const columns = data.items[unit][COLUMN_SIDE[kind]];
+  const { lo, hi } = data.quantities[quantity].kinds[kind];
+  const map = { kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi };
+  map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
+  if (together) {
+    const allHeads = [...Array(data.heads).keys()];
+    const allLayers = [...Array(layers).keys()];
+    const parts = (layer === layers ? allLayers : [layer]).flatMap((l) =>
+      (head === data.heads ? allHeads : [head]).map((h) => mapOf(data, { ...choice, layer: l, head: h })),
+    );
+    map.values = combineValues(parts, combine);
+    map.open = parts[0].open;
+  } else {
+    map.values = pieceValues(data, quantity, kind, Math.min(layer, layers - 1), head);
+    map.open = data.open[kind];
+    if (unit === "words") {
+      const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
+      Object.assign(map, wordValues(map.values, map.open, rows, columns, keys, quantity === "scores"));
+    }
+  }
+  // Pieces of a word together may hold more than any one of them did.
+  if (quantity === "norms" && unit === "words") map.hi = wordCeiling(data, choice, map);
+  data.maps.set(name, map);
+  return map;
+}
+
+/* One scale for all heads of a kind: norms of words may exceed the largest norm of a piece. */
+function wordCeiling(data, choice, map) {
+  const name = `ceiling ${choice.kind}`;
+  if (data.maps.has(name)) return data.maps.get(name);
+  let largest = 0;
+  const { heads, kinds } = data.quantities.norms;
+  const keys = data.items.pieces[COLUMN_SIDE[choice.kind]].length;
+  for (let layer = 0; layer < data.layers[choice.kind]; layer++) {
+    for (let head = 0; head < heads; head++) {
+      const pieces = pieceValues(data, "norms", choice.kind, layer, head);
+      const words = wordValues(pieces, data.open[choice.kind], map.rows, map.columns, keys, false);
+      for (const value of words.values) if (value > largest) largest = value;
+    }
+  }
+  const ceiling = Math.max(largest, kinds[choice.kind].hi);
+  data.maps.set(name, ceiling);
+  return ceiling;
+}
+
+const valueAt = (map, query, key) => map.values[query * map.keys + key];
+const isMasked = (map, query, key) => !map.open[query * map.keys + key];
+const hasMasked = (data, kind) => data.open[kind].includes(0);
+
+/* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
+const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
+const stepOf = (map, value) => rampStep(shareOf(map, value));

@@ -1,0 +1,61 @@
+// Says under the picture what its rows, columns and numbers are, and how much is hidden.
+
+/* What the numbers of a quantity are, in a sentence that stands by itself. */
+const QUANTITY_NOTES = {
+  scores: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
+  norms:
+    "Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016, the length of what a looked-at piece really adds (Kobayashi et al. 2020).",
+};
+
+const ROLLOUT_NOTES = {
+  encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
+  decoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
+  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the pieces read",
+};
+
+function paintAxisNote(explorer) {
+  const { parts, data, kind, unit, view, quantity } = explorer;
+  const { sourceLanguage: source, targetLanguage: target } = data;
+  const lines = view === "lines";
+  const piece = unit === "words" ? "word" : "piece";
+  const row = kind === "encoder" ? `the ${source} ${piece} being read. ` : `the ${target} ${piece} being produced. `;
+  const column = kind === "decoder" ? `the ${target} ${piece} looked at, already written. ` : `the ${source} ${piece} looked at. `;
+  parts["axis-note"].replaceChildren(
+    bold(lines ? "Right" : "Row"),
+    `: ${row}`,
+    bold(lines ? "Left" : "Column"),
+    `: ${column}`,
+    ...numberNote(explorer, lines),
+    ...hiddenMassNote(explorer),
+  );
+  paintLinesNote(explorer);
+  parts["axis-note"].title = parts["axis-note"].textContent;
+  parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
+}
+
+function numberNote({ quantity, kind, unit, view, combine, data, layer, head }, lines) {
+  if (quantity === "scores" && view === "lines") return ["Lines need shares of a row: they show the weights that the scores become."];
+  if (QUANTITY_NOTES[quantity]) return [QUANTITY_NOTES[quantity]];
+  const together = layer === data.layers[kind] || head === data.heads;
+  if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
+  const sum = lines ? "Each right-hand one gives 1 in all" : "Each row sums to\u00a01";
+  return [unit === "words" ? `${sum}; pieces of a looked-at word are added, of a produced one averaged.` : `${sum}.`];
+}
+
+/* What is hidden is counted: how much of all weight, and the row with the most of it. */
+function hiddenMassNote(explorer) {
+  const { hide } = explorer;
+  const map = currentMap(explorer);
+  const hidden = map.columns.filter((_, key) => isHidden(map, key, hide));
+  if (!hidden.length || explorer.quantity === "scores") return [];
+  const masses = map.rows.map((_, query) => hiddenMass(map, hide, query));
+  const most = masses.indexOf(Math.max(...masses));
+  const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;
+  const share = hiddenMass(map, hide);
+  const held = map.sumsToOne ? `hold ${percent(share)} of all weight` : `hold ${share.toFixed(2)} a row on average`;
+  return [
+    " ",
+    bold(`Hidden: ${names} ${hidden.length === 1 ? held.replace("hold", "holds") : held}`),
+    `, at most ${masses[most].toFixed(2)} in the row of ${tokenName(map.rows[most])} (grey bars).`,
+  ];
+}

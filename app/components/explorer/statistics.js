@@ -1,0 +1,72 @@
+// Shows the chosen head's measures among those of all heads of its kind: short ticks for them, a tall one for it.
+
+const STATISTICS = [
+  { label: "peak of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
+  {
+    label: "spread",
+    of: ({ meanSpread }) => meanSpread,
+    shown: (bits, most) => `${bits.toFixed(1)} of ${most.toFixed(1)} bits`,
+    scale: (map) => Math.log2(Math.max(2, map.keys)),
+  },
+  { label: "distance", of: ({ distance }) => distance, shown: (pieces) => `${pieces.toFixed(1)} pieces` },
+  { label: "on the piece before", role: "prev" },
+  { label: "on itself", role: "self" },
+  { label: "on the piece after", role: "next" },
+  { label: "rests on <bos>", role: "bos" },
+  { label: "rests on <eos>", role: "eos" },
+].map((line) =>
+  line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: percent, scale: () => 1 } : line,
+);
+
+function statisticsOf(kind) {
+  const label = (line) => (kind === "cross" && line.label === "distance" ? { ...line, label: "off the diagonal" } : line);
+  return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
+}
+
+/* Every kind has its own lines; the panel keeps room for the most. */
+function buildStatistics(explorer) {
+  const { parts } = explorer;
+  const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
+  parts.statistics.replaceChildren(
+    ...[...Array(most)].map(() => {
+      const line = element("div", "statistic");
+      line.append(element("dt"), element("dd", "ticks"), element("dd", "value numbers"));
+      line.children[1].append(element("canvas"));
+      line.querySelector("canvas").setAttribute("aria-hidden", "true");
+      return line;
+    }),
+  );
+}
+
+function paintStatistics(explorer) {
+  const { data, parts, kind, layer, head, theme, quantity } = explorer;
+  const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
+  const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
+  const map = measuredMap(explorer, layer, head);
+  const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
+  parts["statistics-title"].textContent = mapTitle(explorer);
+  const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
+  parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
+  [...parts.statistics.children].forEach((row, index) => {
+    const line = lines[index];
+    row.classList.toggle("missing", !line);
+    if (!line) return;
+    const values = all.map(line.of);
+    const value = line.of(measure(map));
+    const most = line.scale?.(map) ?? Math.max(...values, 1);
+    row.children[0].textContent = line.label;
+    row.children[2].textContent = line.shown(value, most);
+    drawTicks(row.querySelector("canvas"), theme, explorer.tickWidth, values, value, most);
+  });
+}
+
+function drawTicks(canvas, theme, width, values, value, most) {
+  const context = prepareCanvas(canvas, width, 22);
+  const x = (v) => 3 + ((width - 6) * v) / most;
+  context.fillStyle = theme.line;
+  context.fillRect(3, 17, width - 6, 1);
+  context.fillStyle = theme.ink3;
+  for (const v of values) context.fillRect(x(v) - 0.5, 10, 1, 7);
+  context.fillStyle = theme.ink;
+  context.fillRect(x(value) - 1.5, 3, 3, 15);
+}

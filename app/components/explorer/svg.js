@@ -1,0 +1,130 @@
+// Draws what a canvas would draw into an SVG document: the part of the canvas interface that the pictures use.
+
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+class SvgContext {
+  isVector = true;
+  fillStyle = "#000000";
+  strokeStyle = "#000000";
+  lineWidth = 1;
+  globalAlpha = 1;
+  font = "";
+  textAlign = "left";
+  textBaseline = "middle";
+
+  constructor(width, height, measuring) {
+    this.svg = this.#make("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    this.measuring = measuring;
+    this.parent = this.svg;
+    this.transform = "";
+    this.dash = [];
+    this.path = "";
+    this.clips = 0;
+    this.saved = [];
+  }
+
+  #make(tag, attributes) {
+    const made = document.createElementNS(SVG_NAMESPACE, tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value !== "" && value !== null) made.setAttribute(name, typeof value === "number" ? +value.toFixed(2) : value);
+    }
+    return made;
+  }
+
+  #add(tag, attributes) {
+    const opacity = this.globalAlpha < 1 ? this.globalAlpha : null;
+    const made = this.#make(tag, { ...attributes, opacity, transform: this.transform });
+    this.parent.append(made);
+    return made;
+  }
+
+  #stroked() {
+    const dashes = this.dash.join(" ");
+    return { fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-dasharray": dashes };
+  }
+
+  save() {
+    this.saved.push([this.parent, this.transform, this.dash, this.globalAlpha]);
+  }
+
+  restore() {
+    [this.parent, this.transform, this.dash, this.globalAlpha] = this.saved.pop();
+  }
+
+  translate(x, y) {
+    this.transform = `${this.transform} translate(${x.toFixed(2)} ${y.toFixed(2)})`.trim();
+  }
+
+  rotate(angle) {
+    this.transform = `${this.transform} rotate(${((angle * 180) / Math.PI).toFixed(2)})`.trim();
+  }
+
+  beginPath() {
+    this.path = "";
+  }
+
+  moveTo(x, y) {
+    this.path += `M${x.toFixed(2)} ${y.toFixed(2)}`;
+  }
+
+  lineTo(x, y) {
+    this.path += `L${x.toFixed(2)} ${y.toFixed(2)}`;
+  }
+
+  bezierCurveTo(...points) {
+    this.path += `C${points.map((value) => value.toFixed(2)).join(" ")}`;
+  }
+
+  rect(x, y, width, height) {
+    this.path += `M${x} ${y}h${width}v${height}h${-width}z`;
+  }
+
+  /* Until the matching restore() everything lands in a clipped group. */
+  clip() {
+    const id = `clip${++this.clips}`;
+    const shape = this.#make("clipPath", { id });
+    shape.append(this.#make("path", { d: this.path, transform: this.transform }));
+    const group = this.#make("g", { "clip-path": `url(#${id})` });
+    this.parent.append(shape, group);
+    this.parent = group;
+  }
+
+  stroke() {
+    if (this.path) this.#add("path", { d: this.path, ...this.#stroked() });
+  }
+
+  setLineDash(dash) {
+    this.dash = dash;
+  }
+
+  fillRect(x, y, width, height) {
+    this.#add("rect", { x, y, width, height, fill: this.fillStyle });
+  }
+
+  strokeRect(x, y, width, height) {
+    this.#add("rect", { x, y, width, height, ...this.#stroked() });
+  }
+
+  measureText(words) {
+    this.measuring.font = this.font;
+    return this.measuring.measureText(words);
+  }
+
+  fillText(words, x, y) {
+    const [, weight, size, family] = /^(\d+) ([\d.]+)px (.*)$/.exec(this.font);
+    const anchor = { left: "start", right: "end", center: "middle" }[this.textAlign];
+    const look = { "font-family": family, "font-size": size, "font-weight": weight === "400" ? "" : weight };
+    const place = { x, y, "text-anchor": anchor, "dominant-baseline": "central", fill: this.fillStyle };
+    this.#add("text", { ...place, ...look }).textContent = words;
+  }
+
+  /* A small picture, enlarged without smoothing. */
+  drawImage(canvas, x, y, width, height) {
+    const style = "image-rendering:pixelated";
+    this.#add("image", { x, y, width, height, href: canvas.toDataURL(), preserveAspectRatio: "none", style });
+  }
+
+  toText() {
+    return new XMLSerializer().serializeToString(this.svg);
+  }
+}

@@ -1,0 +1,36 @@
+"""The benchmark measures what it says: texts of the length it names, and the sizes of messages."""
+
+from pathlib import Path
+
+import pytest
+
+from core.benchmark import EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from core.translator import Translator
+from tests.app.explorer_harness import synthetic_record
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("pieces", [60, 100])
+def test_texts_have_the_pieces_that_are_claimed(pieces):
+    translator = Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+    first, second = texts_of(pieces)
+    assert first != second
+    assert {len(translator.inspect(text).source) for text in (first, second)} == {pieces}
+    record = synthetic_record({60: "long", 100: "hundred"}[pieces], 1, 1)
+    assert len(record.source) == len(record.target_out) == pieces
+
+
+def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
+    received = _count_bytes(local_page)
+    local_page.goto(f"{serve(HARNESS)}/?case=long&layers=2&heads=2")
+    root = local_page.locator(EXPLORER)
+    root.and_(local_page.locator("[data-painted]")).wait_for()
+    record = synthetic_record("long", 2, 2)
+    cells = sum(
+        4 * int(getattr(record, f"{k}_mask").sum()) for k in ("encoder", "decoder", "cross")
+    )
+    assert max(received) > 2 * cells, "two bytes for every open cell, and the words"
+    before = int(root.get_attribute("data-painted"))
+    assert _timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
+    assert int(root.get_attribute("data-painted")) > before

@@ -1,0 +1,216 @@
+"""What the explorer works out in the browser, on random maps and words, against numpy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import Page
+
+from app.components.explorer.payload import KINDS, pack, payload
+from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity, synthetic_record
+
+FOLDER = Path(__file__).parents[2] / "app/components/explorer"
+SCRIPTS = "\n".join(
+    (FOLDER / f"{name}.js").read_text(encoding="utf-8")
+    for name in ("colour", "tokens", "data", "maps", "measures")
+)
+VIEW = {"kind": "cross", "layer": 0, "head": 0}
+# Every map of one choice, as numbers; `ask` names quantity, unit and combine.
+WORK = f"""([bytes, ask, hide, share]) => {{
+{SCRIPTS}
+  const data = decodePayload(unpack(Uint8Array.from(bytes)));
+  const hidden = new Set(hide);
+  const found = {{}};
+  for (const kind of KINDS) {{
+    found[kind] = [];
+    for (let layer = 0; layer <= data.layers[kind]; layer++) {{
+      for (let head = 0; head <= data.heads; head++) {{
+        const map = mapOf(data, {{ ...ask, kind, layer, head }});
+        const measured = measure(map);
+        found[kind].push({{
+          layer, head, queries: map.queries, keys: map.keys, sumsToOne: map.sumsToOne,
+          lo: map.lo, hi: map.hi,
+          values: [...map.values], open: [...map.open], spread: [...measured.spread],
+          peak: measured.peak, distance: measured.distance, received: [...measured.received],
+          hidden: [...map.values].length ? hiddenMass(map, hidden) : 0,
+          lines: smallestSet(map, hidden, share).lines,
+        }});
+      }}
+    }}
+  }}
+  return found;
+}}"""
+
+quick = settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def random_record(seed: int) -> Record:
+    """A record of random length whose words are random runs of pieces."""
+    random = np.random.default_rng(seed)
+
+    def pieces(count: int) -> tuple[Token, ...]:
+        starts = random.random(count) < 0.5
+        return tuple(
+            Token("." if random.random() < 0.1 else f"w{i}", starts_word=bool(starts[i]))
+            for i in range(count)
+        )
+
+    base = synthetic_record("short", 2, 3)
+    end, begin = Token("<eos>", special=True), Token("<bos>", special=True)
+    source, target = (
+        (*pieces(int(random.integers(1, 7))), end),
+        pieces(int(random.integers(1, 7))),
+    )
+    S, T = len(source), len(target) + 1
+    masks = {"encoder": np.ones((S, S), bool), "decoder": np.tri(T, dtype=bool)}
+    masks["cross"] = np.ones((T, S), bool)
+    rows = tuple((*target, end)[i : i + 1] * 5 for i in range(T))
+    return replace(
+        base,
+        source=source,
+        target_in=(begin, *target),
+        target_out=(*target, end),
+        log_probs=np.full(T, -0.5, np.float32),
+        alternatives=rows,
+        alternative_log_probs=np.full((T, 5), -0.5, np.float32),
+        **{kind: _maps(seed + i, 2, 3, masks[kind]) for i, kind in enumerate(KINDS)},
+        **{f"{kind}_mask": masks[kind] for kind in KINDS},
+    )
+
+
+def work(page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7) -> dict:
+    data = pack(payload(record, VIEW, quantity=quantity))
+    return page.evaluate(WORK, [list(data), ask, list(hide), share])
+
+
+def groups(tokens: tuple[Token, ...]) -> np.ndarray:
+    """Which word each piece belongs to; punctuation and special pieces are words of their own."""
+    word, found, alone = -1, [], True
+    for token in tokens:
+        single = token.special or token.text == "."
+        word += token.starts_word or single or alone
+        found.append(word)
+        alone = single
+    return np.array(found)
+
+
+def sides(record: Record, kind: str) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    rows = record.source if kind == "encoder" else record.target_out
+    return rows, record.target_in if kind == "decoder" else record.source
+
+
+def as_words(record: Record, kind: str, maps: np.ndarray) -> np.ndarray:
+    """Sum over the pieces of a key's word, mean over the pieces of a query's."""
+    rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, sides(record, kind)))
+    return np.einsum("qw,lhqk,kv->lhwv", rows / rows.sum(0), maps.astype(np.float64), columns)
+
+
+def arrays(found: list[dict], layers: int, heads: int) -> np.ndarray:
+    """[layers + 1, heads + 1, query, key]: all layers and all heads come last."""
+    first = found[0]
+    shape = layers + 1, heads + 1, first["queries"], first["keys"]
+    return np.array([one["values"] for one in found]).reshape(shape)
+
+
+@quick
+@given(seed=st.integers(0, 10**6), unit=st.sampled_from(["pieces", "words"]))
+def test_words_and_aggregates_are_the_sums_and_means_they_say(page, seed, unit):
+    record = random_record(seed)
+    ask = {"quantity": "weights", "unit": unit, "combine": "mean"}
+    mean = work(page, record, ask)
+    largest = work(page, record, {**ask, "combine": "max"})
+    for kind in KINDS:
+        maps = getattr(record, kind)
+        expected = as_words(record, kind, maps) if unit == "words" else maps
+        found = arrays(mean[kind], 2, 3)
+        np.testing.assert_allclose(found[:2, :3], expected, atol=2e-4)
+        # The mean of heads of words is the words of the mean of heads: both are linear.
+        average = maps.mean(1, keepdims=True)
+        np.testing.assert_allclose(
+            found[:2, 3:],
+            as_words(record, kind, average) if unit == "words" else average,
+            atol=2e-4,
+        )
+        np.testing.assert_allclose(found[2, :3], expected.mean(0), atol=2e-4)
+        np.testing.assert_allclose(found[2, 3], expected.mean((0, 1)), atol=2e-4)
+        np.testing.assert_allclose(found.sum(-1), 1, atol=1e-3)
+        maxima = arrays(largest[kind], 2, 3)
+        np.testing.assert_allclose(maxima[:2, 3], expected.max(1), atol=2e-4)
+        np.testing.assert_allclose(maxima[2, 3], expected.max((0, 1)), atol=2e-4)
+        told = [one["sumsToOne"] for one in largest[kind]]
+        assert told == [one["layer"] < 2 and one["head"] < 3 for one in largest[kind]]
+
+
+@quick
+@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.3, 0.7, 0.95]))
+def test_measures_lines_and_hidden_mass(page, seed, share):
+    record = random_record(seed)
+    ask = {"quantity": "weights", "unit": "pieces", "combine": "mean"}
+    found = work(page, record, ask, hide=["eos", "punctuation"], share=share)
+    for kind in KINDS:
+        maps, (_, columns) = getattr(record, kind).astype(np.float64), sides(record, kind)
+        hidden = np.array([token.special or token.text == "." for token in columns])
+        for one in found[kind]:
+            if one["layer"] == 2 or one["head"] == 3:
+                continue
+            weights = maps[one["layer"], one["head"]]
+            entropy = -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+            np.testing.assert_allclose(one["spread"], entropy, atol=5e-3)
+            assert one["peak"] == pytest.approx(weights.max(-1).mean(), abs=1e-4)
+            np.testing.assert_allclose(one["received"], weights.mean(0), atol=1e-4)
+            queries, keys = weights.shape
+            place = np.arange(queries)
+            if kind == "cross":
+                place = place * (keys - 1) / max(1, queries - 1)
+            away = np.abs(np.arange(keys) - place[:, None])
+            assert one["distance"] == pytest.approx((weights * away).sum() / queries, abs=2e-3)
+            assert one["hidden"] == pytest.approx(weights[:, hidden].sum(-1).mean(), abs=1e-3)
+            check_lines(one["lines"], np.where(hidden, 0, weights), share)
+
+
+def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> None:
+    """Each row's lines hold the share, and one line fewer would not."""
+    for query, row in enumerate(visible):
+        held = [value for q, _, value in lines if q == query]
+        if row.sum() == 0:
+            continue
+        goal = share * row.sum()
+        assert sum(held) >= goal - 1e-3
+        assert np.sort(row)[::-1][: max(0, len(held) - 1)].sum() <= goal + 1e-3
+
+
+@quick
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
+def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
+    record = random_record(seed)
+    numbers = synthetic_quantity(record, name)
+    for unit in ("pieces", "words"):
+        ask = {"quantity": name, "unit": unit, "combine": "mean"}
+        found = work(page, record, ask, quantity=(name, numbers))
+        for kind in KINDS:
+            mask = getattr(record, f"{kind}_mask")
+            expected = np.where(mask, numbers[kind], 0)
+            if unit == "words" and name == "scores":  # the mean over the open cells of both words
+                expected = as_words(record, kind, expected)
+                expected /= np.maximum(as_words(record, kind, mask[None, None] * 1.0), 1e-9)
+            elif unit == "words":
+                expected = as_words(record, kind, expected)
+            step = (found[kind][0]["hi"] - found[kind][0]["lo"]) / 65535
+            for one in found[kind]:
+                assert one["sumsToOne"] == (name == "rollout")
+                assert (one["lo"], one["hi"]) == (found[kind][0]["lo"], found[kind][0]["hi"])
+                if one["layer"] < 2 and (one["head"] < 3):
+                    head = 0 if name == "rollout" else one["head"]
+                    values = np.reshape(one["values"], expected.shape[2:])
+                    opened = np.reshape(one["open"], expected.shape[2:]) == 1
+                    np.testing.assert_allclose(
+                        values[opened], expected[one["layer"], head][opened], atol=8 * step + 1e-5
+                    )
+                    assert values.max() <= one["hi"] + step

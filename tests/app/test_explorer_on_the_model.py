@@ -1,0 +1,135 @@
+"""The explorer on the shipped checkpoint: quantities, a given translation, links, long texts."""
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from core.analysis.quantities import rollout, value_norms
+from core.analysis.score_parts import scores
+from core.translator import Translator
+from tests.app.test_app import MAIN, hover_cell, painted, translate
+
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+TARGET = "Two boys play football in the park."
+LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
+
+
+def opened(page: Page, serve, query: str):
+    """The explorer's root, for a link."""
+    page.goto(f"{serve(MAIN)}/?{query}")
+    return painted(page)
+
+
+@pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
+def test_a_quantity_is_the_models_own(local_page: Page, serve, translator, name: str) -> None:
+    root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&quantity={name}")
+    expect(root).to_have_attribute("data-quantity", name)
+    record = translator.inspect(SENTENCE, decode=_greedy())
+    expect(root).to_have_attribute("data-sentence", record.id)
+    ids = [[token.id for token in side] for side in (record.source, record.target_out)]
+    with translator.held() as model:
+        found = {"scores": scores, "norms": value_norms}.get(name, lambda *_: rollout(record))(
+            model, *ids
+        )
+    head = 0 if name == "rollout" else 2
+    for kind in ("decoder", "cross"):
+        root.locator(f"[data-kind-option={kind}]").click()
+        numbers = np.asarray(found[kind][1, head])
+        span = float(found[kind].max() - min(0, found[kind].min()))
+        for query, key in [(5, 2), (3, 3)]:
+            said = hover_cell(root, query, key)
+            assert said["layer"] == "1"
+            assert float(said["weight"]) == pytest.approx(
+                float(numbers[query, key]), abs=1e-4 + span / 65535
+            )
+
+
+def _greedy():
+    from core.config import DecodeConfig
+
+    return DecodeConfig(beam=1)
+
+
+def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, translator) -> None:
+    root = opened(local_page, serve, LINK)
+    own = translator.inspect(SENTENCE, decode=_greedy())
+    box = local_page.locator(".st-key-target input")
+    box.fill(TARGET)
+    box.press("Enter")
+    given = translator.inspect(SENTENCE, TARGET)
+    expect(root).to_have_attribute("data-sentence", given.id)
+    expect(local_page.locator(".st-key-translation")).to_have_text(TARGET)
+    expect(local_page.locator(".st-key-own_translation")).to_have_text(
+        f"The model itself writes: {own.translation}"
+    )
+    expect(root.locator("[data-part=target-note]")).to_contain_text("not written by the model")
+    expect(root.locator("[data-part=score]")).to_contain_text("given target")
+    for step in (1, 3):
+        root.locator(f".target .piece[data-index='{step + 1}']").click()
+        written = root.locator(".alternative.written .form")
+        expect(written).to_have_text(re.compile(given.target_out[step].text))
+    expect(local_page).to_have_url(re.compile("target=Two"))
+    # Another sentence has another translation: the given one goes.
+    translate(local_page, "Ein Hund schläft.")
+    expect(root).to_have_attribute(
+        "data-sentence", translator.inspect("Ein Hund schläft.", decode=_greedy()).id
+    )
+    expect(box).to_have_value("")
+
+
+def test_an_examples_reference_is_one_click(local_page: Page, serve, translator) -> None:
+    from app.examples import EXAMPLES
+
+    example = EXAMPLES[1]
+    root = opened(local_page, serve, f"source={quote(example.de)}")
+    reference = local_page.locator(".st-key-use_reference button")
+    reference.click()
+    given = translator.inspect(example.de, example.en)
+    expect(root).to_have_attribute("data-sentence", given.id)
+    expect(reference).to_have_text("Clear")
+    reference.click()
+    expect(root).to_have_attribute("data-sentence", translator.inspect(example.de).id)
+    local_page.get_by_role("button", name=EXAMPLES[2].title).click()
+    expect(root).to_have_attribute("data-sentence", translator.inspect(EXAMPLES[2].de).id)
+
+
+def test_a_link_brings_a_colleague_to_the_same_picture(local_page: Page, serve, translator) -> None:
+    view = "kind=cross&layer=max&head=1&view=lines&words=1&hide=eos&sort=distance&q=3&k=1"
+    root = opened(local_page, serve, f"{LINK}&target={quote(TARGET)}&{view}")
+    given = translator.inspect(SENTENCE, TARGET)
+    expect(root).to_have_attribute("data-sentence", given.id)
+    shown = {"layer": "max", "head": "1", "view": "lines", "unit": "words", "hide": "eos"}
+    shown |= {"sort": "distance", "query": "3", "key": "1", "kind": "cross"}
+    for name, value in shown.items():
+        expect(root).to_have_attribute(f"data-{name}", value)
+
+
+def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
+    opened(local_page, serve, LINK)
+    box = local_page.locator(".st-key-target input")
+    box.fill("x. " * 99)
+    box.press("Enter")
+    alert = local_page.locator("[data-testid=stAlert]")
+    expect(alert).to_have_count(1)
+    expect(alert).to_contain_text("tokens are too many")
+    box.fill("")
+    box.press("Enter")
+    expect(alert).to_have_count(0)
+
+
+def test_a_hundred_pieces(local_page: Page, serve, translator) -> None:
+    text = " ".join(["Ein Hund und ein Mann"] * 19)
+    assert len(translator.inspect(text).source) > 90
+    root = opened(local_page, serve, f"source={quote(text)}")
+    expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
+    root.locator("[data-part=zoom-in]").click()
+    assert float(root.locator("canvas[data-role=map]").get_attribute("data-cell")) > 5

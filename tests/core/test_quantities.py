@@ -1,0 +1,102 @@
+"""Norms are checked against what the networks really hand on, rollout against its definition."""
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.quantities import rollout, transformed_values, value_norms
+from core.analysis.score_parts import scores
+from core.capture import capture
+from core.model.interface import KINDS
+from core.replay import replay
+from core.text.tokenizer import BOS
+from core.translator import Translator
+from tests.small import config, pair, source_row
+
+TARGET = [7, 9, 11, 13, 2]
+
+
+def networks(**changes):
+    torch.manual_seed(3)
+    return dict(zip(("baseline", "scratch"), pair(**changes), strict=True))
+
+
+def source() -> list[int]:
+    torch.manual_seed(4)
+    return source_row(6)
+
+
+@pytest.mark.parametrize("name", ["scratch", "baseline"])
+@pytest.mark.parametrize("changes", [{}, {"norm_first": True, "qkv_bias": False}], ids=str)
+def test_weighted_values_add_up_to_what_the_site_hands_on(name, changes):
+    model = networks(**changes)[name]
+    outputs = {}
+
+    def keeping(place):
+        def keep(module, args, output):
+            outputs[place] = output[0][0].detach()
+
+        return keep
+
+    with ExitStack() as stack, torch.no_grad(), capture(model) as captured:
+        for site in model.attention_sites():
+            hook = site.module.register_forward_hook(keeping((site.kind, site.layer)))
+            stack.callback(hook.remove)
+        model(torch.tensor([source()]), torch.tensor([[BOS, *TARGET[:-1]]]))
+    norms = value_norms(model, source(), TARGET)
+    for look in captured.looks():
+        module = look.site.module
+        bias = module.out_proj.bias if name == "baseline" else module.output.bias
+        vectors_HQKD = look.weights[0][..., None] * transformed_values(look)[:, None]
+        handed_on = vectors_HQKD.sum((0, 2)) + bias
+        torch.testing.assert_close(handed_on, outputs[look.site.kind, look.site.layer])
+        np.testing.assert_allclose(
+            norms[look.site.kind][look.site.layer],
+            vectors_HQKD.norm(dim=-1).detach().numpy(),
+            rtol=1e-5,
+            atol=1e-7,
+        )
+
+
+def test_both_networks_with_the_same_weights_have_the_same_norms():
+    found = [value_norms(model, source(), TARGET) for model in networks().values()]
+    for kind in KINDS:
+        np.testing.assert_allclose(found[0][kind], found[1][kind], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["scratch", "baseline"])
+def test_the_softmax_of_the_scores_is_the_weights(name):
+    model = networks()[name]
+    seen = replay(model, source(), TARGET)
+    for kind, found in scores(model, source(), TARGET).items():
+        mask = getattr(seen, f"{kind}_mask")
+        weights = torch.from_numpy(found).masked_fill(~mask, -torch.inf).softmax(-1)
+        torch.testing.assert_close(weights, getattr(seen, kind).double(), rtol=0, atol=1e-6)
+
+
+def test_norms_of_closed_cells_are_zero_and_layers_are_in_order():
+    model = networks()["scratch"]
+    norms = value_norms(model, source(), TARGET)
+    shape = config()
+    assert len(norms["encoder"]) == shape.num_encoder_layers
+    assert len(norms["cross"]) == shape.num_decoder_layers
+    assert not norms["decoder"][:, :, ~np.tril(np.ones((5, 5), bool))].any()
+
+
+def test_rollout_is_the_product_of_half_mixed_layers(checkpoint_folder):
+    record = Translator.load(checkpoint_folder, device="cpu").inspect("Ein Hund läuft im Park.")
+    found = rollout(record)
+    for kind in ("encoder", "decoder"):
+        maps = record.maps(kind).astype(np.float64)
+        length = maps.shape[-1]
+        expected = np.eye(length)
+        for layer, heads in enumerate(maps):
+            expected = (heads.mean(0) / 2 + np.eye(length) / 2) @ expected
+            np.testing.assert_allclose(found[kind][layer, 0], expected, atol=1e-6)
+        assert not found[kind][..., ~record.mask(kind)].any()
+    carried = record.cross.mean(1) @ found["encoder"][-1, 0]
+    np.testing.assert_allclose(found["cross"][:, 0], carried, atol=1e-6)
+    for kind in KINDS:
+        np.testing.assert_allclose(found[kind].sum(-1), 1, atol=1e-5)
