@@ -1,14 +1,31 @@
 """The shared widgets, and the one frozen Selection that they amount to.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
-source, translate, direction, model, search, translation, explorer, example_0…, mask_kind,
-position_side, model_note, first_model, second_model, run_checks, checks, compare_kind,
-compare_layer, compare_head, compare_scale, show_largest, largest, first_map, second_map,
-difference_map, compare_matched, matched_heads, matched_pairs, first_scores, second_scores, curves,
-measure_speed, speed, side_by_side, state_dict_map.
+source, translate, target, use_reference, direction, model, search, translation, own_translation,
+explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above, steps_problem,
+steps_source, step_words, step_heads, path_maps, path_explorer,
+head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
+stage_project … stage_output, inside_project … inside_output, example_0…,
+lesson_sentence, mask_input, mask_batch_…, mask_source_ids, mask_target_ids, source_batch,
+target_batch, mask_kind, mask_sentence, mask_ids_sentence, mask_grids, mask_padding, mask_causal,
+mask_combined, closing_layer, closing_head, closing_row, closing_fill, closing_precision,
+closing_strip, leak, train_cheating, cheating, padding_sentence, padding_effect, hidden_word,
+hidden_translation, hidden_change, position_side, position_table, wave_dimensions, position_waves,
+position_products, rotation_k, rotation_p, rotation_matrix, rotation_circles, sum_side, sum_lengths,
+sum_plane, learned_model, table_waves, table_learned, products_waves, products_learned,
+extrapolation, order_positions, order_layer, order_head, order_moved, order_new, order_difference,
+position_change, position_change_side, position_seed, position_shift, position_translation,
+position_change_figure, position_layer, position_head, map_trained, map_edited, map_difference,
+parts_kind, parts_head, score_parts, part_content_content … part_the_score,
+tour_links, tour_0 …, take_away, save_page, save_record, save_tables, open_record,
+opened_explorer, model_note, first_model, second_model, run_checks, checks,
+compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
+first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,
+first_scores, second_scores, curves, measure_speed, speed, side_by_side, state_dict_map.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -16,9 +33,13 @@ from app import session
 from app.examples import EXAMPLES
 from core.checkpoint import Card
 from core.config import DecodeConfig
-from core.corpora import CORPORA, LANGUAGES
+from core.corpora import LANGUAGES, about
+
+if TYPE_CHECKING:
+    from core.record import TranslationRecord
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
+GIVEN = "given target"  # a record's search if nothing was searched
 MODELS = {"scratch": "From scratch", "baseline": "Baseline: torch.nn.Transformer"}
 
 
@@ -30,6 +51,7 @@ class Selection:
     direction: str
     card: Card | None
     search: str
+    target: str = ""
 
     @property
     def decode(self) -> DecodeConfig:
@@ -45,6 +67,10 @@ class Selection:
     def source_language(self) -> str:
         return LANGUAGES[self.direction.split("-")[0]]
 
+    @property
+    def target_language(self) -> str:
+        return LANGUAGES[self.direction.split("-")[1]]
+
 
 def selection() -> Selection:
     """The widgets' values as they stand."""
@@ -55,6 +81,7 @@ def selection() -> Selection:
         direction=direction,
         card=session.cards().get((direction, session.get("model"))),
         search=session.get("search") or "beam",
+        target=str(session.get("target") or "").strip(),
     )
 
 
@@ -100,14 +127,21 @@ def sidebar() -> None:
                     example.title,
                     key=f"example_{i}",
                     type="tertiary",
-                    on_click=session.put,
-                    args=("source", example.text(direction)),
+                    on_click=_choose_source,
+                    args=(example.text(direction),),
                 )
                 st.caption(example.look_for)
 
 
+def _choose_source(text: str) -> None:
+    """Another sentence in the box: a translation that was given belongs to the one before."""
+    session.put("source", text)
+    session.put("target", "")
+
+
 def _translate_example() -> None:
     """A new direction with an example in the box: the same example in the other language."""
+    session.put("target", "")
     texts = {text: example for example in EXAMPLES for text in (example.de, example.en)}
     if (example := texts.get(str(session.get("source")))) is not None:
         session.put("source", example.text(str(session.get("direction"))))
@@ -126,8 +160,65 @@ def source_box() -> None:
         persist_state="session",
         placeholder=f"Type a {language} sentence",
         label_visibility="collapsed",
+        on_change=session.put,
+        args=("target", ""),
     )
     button.button("Translate", key="translate", width="stretch")
+
+
+def target_box() -> None:
+    """A translation to look at instead of the model's own: typed, or an example's reference."""
+    chosen = selection()
+    language = chosen.target_language
+    pairs = {example.text(chosen.direction): example for example in EXAMPLES}
+    other_way = "-".join(reversed(chosen.direction.split("-")))
+    box, button = st.columns([6, 1], vertical_alignment="center")
+    box.text_input(
+        f"{language} translation to look at",
+        key="target",
+        bind="query-params",
+        persist_state="session",
+        placeholder=f"Optional: another translation into {language} to look at instead",
+        label_visibility="collapsed",
+    )
+    given = selection().target  # known only now, if it comes from a link
+    reference = pairs[chosen.source].text(other_way) if chosen.source in pairs else ""
+    button.button(
+        "Clear" if given else "Use reference",
+        key="use_reference",
+        width="stretch",
+        disabled=not (given or reference),
+        on_click=session.put,
+        args=("target", "" if given else reference),
+    )
+
+
+def sentence() -> "tuple[Card, TranslationRecord] | None":
+    """What a page about one sentence shows: what the first page would show now, or a link names.
+
+    None if nothing was translated yet and there is no link. Raises InputError or CheckpointError,
+    each one line for the reader.
+    """
+    for name, value in session.linked("source", "target").items():
+        if session.get(name) is None:
+            session.put(name, value)
+    chosen = selection()
+    nothing_yet = session.get("source") is None and session.current_record() is None
+    if nothing_yet or chosen.card is None or not chosen.source:
+        return None
+    record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target or None)
+    return chosen.card, record
+
+
+def link(card: Card, record: "TranslationRecord") -> dict[str, str | None]:
+    """What a link needs to bring back a sentence through a model."""
+    return {
+        "source": record.source_text,
+        "target": record.translation if record.search == GIVEN else None,
+        "direction": card.direction,
+        "model": session.model_name(card),
+        "search": selection().search,
+    }
 
 
 def model_note() -> None:
@@ -136,16 +227,16 @@ def model_note() -> None:
     if chosen.card is None:
         return
     card, shape = chosen.card, chosen.card.model
-    final = card.metrics.get("final", {})
-    score = (
-        f" · BLEU {final['sacrebleu']:.1f} on its validation set" if "sacrebleu" in final else ""
+    scores = ", ".join(
+        f"{score['sacrebleu']:.1f} on {about([corpus])}"
+        for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):
         st.badge(session.device_label(card), color="gray")
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d {shape.d_model}, "
-            f"{card.parameters / 1e6:.1f} million weights{score}"
+            f"{card.parameters / 1e6:.1f} million weights"
         )
-        if (corpus := CORPORA.get(card.training.get("corpus", ""))) is not None:
-            st.caption(f"It knows {corpus.about}. On other text it guesses.")
+        if scores:
+            st.caption(f"BLEU {scores} that it was not trained on. On other text it guesses.")

@@ -14,8 +14,21 @@ from core.checkpoint import Card, list_cards
 from core.config import DecodeConfig
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+    from numpy.typing import NDArray
+
+    from core.analysis.batch_masks import BatchMasks
+    from core.analysis.cheating import CheatingPoint
+    from core.analysis.closing import Closing
     from core.analysis.matching import Matching
-    from core.record import TranslationRecord
+    from core.analysis.padding import PaddingEffect
+    from core.analysis.position_experiments import Equivariance, Extrapolation
+    from core.analysis.position_table import Sums
+    from core.analysis.score_parts import ScoreParts
+    from core.analysis.site import Site
+    from core.edits import Edits
+    from core.model.interface import Kind
+    from core.record import RecordToken, TranslationRecord
+    from core.search_tree import WrittenTree
     from core.translator import Translator
     from core.verify import Check, MapRow
 
@@ -75,16 +88,21 @@ def device_label(card: Card) -> str:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _record(key: tuple[str, str], source: str, decode: DecodeConfig, _card: Card):
-    return translator(_card).inspect(source, decode=decode)
+def _record(
+    key: tuple[str, str], source: str, target: str | None, decode: DecodeConfig, _card: Card
+):
+    return translator(_card).inspect(source, target, decode=decode)
 
 
-def record(card: Card, source: str, decode: DecodeConfig) -> "TranslationRecord":
+def record(
+    card: Card, source: str, decode: DecodeConfig, target: str | None = None
+) -> "TranslationRecord":
     """The record of one sentence, kept as this visitor's latest.
 
+    With a target it is the record of that translation instead of the model's own.
     Raises InputError or CheckpointError, each one line for the reader.
     """
-    found = _record((str(card.folder), card.weights_sha256), source, decode, card)
+    found = _record(_key(card), source, target, decode, card)
     st.session_state["latest_record"] = found
     return found
 
@@ -223,6 +241,134 @@ def state_dict_map(card: Card) -> "list[MapRow]":
     return _state_dict_map(card.weights_sha256, card)
 
 
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _edited(
+    key: tuple[str, str],
+    source: str,
+    target: "Ids | None",
+    edits: "Edits",
+    decode: DecodeConfig,
+    _card: Card,
+):
+    return translator(_card).inspect(source, None, edits, decode=decode, target_ids=target)
+
+
+def edited(
+    card: Card, source: str, target: "Ids | None", edits: "Edits", decode: DecodeConfig
+) -> "TranslationRecord":
+    """The record of a sentence under edits, searched or of given target ids.
+
+    The visitor's latest record stays what it was.
+
+    Raises InputError, EditError or CheckpointError, each one line for the reader.
+    """
+    return _edited(_key(card), source, target, edits, decode, card)
+
+
+def _key(card: Card) -> tuple[str, str]:
+    return str(card.folder), card.weights_sha256
+
+
+Ids = tuple[int, ...]
+"""Token ids of one side of a sentence; a target's end with <eos>."""
+
+
+def ids(tokens: "tuple[RecordToken, ...]") -> Ids:
+    """The ids of a record's tokens."""
+    return tuple(token.id for token in tokens)
+
+
+@st.cache_resource(max_entries=128, show_spinner=False)
+def _looked(key: tuple[str, str], name: str, arguments: tuple, _card: Card, _look: Any) -> Any:
+    """What a function of core.analysis finds in a network, by all that decides it."""
+    with translator(_card).held() as model:
+        return _look(model, *arguments)
+
+
+def _look(card: Card, function: Any, *arguments: object) -> Any:
+    return _looked(_key(card), function.__qualname__, arguments, card, function)
+
+
+def batch_masks(card: Card, source: tuple[Ids, ...], target_in: tuple[Ids, ...]) -> "BatchMasks":
+    """The masks of one pass of a batch. Raises BatchError, one line for the reader."""
+    from core.analysis.batch_masks import batch_masks
+
+    return _look(card, batch_masks, source, target_in)
+
+
+def typed_ids(text: str) -> tuple[Ids, ...]:
+    """Rows of ids as a person typed them. Raises BatchError, one line for the reader."""
+    from core.analysis.batch_masks import parse_rows
+
+    return tuple(map(tuple, parse_rows(text)))
+
+
+def scores(card: Card, source: Ids, target: Ids) -> "dict[str, NDArray]":
+    """Every head's scores before the mask, by kind: [layer, head, query, key]."""
+    from core.analysis.score_parts import scores
+
+    return _look(card, scores, source, target)
+
+
+def closings(scores: "NDArray", is_open: "NDArray") -> "list[Closing]":
+    """What −∞, −10⁴ and −10⁹ make of one row, in float32 and in bfloat16."""
+    from core.analysis.closing import closings
+
+    return closings(scores, is_open)
+
+
+def padding_effect(
+    card: Card, sources: tuple[Ids, ...], targets: tuple[Ids, ...], row: int
+) -> "PaddingEffect":
+    """One sentence alone, in its batch, and in its batch without the padding mask."""
+    from core.analysis.padding import padding_effect
+
+    return _look(card, padding_effect, sources, targets, row)
+
+
+def cheating() -> "Iterator[CheatingPoint]":
+    """Two small networks in training, with and without the causal mask; no checkpoint is used."""
+    from core.analysis.cheating import cheating
+
+    return cheating()
+
+
+def score_parts(card: Card, source: Ids, target: Ids, kind: str) -> "ScoreParts":
+    """The scores of the first layer of "encoder" or "decoder", split by content and position."""
+    from core.analysis.score_parts import score_parts
+
+    return _look(card, score_parts, source, target, kind)
+
+
+def sums(card: Card, tokens: Ids, side: str) -> "Sums":
+    """What adding positions does to the vectors of a "source" or "target"."""
+    from core.analysis.position_table import sums
+    from core.analysis.score_parts import embedded
+
+    return sums(*_look(card, embedded, tokens, side))
+
+
+def position_table(card: Card, length: int) -> "NDArray":
+    """The first rows of what a network adds to its source's embeddings: [length, d_model]."""
+    from core.analysis.position_experiments import table
+
+    return _look(card, table, length)
+
+
+def equivariance(card: Card, source: Ids, order: Ids, positions: bool) -> "Equivariance":
+    """The encoder on a sentence and on its words in another order."""
+    from core.analysis.position_experiments import equivariance
+
+    return _look(card, equivariance, source, order, positions)
+
+
+def extrapolation(card: Card, source: Ids, target: Ids, shifts: Ids) -> "Extrapolation":
+    """A sentence further and further up the table. Raises EditError beyond a learned one."""
+    from core.analysis.position_experiments import extrapolation
+
+    return _look(card, extrapolation, source, target, shifts)
+
+
 def keep(name: str, value: object) -> None:
     """Keep a result for this visit."""
     st.session_state[f"kept {name}"] = value
@@ -242,6 +388,12 @@ def asked(name: str, options: list[str], default: str) -> str:
     return value if value in options else default
 
 
+def tour_stop(count: int) -> int:
+    """Which stop of the tour a link asks for, counted from 0; the first without a good answer."""
+    asked = st.query_params.get("stop", "1")
+    return int(asked) - 1 if asked in map(str, range(1, count + 1)) else 0
+
+
 def first_view(record: "TranslationRecord") -> dict[str, str | int]:
     """Kind, layer and head that a link asks for, within what the record has.
 
@@ -253,12 +405,94 @@ def first_view(record: "TranslationRecord") -> dict[str, str | int]:
     if kind not in ("encoder", "decoder", "cross"):
         kind = "cross"
     layers, heads = record.maps(kind).shape[:2]
-    layer, head = asked.get("layer", ""), asked.get("head", "")
     return {
         "kind": kind,
-        "layer": int(layer) if layer in map(str, range(layers)) else max(0, layers - 2),
-        "head": int(head) if head in map(str, range(heads)) else "mean" if head == "mean" else 0,
+        "layer": _place(asked.get("layer"), layers, max(0, layers - 2)),
+        "head": _place(asked.get("head"), heads, 0),
     }
+
+
+def _place(asked: str | None, count: int, usual: int) -> str | int:
+    """A layer or head that a link asks for: an index, or "mean" or "max" of all; else the usual."""
+    if asked in ("mean", "max"):
+        return asked
+    return int(asked) if asked in map(str, range(count)) else usual
+
+
+def wanted_quantity(key: str = "explorer") -> str:
+    """What an explorer wants to show: what was chosen in it last, else what a link asks for."""
+    chosen = (st.session_state.get(key) or {}).get("quantity")
+    return chosen or st.query_params.get("quantity", "weights")
+
+
+def quantity(
+    card: Card, record: "TranslationRecord", name: str
+) -> "tuple[str, dict[str, NDArray]] | None":
+    """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
+
+    The name, and numbers [layer, head, query, key] by kind; None for the weights themselves.
+    """
+    source, target = ids(record.source), ids(record.target_out)
+    if name == "scores":
+        return name, scores(card, source, target)
+    if name not in ("norms", "rollout"):
+        return None
+    from core.analysis.quantities import rollout, value_norms
+
+    return name, rollout(record) if name == "rollout" else _look(card, value_norms, source, target)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _search_tree(
+    key: tuple[str, str], source: str, decode: DecodeConfig, prefix: tuple[int, ...], _card: Card
+):
+    return translator(_card).search_tree(source, decode=decode, prefix=prefix)
+
+
+def search_tree(
+    card: Card, source: str, decode: DecodeConfig, prefix: tuple[int, ...] = ()
+) -> "WrittenTree":
+    """The whole search behind a translation, which first follows the target ids of `prefix`.
+
+    Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
+    """
+    return _search_tree(_key(card), source, decode, prefix, card)
+
+
+def continuation(card: Card, text: str) -> tuple[int, ...]:
+    """The target ids of a typed text that goes on from other pieces. Raises InputError."""
+    return translator(card).continuation(text)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _path_record(key: tuple[str, str], source: str, ids: tuple[int, ...], _card: Card):
+    return translator(_card).inspect(source, target_ids=ids)
+
+
+def path_record(card: Card, source: str, ids: tuple[int, ...]) -> "TranslationRecord":
+    """The record of a sentence and some target ids; the visitor's latest stays what it was."""
+    return _path_record(_key(card), source, ids, card)
+
+
+def attention_site(card: Card, record: "TranslationRecord", kind: "Kind", layer: int) -> "Site":
+    """One attention of the pass that a record shows: what it was fed, and its weights."""
+    from core.analysis.site import site
+
+    return _look(card, site, ids(record.source), ids(record.target_out), kind, layer)
+
+
+def linked(*names: str) -> dict[str, str]:
+    """Those of the names that the page's address holds, with their values."""
+    return {name: st.query_params[name] for name in names if name in st.query_params}
+
+
+def share(link: dict[str, str | None]) -> None:
+    """Write into the page's address what a link to this view needs; None takes a name out."""
+    for name, value in link.items():
+        if value is None:
+            st.query_params.pop(name, None)
+        elif st.query_params.get(name) != value:
+            st.query_params[name] = value
 
 
 def theme() -> str:

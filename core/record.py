@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,16 +183,25 @@ class TranslationRecord:
         plain["alternatives"] = [[dataclasses.asdict(t) for t in row] for row in self.alternatives]
         return plain
 
-    def save(self, file: Path | str) -> None:
-        """Write one NPZ: the arrays by name, and the words as JSON; it holds no pickle."""
+    def to_bytes(self) -> bytes:
+        """One NPZ: the arrays by name, and the words as JSON; it holds no pickle."""
         words = np.frombuffer(json.dumps({"format": _FORMAT, **self._words()}).encode(), np.uint8)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, words=words, **{name: getattr(self, name) for name in _AXES})
-        Path(file).write_bytes(buffer.getvalue())
+        return buffer.getvalue()
+
+    def save(self, file: Path | str) -> None:
+        """Write `to_bytes` to a file."""
+        Path(file).write_bytes(self.to_bytes())
+
+    def show(self) -> Any:
+        """The explorer, drawn where a notebook shows the value; `.save(file)` keeps the page."""
+        # By name and only when asked: core itself knows of no screen.
+        return importlib.import_module("app.export.page").Drawing(self)
 
     @classmethod
-    def load(cls, file: Path | str) -> TranslationRecord:
-        """Read what `save` wrote, checked again. Raises ValueError if it is no such file."""
+    def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:
+        """Read what `to_bytes` wrote, checked again. Raises ValueError if it is no such file."""
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 words = json.loads(arrays["words"].tobytes())

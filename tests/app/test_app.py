@@ -193,23 +193,19 @@ def test_sixty_words(app, translator):
     expect(painted(app)).to_have_attribute("data-sentence", translator.inspect(text).id)
 
 
-def test_the_second_page_draws_this_sentences_masks_and_positions(app):
-    app.get_by_role("link", name="Masks and positions").click()
-    expect(app.locator(".stPlotlyChart").first).to_be_visible(timeout=30_000)
-    closings = app.locator("table", has_text="score of a closed cell")
-    expect(closings).to_contain_text("−10,000")
-    expect(closings).to_contain_text("NaN")
-    expect(app.locator("[data-testid=stException]")).to_have_count(0)
+def test_the_lessons_are_about_the_sentence_of_the_first_page(app, translator):
+    translate(app, SENTENCE)
+    expect(app.locator(".st-key-translation")).to_have_text(
+        translator.inspect(SENTENCE).translation
+    )
+    for name, last in (("Masks", "one word were masked away"), ("Positions", "score is place")):
+        app.get_by_role("link", name=name).click()
+        expect(app.locator(".st-key-lesson_sentence")).to_contain_text(SENTENCE, timeout=30_000)
+        expect(app.get_by_role("heading", name=last)).to_be_visible(timeout=60_000)
+        expect(app.locator(".stPlotlyChart").first).to_be_visible(timeout=30_000)
+        expect(app.locator("[data-testid=stException]")).to_have_count(0)
     app.get_by_role("link", name="Translate").click()
     painted(app)
-
-
-def test_the_second_page_alone_says_what_it_needs(local_page, serve):
-    local_page.goto(f"{serve(MAIN)}/masks")
-    expect(local_page.get_by_text("Translate a sentence on the first page")).to_be_visible(
-        timeout=30_000
-    )
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
 
 
 def test_the_device_and_the_model_are_named(app):

@@ -313,7 +313,7 @@ def test_the_page_in_a_browser(local_page, serve):
     ticks = verdict.locator("tbody tr").filter(has_text="✓")
     expect(ticks).to_have_count(count)
     assert count >= 40
-    local_page.get_by_role("link", name="Masks and positions").click()
+    local_page.get_by_role("link", name="Masks").click()
     local_page.get_by_role("link", name="Scratch and baseline").click()
     expect(verdict).to_contain_text("lines hold", timeout=30_000)  # kept for the visit
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from app.figures import masks, positions, style
+from app.figures import experiments, grid, masks, positions, style, vectors
+from core.analysis.position_table import rotation, sums
 from core.record import RecordToken, TranslationRecord
 
 ROOT = Path(__file__).resolve().parents[2]
-VIEW = ROOT / "app" / "views" / "masks_positions.py"
 KINDS = ("encoder", "decoder", "cross")
 HOSTILE = [
     "<s>",
@@ -107,11 +105,12 @@ def record() -> TranslationRecord:
 
 
 def drawn_cells(figure: go.Figure) -> dict[str, np.ndarray]:
-    """Which cells each heat map fills, by the first words of its hover after the row's name."""
-    found = {}
+    """Which cells the heat maps fill, by the first words of their hover after the row's name."""
+    found: dict[str, np.ndarray] = {}
     for trace in figure.data:
         if trace.type == "heatmap":
-            found[trace.hovertemplate.split("<br>")[1].split(" <b>")[0]] = np.isfinite(trace.z)
+            words = trace.hovertemplate.split("<br>")[1].split(" <b>")[0]
+            found[words] = found.get(words, False) | np.isfinite(trace.z)
     return found
 
 
@@ -131,35 +130,65 @@ def hatched_cells(figure: go.Figure, shape: tuple[int, int]) -> dict[str, np.nda
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+PAD_MASK = np.array([[True, True, True, False, False]] * 5)
+CAUSAL = np.tril(np.ones((5, 5), bool))
+
+
+def axes(rows: list[str], columns: list[str], ids: list[int] | None = None) -> grid.Axes:
+    return grid.Axes(rows, columns, "target token that looks", "target token looked at", ids)
+
+
+def mask_of(padding: np.ndarray, causal: np.ndarray, theme: str = "light") -> go.Figure:
+    words = [f"w{i}" for i in range(len(padding))]
+    return masks.mask_figure(
+        padding & causal,
+        masks.reasons(padding, causal),
+        axes(words, words, list(range(len(words)))),
+        "Mask",
+        "",
+        theme,
+    )
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_mask_cells_are_the_records(record, kind, theme):
-    for case in (record, padded(record)):
-        mask = case.mask(kind)
-        figure = masks.mask_figure(case, kind, theme)
-        drawn, hatched = drawn_cells(figure), hatched_cells(figure, mask.shape)
-        assert np.array_equal(drawn["may look at"], mask)
-        closed = sum(hatched.values(), np.zeros(mask.shape, int))
-        assert np.array_equal(closed == 1, ~mask) and closed.max(initial=0) <= 1
-        if not mask.all():
-            assert np.array_equal(drawn["may not look at"], ~mask)
-        assert f"{mask.sum()} of {mask.size} cells" in figure.layout.title.text
-        assert f"[{mask.shape[0]}, {mask.shape[1]}]" in figure.layout.title.subtitle.text
+def test_mask_cells_are_the_masks_and_say_why(theme):
+    """Against the reasons told apart by hand: the last two keys are padding."""
+    figure = mask_of(PAD_MASK, CAUSAL, theme)
+    drawn, hatched = drawn_cells(figure), hatched_cells(figure, (5, 5))
+    mask = PAD_MASK & CAUSAL
+    assert np.array_equal(drawn["may look at"], mask)
+    assert np.array_equal(drawn["may not look at"], ~mask)
+    letters = np.full((5, 5), " ", dtype="<U2")
+    for trace in figure.data:
+        if trace.type == "scatter" and trace.text is not None:
+            assert (trace.xaxis, trace.yaxis) == ("x2", "y2")  # with the hatching, not under it
+            for row, column, letter in zip(trace.y, trace.x, trace.text, strict=True):
+                assert letters[row, column] == " "
+                letters[row, column] = letter
+    by_hand = [
+        [" ", "f", "f", "pf", "pf"],
+        [" ", " ", "f", "pf", "pf"],
+        [" ", " ", " ", "pf", "pf"],
+        [" ", " ", " ", "p", "pf"],
+        [" ", " ", " ", "p", "p"],
+    ]
+    assert letters.tolist() == by_hand
+    for reason, letter in ((masks.FUTURE, "f"), (masks.PADDING, "p"), (masks.BOTH, "pf")):
+        assert np.array_equal(hatched[reason], letters == letter)
+    shapes = {t.marker.pattern.shape for t in figure.data if t.type == "bar"}
+    assert len(shapes) == 3
 
 
-def test_a_mask_with_holes_is_drawn_as_it_is(record):
-    holes = np.random.default_rng(0).random(record.decoder_mask.shape) < 0.5
-    holes[:, 0] = True
-    odd = replace(record, **maps_for({"decoder_mask": holes}))
-    figure = masks.mask_figure(odd, "decoder", "light")
-    hatched = hatched_cells(figure, holes.shape)
-    upper = np.triu(np.ones(holes.shape, bool), 1)
-    assert np.array_equal(drawn_cells(figure)["may look at"], holes)
-    assert np.array_equal(hatched[masks.FUTURE], ~holes & upper)
-    assert np.array_equal(hatched["closed"], ~holes & ~upper)  # and not called the future
+def test_one_mask_alone_has_one_reason():
+    everything = np.ones((5, 5), bool)
+    assert list(masks.reasons(PAD_MASK, everything)) == [masks.PADDING]
+    assert list(masks.reasons(everything, CAUSAL)) == [masks.FUTURE]
+    assert masks.reasons(everything, everything) == {}
+    figure = mask_of(everything, everything)
+    assert hatched_cells(figure, (5, 5)) == {} and drawn_cells(figure)["may look at"].all()
 
 
-def test_a_closed_cell_says_why(record):
+def test_a_closed_cell_of_a_record_says_why(record):
     decoder = masks.closed_cells(record, "decoder")
     assert list(decoder) == [masks.FUTURE]
     assert decoder[masks.FUTURE][2, 3] and not decoder[masks.FUTURE][3, 2]
@@ -172,31 +201,146 @@ def test_a_closed_cell_says_why(record):
         )
 
 
-def test_mask_rows_are_the_tokens_fed_in(record):
-    layout = masks.mask_figure(record, "cross", "light").layout
-    assert layout.yaxis.ticktext[:3] == ("&lt;bos&gt;", "in₁", "the₂")
-    assert layout.xaxis.ticktext == ("in₁", "dem₂", "Haus", "in₄", "dem₅", "Park", "&lt;eos&gt;")
-    assert "English token fed in (query)" in layout.yaxis.title.text
-    assert "German token looked at (key)" in layout.xaxis.title.text
-    assert layout.yaxis.range[0] > layout.yaxis.range[1]  # the first row is on top
-    assert layout.yaxis2.ticktext[0] == "&lt;bos&gt;, fed in to predict in₁"
-    encoder = masks.mask_figure(record, "encoder", "light").layout
-    assert "German token that looks (query)" in encoder.yaxis.title.text
-    assert encoder.yaxis2.ticktext[2] == "Haus"
+def test_ids_stand_beneath_the_columns():
+    figure = mask_of(PAD_MASK, CAUSAL)
+    assert figure.layout.xaxis.ticktext == ("w0", "w1", "w2", "w3", "w4")
+    assert figure.layout.xaxis3.ticktext == ("0", "1", "2", "3", "4")
+    assert figure.layout.xaxis3.side == "bottom"
+    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]  # the first row is on top
 
 
 @pytest.mark.parametrize("length", [1, 60, 100])
 def test_any_length_is_few_shapes_and_labels_apart(length):
-    long = make_record(["Wort"] * length, ["word"] * length)
-    figure = masks.mask_figure(long, "decoder", "light")
-    assert (
-        sum(len(t.y) for t in figure.data if t.type == "bar" and t.marker.pattern.shape) == length
-    )
+    causal = np.tril(np.ones((length, length), bool))
+    figure = mask_of(np.ones_like(causal), causal)
+    bars = sum(len(t.y) for t in figure.data if t.type == "bar")
+    assert bars == length - 1  # the last row looks everywhere
     axis = figure.layout.yaxis
-    plot = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
-    pitch = plot / (length + 1) * (axis.tickvals[1] - axis.tickvals[0])
-    assert pitch >= 0.9 * axis.tickfont.size >= 0.9 * style.FLOOR
-    assert len(figure.layout.yaxis2.ticktext) == length + 1  # the hover leaves none out
+    if length > 1:
+        plot = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+        pitch = plot / length * (axis.tickvals[1] - axis.tickvals[0])
+        assert pitch >= 0.9 * axis.tickfont.size >= 0.9 * style.FLOOR
+    assert len(figure.layout.yaxis2.ticktext) == length  # the hover leaves none out
+
+
+def test_a_batch_shows_every_token_over_its_id():
+    ids = np.array([[5, 6, 2], [7, 2, 0]])
+    words = [["Ein", "<b>", "<eos>"], ["Hund", "<eos>"]]
+    for given in (words, None):
+        figure = masks.ids_figure(ids, given, "Source", "light")
+        cells = next(t for t in figure.data if t.type == "heatmap")
+        for b, n in np.argwhere(ids != 0):
+            assert cells.text[b][n].split("<br>")[-1] == str(ids[b, n])
+            if given:
+                assert cells.text[b][n].split("<br>")[0] == style.tick(given[b][n])
+        zeros = next(t for t in figure.data if t.type == "scatter")
+        assert [(b, n) for b, n in zip(zeros.y, zeros.x, strict=True)] == [(1, 2)]
+        (hatched,) = hatched_cells(figure, ids.shape).values()
+        assert np.array_equal(hatched, ids == 0)
+        assert np.array_equal(np.isfinite(cells.z), ids != 0)
+        assert [list(row[:, 1]) for row in cells.customdata] == ids.tolist()
+
+
+def test_a_row_on_its_way_to_weights():
+    scores = np.array([0.5, -2.0, 3.0, 9.0])
+    is_open = np.array([True, True, True, False])
+    masked, weights = np.where(is_open, scores, -1e4), np.array([0.075, 0.006, 0.919, 0.0])
+    figure = masks.row_figure(
+        scores, masked, weights, is_open, "−10⁴", ["a", "b", "c", "d"], "Row", "light"
+    )
+    signed, shares = (t for t in figure.data if t.type == "heatmap")
+    assert np.array_equal(signed.z[0], scores) and np.isnan(signed.z[2]).all()
+    assert np.array_equal(signed.z[1], [0.5, -2.0, 3.0, np.nan], equal_nan=True)
+    assert (signed.zmin, signed.zmax) == (-9.0, 9.0) and (shares.zmin, shares.zmax) == (0, 1)
+    assert np.array_equal(shares.z[2], [0.075, 0.006, 0.919, np.nan], equal_nan=True)
+    (closed,) = hatched_cells(figure, (3, 4)).values()
+    assert closed.tolist() == [[False] * 4, [False] * 3 + [True], [False] * 3 + [True]]
+    assert list(signed.text[0]) == ["0.5", "−2.0", "3.0", "9.0"]
+    assert list(signed.text[1]) == ["0.5", "−2.0", "3.0", ""] and set(signed.text[2]) == {""}
+    assert list(shares.text[2]) == ["0.07", "0.01", "0.92", ""] and set(shares.text[0]) == {""}
+    said = next(t for t in figure.data if t.type == "scatter")
+    assert list(zip(said.x, said.y, said.text, strict=True)) == [(3, 1, "−10⁴"), (3, 2, "0")]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_grid_holds_its_numbers_and_hatches_what_is_closed(theme):
+    values = np.random.default_rng(0).normal(size=(3, 3))
+    closed = {"closed": np.triu(np.ones((3, 3), bool), 1)}
+    words = ["a", "b", "c"]
+    signed = grid.signed_figure(values, 2.5, closed, axes(words, words), "t", "s", theme, "score")
+    heat = next(t for t in signed.data if t.type == "heatmap")
+    assert np.array_equal(heat.z, values) and (heat.zmin, heat.zmax) == (-2.5, 2.5)
+    assert heat.colorscale[len(heat.colorscale) // 2][0] == 0.5
+    assert np.array_equal(hatched_cells(signed, (3, 3))["closed"], closed["closed"])
+    shares = grid.weights_figure(np.abs(values), {}, axes(words, words), "t", "s", theme)
+    heat = next(t for t in shares.data if t.type == "heatmap")
+    assert np.array_equal(heat.z, np.abs(values)) and (heat.zmin, heat.zmax) == (0, 1)
+    assert signed.layout.width <= 326  # three of them and two gaps on a screen 1440 wide
+
+
+def test_a_change_is_drawn_from_before_to_after():
+    before, after = np.array([0.9, 0.2, 0.5]), np.array([0.1, 0.6, 0.5])
+    control = np.array([0.9, 0.2, 0.5])
+    figure = experiments.change_figure(
+        ["a", "<b>", "c"], before, after, ("with", "without"), "T", "light", ("masked", control)
+    )
+    bar = next(t for t in figure.data if t.type == "bar")
+    assert np.array_equal(bar.y, before)
+    assert [row[1:] for row in bar.customdata.tolist()] == [
+        pytest.approx([b, a, a - b]) for b, a in zip(before, after, strict=True)
+    ]
+    scatters = [t for t in figure.data if t.type == "scatter"]
+    dots = {t.marker.color: t for t in scatters if t.mode == "markers" and t.name is None}
+    (gained, up), (lost, down) = dots.items()
+    blue, orange = (style.diverging("light")[i][1] for i in (28, 4))
+    assert (gained, lost) == (blue, orange)
+    assert (list(up.x), list(up.y)) == ([1, 2], [0.6, 0.5])
+    assert (list(down.x), list(down.y)) == ([0], [0.1])
+    lines = [t for t in scatters if t.mode == "lines"]
+    assert [v for t in lines for v in t.y if np.isfinite(v)] == [0.2, 0.6, 0.5, 0.5, 0.9, 0.1]
+    ticks = next(t for t in figure.data if t.name == "masked")
+    assert np.array_equal(ticks.y, control)
+
+
+def test_curves_hold_their_points():
+    figure = experiments.cheating_figure([0, 10], [0.06, 0.07], [0.05, 0.9], 200, 1 / 16, "light")
+    lines = {t.name: t for t in figure.data}
+    assert list(lines["without"].y) == [0.05, 0.9]
+    assert list(lines["with the causal mask"].y) == [0.06, 0.07]
+    assert figure.layout.shapes[0].y0 == 1 / 16
+    figure = experiments.extrapolation_figure(np.array([0, 9]), np.array([0.8, 0.1]), 5, "dark")
+    assert list(figure.data[0].x) == [0, 9] and list(figure.data[0].y) == [0.8, 0.1]
+    assert figure.layout.shapes[0].x0 == 5
+
+
+def test_the_rotation_is_drawn_with_its_numbers():
+    matrix = rotation(3, 16)
+    figure = vectors.rotation_figure(matrix, [0, 1, 2, 5], 3, "light")
+    heat = figure.data[0]
+    assert np.array_equal(heat.z, matrix[np.ix_([0, 1, 2, 5], [0, 1, 2, 5])])
+    assert heat.text[0][0] == f"{math.cos(3):.2f}".replace("-", "−") and heat.text[0][2] == ""
+    positions_table = table(12, 16)
+    circles = vectors.circles_figure(positions_table, 4, 3, [0, 6], "light")
+    points = [(t.x[0], t.y[0]) for t in circles.data if t.mode == "markers"]
+    by_hand = [(positions_table[p, d + 1], positions_table[p, d]) for d in (0, 6) for p in (4, 7)]
+    assert points == by_hand
+
+
+def test_vectors_are_drawn_as_they_were_measured():
+    chance = np.random.default_rng(0)
+    found = sums(chance.normal(size=(5, 8)), chance.normal(size=(5, 8)))
+    words = ["a", "b", "c", "d", "<e>"]
+    lengths = vectors.lengths_figure(found, words, "light")
+    bar, place, total = lengths.data
+    assert np.array_equal(bar.y, found.content)
+    assert np.array_equal(place.y, found.position) and np.array_equal(total.y, found.total)
+    plane = vectors.plane_figure(found, words, "light")
+    rings, dots = plane.data[1:]
+    for trace, points in ((rings, found.before), (dots, found.after)):
+        assert np.array_equal(np.column_stack([trace.x, trace.y]), points)
+    assert (rings.mode, dots.mode) == ("markers", "markers+text")
+    assert list(dots.text) == [style.tick(word) for word in words]
+    assert f"{found.explained:.0%}" in plane.layout.title.subtitle.text
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -280,9 +424,24 @@ def strings(value: Any) -> Iterator[str]:
 
 def all_figures(record: TranslationRecord) -> list[go.Figure]:
     table, tokens = record.source_positions, record.source
+    words = style.labels(tokens, 1)
+    n = len(words)
+    square, open_row = np.eye(n), np.arange(n) < n - 1
+    both = axes(words, words, list(range(n)))
+    closed = masks.reasons(np.ones((n, n), bool), np.tril(np.ones((n, n), bool)))
+    summed = sums(np.eye(n, 16), table.astype(float))
+    ones = np.full(n, 0.5)
     return [
-        *(masks.mask_figure(record, kind, "light") for kind in KINDS),
+        masks.mask_figure(square == 1, closed, both, "t", "s", "light"),
+        masks.ids_figure(np.full((1, n), 7), [words], "t", "light"),
+        masks.row_figure(ones, ones, ones, open_row, "−∞", words, "t", "light"),
+        grid.weights_figure(square, closed, both, "t", "s", "light"),
+        grid.signed_figure(square, 1.0, {}, both, "t", "s", "light", "score"),
+        experiments.change_figure(words, ones, ones, ("a", "b"), "t", "light"),
+        vectors.lengths_figure(summed, words, "light"),
+        vectors.plane_figure(summed, words, "light"),
         positions.table_figure(table, tokens, "light"),
+        positions.table_figure(table, None, "light"),
         positions.waves_figure(table, tokens, positions.some_dimensions(table.shape[1]), "light"),
         positions.dot_product_figure(table, "light"),
     ]
@@ -352,54 +511,23 @@ def test_scales_are_the_palettes():
         assert lower[0] > lower[2] and upper[2] > upper[0]  # orange below, blue above
 
 
-def open_view(record: TranslationRecord | None) -> AppTest:
-    view = AppTest.from_file(str(VIEW), default_timeout=30)
-    if record is not None:
-        view.session_state["latest_record"] = record
-    return view.run()
-
-
-def test_the_page_without_a_sentence_says_what_to_do():
-    view = open_view(None)
-    assert not view.exception and not view.error
-    assert "Translate a sentence" in view.caption[0].value
-    assert not view.get("plotly_chart")
-
-
-def test_the_page_draws_what_is_chosen(record):
-    view = open_view(record)
-    assert not view.exception
-
-    def chart(place: int) -> dict:
-        return json.loads(view.get("plotly_chart")[place].proto.spec)
-
-    assert chart(0)["layout"]["title"]["text"].startswith("Decoder mask: 36 of 64")
-    view.segmented_control(key="mask_kind").set_value("cross").run()
-    assert chart(0)["layout"]["title"]["text"].startswith("Cross mask: 56 of 56")
-    assert values(chart(1)) == pytest.approx(record.source_positions)
-    view.segmented_control(key="position_side").set_value("target").run()
-    assert values(chart(1)) == pytest.approx(record.target_positions)
-    assert len(view.get("plotly_chart")) == 4 and not view.exception
-
-
-def values(spec: dict) -> np.ndarray:
-    """The numbers of a sent heat map, out of plotly's base64."""
-    z = next(trace for trace in spec["data"] if trace["type"] == "heatmap")["z"]
-    shape = [int(n) for n in z["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(z["bdata"]), z["dtype"]).reshape(shape)
-
-
 def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
     """In the browser: as tick labels and in the hover, with no link and no other element made."""
-    make_record(HOSTILE, HOSTILE).save(tmp_path / "record.npz")
     script = tmp_path / "page.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "import runpy, streamlit as st\n"
-        "from core.record import TranslationRecord\n"
-        f"found = TranslationRecord.load({str(tmp_path / 'record.npz')!r})\n"
-        "st.session_state['latest_record'] = found\n"
-        f"runpy.run_path({str(VIEW)!r})\n"
+        "import numpy as np, streamlit as st\n"
+        "from app.figures import masks, style\n"
+        "from app.figures.grid import Axes\n"
+        "from tests.app.test_figures import HOSTILE, word\n"
+        "words = [style.label(word(text)) for text in HOSTILE]\n"
+        "mask = np.tril(np.ones((len(words), len(words)), bool))\n"
+        "axes = Axes(words, words, 'row', 'column', list(range(len(words))))\n"
+        "closed = masks.reasons(np.ones_like(mask), mask)\n"
+        "figure = masks.mask_figure(mask, closed, axes, 'Mask', '', 'light')\n"
+        "st.plotly_chart(figure, width='content', theme=None, config=style.CONFIG, key='mask')\n"
+        "batch = masks.ids_figure(np.full((1, len(words)), 7), [words], 'Batch', 'light')\n"
+        "st.plotly_chart(batch, width='content', theme=None, config=style.CONFIG, key='batch')\n"
     )
     page = local_page
     page.goto(serve(script))
@@ -408,20 +536,20 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
     shown = [
         text.strip("\u2066\u2069") for text in chart.locator(".ytick text").all_text_contents()
     ]
-    expected = [style.label(word(text)) for text in ("<bos>", *HOSTILE)]
-    assert shown == [t if len(t) <= 16 else t[:15] + "…" for t in expected]
-
-    for row, text in enumerate(expected[1:], start=1):
+    expected = [style.label(word(text)) for text in HOSTILE]
+    assert shown == [t if len(t) <= 12 else t[:11] + "…" for t in expected]
+    for row, text in enumerate(expected):
         chart.locator(".nsewdrag").first.scroll_into_view_if_needed()
         box = chart.locator(".nsewdrag").first.bounding_box()
         cell = box["height"] / len(expected)
         page.mouse.move(box["x"] + cell * 0.5, box["y"] + cell * (row + 0.4))
         page.mouse.move(box["x"] + cell * 0.5, box["y"] + cell * (row + 0.5))
-        chart.locator(".hovertext", has_text="fed in to predict").wait_for(timeout=5_000)
+        chart.locator(".hovertext", has_text="may look at").wait_for(timeout=5_000)
         page.wait_for_timeout(150)
         hover = (
             chart.locator(".hovertext").text_content().replace("\u2066", "").replace("\u2069", "")
         )
-        assert hover.startswith(f"{text}, fed in to predict "), hover
-        assert "may look at" in hover and "<bos>" in hover
+        assert hover.startswith(f"{text}may look at"), hover
+        assert expected[0] in hover
+    page.locator(".st-key-batch .heatmap-label").first.wait_for(timeout=10_000)
     assert page.locator(".stPlotlyChart svg a, .stPlotlyChart svg img, .MathJax").count() == 0

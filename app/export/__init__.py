@@ -1,0 +1,1 @@
+"""What a person takes away of a record: one page that works without a network, and the arrays."""

@@ -1,0 +1,52 @@
+"""The explorer of one record as a single HTML file that needs no server and no network."""
+
+import base64
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from app.components.explorer import markup
+from app.components.explorer.payload import pack, payload
+from core.record import TranslationRecord
+
+_TEMPLATE = Path(__file__).parent / "standalone.html"
+FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
+
+
+def page(record: TranslationRecord, view: dict | None = None) -> str:
+    """HTML text with scripts, style and every map inside; its policy lets nothing be fetched.
+
+    `view` is what is shown first: kind, layer and head as in `explorer.payload`.
+    """
+    parts = markup()
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=html.escape(f"Headlight: {record.source_text}"),
+        css=parts.css,
+        html=parts.html,
+        script=parts.script.replace("export default function", "function"),
+        data=base64.b64encode(pack(payload(record, view or FIRST_VIEW))).decode(),
+        footer=html.escape(
+            f"Made with Headlight by {record.model} ({record.search}); "
+            f"weights {record.weights_sha256[:8]}, record {record.id}."
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A record's page as a value that notebooks draw, in a frame of its own."""
+
+    record: TranslationRecord
+    height: int = 1000
+
+    def save(self, file: Path | str) -> None:
+        """Keep the page as one HTML file."""
+        Path(file).write_text(page(self.record), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(page(self.record))}" width="100%" '
+            f'height="{self.height}" sandbox="allow-scripts allow-downloads" '
+            'style="border: 0"></iframe>'
+        )

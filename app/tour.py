@@ -1,0 +1,114 @@
+"""The guided tour: sentences in which an effect shows, and how to find the head that shows it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.analysis import roles
+from core.record import TranslationRecord
+
+
+@dataclass(frozen=True)
+class Found:
+    """What to show of a record: one head, perhaps one row kept, and the share that was measured."""
+
+    kind: str
+    head: roles.Strongest
+    query: int | None = None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One stop: a German sentence, what to look for, and how to find it in the model's record.
+
+    `measured` completes "Here layer … head … puts 90 % of its weight …". `find` raises LookupError
+    where a model's translation lacks the words that it needs.
+    """
+
+    title: str
+    source: str
+    look_for: str
+    measured: str
+    find: Callable[[TranslationRecord], Found]
+
+
+def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Found]:
+    """The cross-attention head that best looks from each target word at its source word."""
+
+    def find(record: TranslationRecord) -> Found:
+        cells: list[tuple[int, list[int]]] = []
+        for target_word, source_word in pairs:
+            rows = roles.places(record.target_out, target_word)
+            columns = roles.places(record.source, source_word)
+            if len(rows) < 1 or len(columns) < len(rows):
+                raise LookupError(f"this model did not write {target_word!r} for {source_word!r}")
+            cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
+        head = roles.strongest(roles.on_cells(record.cross, cells))
+        return Found("cross", head, cells[-1][0])
+
+    return find
+
+
+def _previous(record: TranslationRecord) -> Found:
+    return Found("encoder", roles.strongest(roles.on_previous(record.encoder)))
+
+
+def _resting(record: TranslationRecord) -> Found:
+    last = len(record.source) - 1
+    return Found("cross", roles.strongest(roles.on_column(record.cross, last)))
+
+
+def _staircase(record: TranslationRecord) -> Found:
+    return Found("decoder", roles.strongest(roles.on_previous(record.decoder)))
+
+
+STOPS = (
+    Stop(
+        "A word that moves",
+        "Zwei junge Männer spielen im Park Fußball.",
+        "German puts Fußball last, English writes soccer in the middle. While it produces soccer, "
+        "the model looks at the end of the German sentence: the line of dark cells leaves the "
+        "diagonal.",
+        "on Fußball while producing soccer",
+        _translates(("soccer", "Fußball")),
+    ),
+    Stop(
+        "One word becomes two",
+        "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
+        "Straßenmusiker is one German word, cut into pieces; English needs two. The rows of street "
+        "and of musician both look at pieces of that one word.",
+        "on the pieces of Straßenmusiker while producing street and musician",
+        _translates(("street", "Straßenmusiker"), ("musician", "Straßenmusiker")),
+    ),
+    Stop(
+        "The same word twice",
+        "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
+        "Two men, two shirts. The word alone cannot tell which Hemd is meant; its position can. "
+        "The first shirt looks at the first Hemd, the second at the second.",
+        "on its own Hemd, over both shirts",
+        _translates(("shirt", "Hemd")),
+    ),
+    Stop(
+        "A head that looks back by one",
+        "Eine Frau bereitet in der Küche das Essen für ihre Kinder zu.",
+        "Some heads of the encoder care for places, not for meaning: this one looks at the token "
+        "before. Look for the dark line just below the diagonal.",
+        "on the token before",
+        _previous,
+    ),
+    Stop(
+        "A place to rest",
+        "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
+        "The weights of a row must sum to 1, also where there is nothing to look for. Heads then "
+        "rest on a token that means little, often <eos>: look for the dark last column.",
+        "on <eos>, over all rows",
+        _resting,
+    ),
+    Stop(
+        "Never ahead",
+        "Zwei Hunde laufen durch den Schnee.",
+        "The decoder may look back at what is written, never ahead: everything right of the "
+        "staircase is hatched, which means forbidden, not unused.",
+        "on the token before",
+        _staircase,
+    ),
+)

@@ -1,0 +1,45 @@
+"""What a person takes away of a record, and the way back in: a page, the record, its tables."""
+
+import streamlit as st
+
+from app import session
+from app.components.explorer import explorer
+from app.components.explorer.payload import payload
+from app.export.arrays import csv_zip
+from app.export.page import page
+from core.record import TranslationRecord
+
+
+def take_away(record: TranslationRecord) -> None:
+    """Buttons that save a record, made only when pressed, and a place to open a saved one."""
+    with st.expander("Take it away, or open a saved record", key="take_away"):
+        files = (
+            ("Page", "html", "text/html", "the explorer in one file, for a browser without network",
+             lambda: page(record)),
+            ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
+             record.to_bytes),
+            ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
+             lambda: csv_zip(record)),
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            for label, ending, mime, what, make in files:
+                st.download_button(
+                    f"{label} (.{ending})",
+                    make,
+                    file_name=f"headlight-{record.id}.{ending}",
+                    mime=mime,
+                    help=what,
+                    on_click="ignore",
+                    key=f"save_{label.lower()}",
+                )
+        uploaded = st.file_uploader("A saved record", type="npz", key="open_record")
+    if uploaded is None:
+        return
+    try:
+        opened = TranslationRecord.load(uploaded)
+    except ValueError as error:
+        st.error(str(error).replace(repr(uploaded), uploaded.name))
+        return
+    st.subheader(f"Opened: {uploaded.name}")
+    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
+    explorer(payload(opened, session.first_view(opened)), key="opened_explorer")

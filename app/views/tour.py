@@ -1,0 +1,47 @@
+"""The guided tour: six stops at which the model in use shows something, each with a link."""
+
+import streamlit as st
+
+from app import controls, session
+from app.components.explorer import explorer
+from app.components.explorer.payload import payload
+from app.tour import STOPS
+
+number = session.tour_stop(len(STOPS))
+stop = STOPS[number]
+chosen = controls.selection()
+
+st.header("Guided tour")
+if chosen.card is None or chosen.direction != "de-en":
+    st.caption("The tour's sentences are German: choose the direction German → English.")
+    st.stop()
+st.caption(f"Stop {number + 1} of {len(STOPS)}")
+st.subheader(stop.title)
+st.write(stop.look_for)
+
+record = session.record(chosen.card, stop.source, chosen.decode)
+link = {**chosen.link, "source": stop.source}
+try:
+    found = stop.find(record)
+    at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
+    st.write(
+        f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
+        f"attention puts **{found.head.share:.0%}** of its weight {stop.measured}."
+    )
+    row = {"q": found.query, "k": None}
+except LookupError as missing:
+    st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    at, row = session.first_view(record), {"q": None, "k": None}
+
+with st.container(horizontal=True, key="tour_links"):
+    for label, to in (("Back", number - 1), ("Next stop", number + 1)):
+        st.page_link(
+            "views/tour.py",
+            label=label,
+            disabled=not 0 <= to < len(STOPS),
+            query_params={"stop": str(to + 1)},
+        )
+    view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
+    st.page_link("views/translate.py", label="Open on the first page", query_params=view)
+
+explorer(payload(record, at | row, {}), key=f"tour_{number}")

@@ -1,0 +1,56 @@
+"""What a head does on one sentence: how much of its weight goes where a role would send it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.record import Floats, RecordToken
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The head that does something most, counted from 0, and the share of its weight in 0..1."""
+
+    layer: int
+    head: int
+    share: float
+
+
+def strongest(shares_LH: Floats) -> Strongest:
+    """The head with the largest share of [layer, head]; the first of equals."""
+    layer, head = np.unravel_index(int(shares_LH.argmax()), shares_LH.shape)
+    return Strongest(int(layer), int(head), float(shares_LH[layer, head]))
+
+
+def on_previous(maps_LHQK: Floats) -> Floats:
+    """Mean weight of a query on the token before it, for self-attention: [layer, head]."""
+    return np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1).mean(-1)
+
+
+def on_column(maps_LHQK: Floats, key: int) -> Floats:
+    """Mean weight of all queries on one key: [layer, head]."""
+    return maps_LHQK[..., key].mean(-1)
+
+
+def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> Floats:
+    """Mean over (query, its keys) of the weight that the query gives to those keys: [layer, head].
+
+    Raises ValueError if there is no cell to look at.
+    """
+    if not cells:
+        raise ValueError("no cell to look at: name at least one query and its keys")
+    return np.mean([maps_LHQK[..., query, list(keys)].sum(-1) for query, keys in cells], axis=0)
+
+
+def places(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
+    """Where a word stands: the indices of its pieces, once for each time it occurs."""
+    words: list[list[int]] = []
+    apart = True  # punctuation and special tokens belong to no word
+    for i, token in enumerate(tokens):
+        mark = token.special or not any(map(str.isalnum, token.text))
+        if token.starts_word or mark or apart:
+            words.append([])
+        words[-1].append(i)
+        apart = mark
+    return [w for w in words if "".join(tokens[i].text for i in w) == word]

@@ -1,0 +1,90 @@
+"""What is taken away of a record: a page that works alone, and tables that hold its numbers."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.export.arrays import csv_zip, weights_table
+from app.export.page import page as export_page
+from core.record import TranslationRecord
+from core.translator import Translator
+
+ARRAYS = ("encoder", "decoder", "cross", "source_positions", "target_positions")
+ROOT = Path(__file__).parents[2]
+HOSTILE = "Ein </script><script>document.title='taken'</script> Hund, $x$ & \"Katze\"."
+
+
+@pytest.fixture(scope="module")
+def record() -> TranslationRecord:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", "cpu").inspect(HOSTILE)
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_the_page_works_alone(record, tmp_path, page: Page, framed):
+    file = tmp_path / "record.html"
+    record.show().save(file)
+    if framed:
+        file.write_text(f"<!doctype html>{record.show()._repr_html_()}", encoding="utf-8")
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.context.set_offline(True)
+    page.goto(file.as_uri())
+    place = page.frame_locator("iframe") if framed else page
+    explorer = place.locator(".explorer")
+    explorer.and_(place.locator("[data-painted]")).wait_for()
+    assert explorer.get_attribute("data-sentence") == record.id
+    place.locator("canvas[data-role=map]").focus()
+    page.keyboard.press("ArrowRight")
+    expect(explorer).to_have_attribute("data-weight", re.compile(r"\d"))
+    said = explorer.evaluate("root => ({...root.dataset})")
+    cell = tuple(int(said[axis]) for axis in ("layer", "head", "query", "key"))
+    assert float(said["weight"]) == pytest.approx(record.cross[cell], abs=1 / 255)
+    assert [url for url in asked if not url.startswith(("file:", "about:"))] == []
+    assert errors == []
+    assert page.title() != "taken"
+
+
+def test_the_page_lets_nothing_be_fetched_and_parses_no_word(record):
+    text = export_page(record)
+    assert "default-src 'none'" in text
+    assert text.count("<script") == 2 and not re.search(r"(src|href)=", text.split("module")[0])
+    assert "&lt;/script&gt;" in text
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_a_table_of_weights_is_the_map(record, kind):
+    table = weights_table(record, kind)
+    weights = record.maps(kind)
+    again = np.full(weights.shape, np.nan, np.float32)
+    again[table.layer, table["head"], table["query"], table.key] = table.weight
+    assert np.array_equal(again, weights)
+    assert not table.weight[~table.may_attend].any()
+    rows = record.source if kind == "encoder" else record.target_in
+    assert [rows[i].text for i in table["query"]] == list(table.query_token)
+
+
+def test_the_zip_holds_every_array(record):
+    with zipfile.ZipFile(io.BytesIO(csv_zip(record))) as archive:
+        tables = {
+            name: pd.read_csv(archive.open(name), keep_default_na=False)
+            for name in archive.namelist()
+        }
+    assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "tokens", "steps")}
+    assert np.allclose(tables["cross.csv"].weight, record.cross.ravel(), rtol=1e-6, atol=0)
+    assert np.allclose(tables["source_positions.csv"], record.source_positions, atol=1e-6)
+    steps = tables["steps.csv"]
+    assert np.allclose(steps.alternative_log_prob, record.alternative_log_probs.ravel(), atol=1e-6)
+    source = tables["tokens.csv"].query("side == 'source'")
+    assert list(source.id) == [token.id for token in record.source]
+    assert list(source.text) == [token.text for token in record.source]
+
+
+def test_a_record_is_opened_again_from_bytes(record):
+    assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id
