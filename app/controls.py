@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 GIVEN = "given target"  # a record's search if nothing was searched
-MODELS = {"scratch": "From scratch", "baseline": "Baseline: torch.nn.Transformer"}
+MODELS = {
+    "scratch": "From scratch",
+    "captions": "From scratch, captions only",
+    "baseline": "Baseline: torch.nn.Transformer",
+}
 
 
 @dataclass(frozen=True)

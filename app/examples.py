@@ -43,6 +43,12 @@ EXAMPLES = (
         "A woman is preparing the food for her children in the kitchen.",
     ),
     Example(
+        "A verb at the end",
+        "After wenn, German keeps the verb for last.",
+        "Wenn es morgen regnet, bleiben wir zu Hause.",
+        "If it rains tomorrow, we will stay at home.",
+    ),
+    Example(
         "Unknown letters",
         "What the vocabulary lacks is marked.",
         "Ein Tourist aus 東京 fotografiert einen Hund.",

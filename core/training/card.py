@@ -4,6 +4,7 @@ from typing import Any
 
 from core.checkpoint import Card
 from core.corpora import CORPORA, LANGUAGES, about
+from core.training.recipes import RECIPES
 
 
 def render(card: Card) -> str:
@@ -47,7 +48,8 @@ Train it again:
 
 ```
 python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
---direction {card.direction} --seed {training["config"]["seed"]} --out {card.folder.name}
+--direction {card.direction} --seed {training["config"]["seed"]}{_stopped(training)} \
+--out {card.folder.name}
 ```
 
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty 0.6; `sacrebleu` is \
@@ -67,6 +69,12 @@ def _batch(config: dict[str, Any]) -> str:
     if sentences := config.get("batch_sentences"):
         return f"{sentences} pairs"
     return f"up to {config['batch_tokens']:,} padded tokens"
+
+
+def _stopped(training: dict[str, Any]) -> str:
+    """The option that stops a run where this one was stopped, if its recipe is longer."""
+    recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
+    return "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
 
 
 def _vocabulary(card: Card) -> str:

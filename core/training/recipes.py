@@ -268,6 +268,7 @@ RECIPES = {
                 warmup_steps=1000,
                 validate_every=500,
                 snapshot_every=200,
+                average_last=5,
             ),
         ),
         Recipe(

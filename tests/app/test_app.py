@@ -45,7 +45,7 @@ def translate(page: Page, text: str) -> None:
     page.locator(".st-key-source textarea").fill(text)
     page.locator(".st-key-translate button").click()
     expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
-        "data-test-script-state", "running"
+        "data-test-script-state", "running", timeout=60_000
     )
 
 
