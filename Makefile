@@ -13,7 +13,7 @@ app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 	$(BIN)/streamlit run app/main.py --server.port $(PORT)
 
 test: check  ## everything that CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile  # two at a time: most of a browser test is waiting
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
 
 check: $(ENV)/ready  ## formatting and lint
 	$(BIN)/ruff format --check .
