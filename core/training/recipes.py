@@ -88,6 +88,13 @@ _TINY = dict(
     share_embeddings=True,
     tie_classifier=True,
 )
+_BASE = dict(  # Vaswani et al. 2017, table 3
+    d_model=512,
+    num_heads=8,
+    num_encoder_layers=6,
+    num_decoder_layers=6,
+    dim_feedforward=2048,
+)
 _SMOKE_SHAPE = dict(
     d_model=16,
     num_heads=2,
@@ -163,14 +170,7 @@ RECIPES = {
             "6 + 6 layers and feed-forward 2048 (its config.py), batches of 32 pairs, 15 epochs",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=1, lower=False),
-            network=dict(
-                d_model=512,
-                num_heads=8,
-                num_encoder_layers=6,
-                num_decoder_layers=6,
-                dim_feedforward=2048,
-                dropout=0.1,
-            ),
+            network=dict(**_BASE, dropout=0.1),
             training=_plain(15 * _EPOCH_OF_32, 32),
             xavier_embeddings=True,
             printed="best validation loss 2.0113 (nn.Transformer) and 2.0254 (scratch), "
@@ -182,14 +182,7 @@ RECIPES = {
             "that falls on a plateau after 100 epochs, weight decay 5e-4, 1,000 epochs",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=2, lower=True),
-            network=dict(
-                d_model=512,
-                num_heads=8,
-                num_encoder_layers=6,
-                num_decoder_layers=6,
-                dim_feedforward=2048,
-                dropout=0.1,
-            ),
+            network=dict(**_BASE, dropout=0.1),
             training=_plain(
                 1000 * _EPOCH_OF_128,
                 128,
@@ -213,11 +206,7 @@ RECIPES = {
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=1, lower=False),
             network=dict(
-                d_model=512,
-                num_heads=8,
-                num_encoder_layers=6,
-                num_decoder_layers=6,
-                dim_feedforward=2048,
+                **_BASE,
                 dropout=0.5,
                 qkv_bias=False,
                 learned_positions=True,
@@ -231,11 +220,7 @@ RECIPES = {
             corpora={"multi30k": 1},
             vocabulary=JointSubwords(10000),
             network=dict(
-                d_model=512,
-                num_heads=8,
-                num_encoder_layers=6,
-                num_decoder_layers=6,
-                dim_feedforward=2048,
+                **_BASE,
                 dropout=0.1,
                 share_embeddings=True,
                 tie_classifier=True,
