@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.capture import Captured, Look
 from core.edits import Edits
@@ -66,17 +66,11 @@ class Evidence:
 
 
 def _site_evidence(look: Look) -> SiteEvidence:
-    module = look.site.module
-    if isinstance(module, nn.MultiheadAttention):  # query, key and value packed in one matrix
-        weights = module.in_proj_weight.chunk(3)
-        biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-        to_query, to_key = (weights[0], biases[0]), (weights[1], biases[1])
-    else:
-        to_query = (module.query.weight, module.query.bias)
-        to_key = (module.key.weight, module.key.bias)
-    heads = module.num_heads
+    site = look.site
+    to_query, to_key, *_ = site.projections()
+    heads = int(site.module.num_heads)
     return SiteEvidence(
-        look.site.kind, look.site.layer, heads, look.query[0], look.memory[0], to_query, to_key
+        site.kind, site.layer, heads, look.query[0], look.memory[0], to_query, to_key
     )
 
 

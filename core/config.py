@@ -83,7 +83,8 @@ class TrainConfig(_Json):
 
     A batch holds `batch_tokens` padded tokens at most, or `batch_sentences` pairs where that is
     given. The schedule "plateau" multiplies the rate by `plateau_factor` after more than
-    `plateau_patience` validations without a better loss, as torch's ReduceLROnPlateau does.
+    `plateau_patience` validations without a better loss, as torch's ReduceLROnPlateau does. The
+    rate of the other two falls towards 0 over the last `cooldown_steps`.
     `validate_every` of None is once an epoch. `patience` ends a run after as many validations
     without a better loss. The network as it was after each of `keep_epochs` is kept on its own.
     """
@@ -94,6 +95,7 @@ class TrainConfig(_Json):
     schedule: Literal["inverse_sqrt", "constant", "plateau"] = "inverse_sqrt"
     peak_lr: float = 5e-3
     warmup_steps: int = 800
+    cooldown_steps: int = 0
     plateau_factor: float = 0.9
     plateau_patience: int = 10
     label_smoothing: float = 0.1
@@ -135,6 +137,8 @@ class TrainConfig(_Json):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} {value} is out of range: it must be at least 1")
+        if self.cooldown_steps and self.schedule == "plateau":
+            raise ValueError("cooldown_steps do not go with the schedule 'plateau': leave them out")
         if any(epoch < 1 for epoch in self.keep_epochs):
             raise ValueError(f"keep_epochs {self.keep_epochs}: epochs are counted from 1")
 

@@ -188,7 +188,7 @@ def _handing(
         if not isinstance(model, Baseline):
             return (*args[:2], mask), kwargs
         # The library's two masks: padding is what the last query sees, who has no future.
-        told: dict[str, Any] = {"key_padding_mask": model._forbidden(mask[:, 0, -1])}
+        told: dict[str, Any] = {"key_padding_mask": model.forbidden(mask[:, 0, -1])}
         if not causal:
             told |= {"attn_mask": None, "is_causal": False}
         return args, {**kwargs, **told}

@@ -113,6 +113,7 @@ class _Job:
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
+            "longest": self.data.train.lengths.max(axis=0).tolist(),  # source, target
             "config": self.config.to_json(),
             "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
             "torch": torch.__version__,

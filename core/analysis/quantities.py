@@ -22,16 +22,10 @@ def transformed_values(look: Look) -> Tensor:
     Their sum over heads and keys, times the weights, plus the output's bias is what the site
     hands on.
     """
-    module = look.site.module
-    if isinstance(module, nn.MultiheadAttention):  # query, key and value packed in one matrix
-        weight = module.in_proj_weight.chunk(3)[2]
-        bias = None if module.in_proj_bias is None else module.in_proj_bias.chunk(3)[2]
-        output = module.out_proj.weight
-    else:
-        weight, bias, output = module.value.weight, module.value.bias, module.output.weight
+    *_, value, output = look.site.projections()
     heads = look.weights.shape[1]
-    v_HKE = nn.functional.linear(look.memory[0], weight, bias).unflatten(-1, (heads, -1))
-    return torch.einsum("khe,dhe->hkd", v_HKE, output.unflatten(1, (heads, -1)))
+    v_KHE = nn.functional.linear(look.memory[0], *value).unflatten(-1, (heads, -1))
+    return torch.einsum("khe,dhe->hkd", v_KHE, output.weight.unflatten(1, (heads, -1)))
 
 
 @torch.inference_mode()

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.capture import capture
 from core.check import masks_of
-from core.model.interface import Kind, Seq2Seq
+from core.model.interface import Kind, Projection, Seq2Seq
 from core.text.tokenizer import BOS
 
 Doubles = NDArray[np.float64]
@@ -59,41 +59,32 @@ def site(
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
     looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
     look = looks[kind, layer]
-    module = look.site.module
-    weights, biases, output = _projections(module)
-    to_query, to_key, to_value = map(_double, weights)
-    query_bias, key_bias, value_bias = map(_double, biases)
+    query, key, value, output = look.site.projections()
     score = model.config.mask_score
     return Site(
         kind=kind,
         layer=layer,
-        num_heads=int(module.num_heads),
+        num_heads=int(look.site.module.num_heads),
         inputs_QD=_double(look.query[0]),
         memory_KD=_double(look.memory[0]),
-        to_query=to_query,
-        to_key=to_key,
-        to_value=to_value,
+        to_query=_double(query.weight),
+        to_key=_double(key.weight),
+        to_value=_double(value.weight),
         to_output=_double(output.weight),
-        query_bias=query_bias,
-        key_bias=key_bias,
-        value_bias=value_bias,
-        output_bias=_double(output.bias),
+        query_bias=_bias(query),
+        key_bias=_bias(key),
+        value_bias=_bias(value),
+        output_bias=_bias(output),
         mask_QK=np.array(masks_of(source, target_in)[kind]),
         mask_score=-math.inf if score is None else score,
         maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
     )
 
 
-def _projections(module: nn.Module) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], nn.Linear]:
-    """Matrices and biases to queries, keys and values, and the layer behind the heads."""
-    if isinstance(module, nn.MultiheadAttention):  # all three are packed in one matrix, in order
-        packed, bias = module.in_proj_weight, module.in_proj_bias
-        bias = packed.new_zeros(len(packed)) if bias is None else bias
-        return packed.chunk(3), bias.chunk(3), module.out_proj
-    layers = (module.query, module.key, module.value)
-    nothing = torch.zeros(len(module.query.weight))
-    biases = tuple(nothing if layer.bias is None else layer.bias for layer in layers)
-    return tuple(layer.weight for layer in layers), biases, module.output
+def _bias(projection: Projection) -> Doubles:
+    """The bias, or the zeros that having none comes to."""
+    bias = projection.bias
+    return np.zeros(len(projection.weight)) if bias is None else _double(bias)
 
 
 def _double(tensor: Tensor) -> Doubles:

@@ -67,9 +67,7 @@ class Baseline(nn.Module):
         """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
         mask = padding_mask(source_BS, PAD)
         x_BSD = self.embeddings.source(source_BS)
-        memory = self.transformer.encoder(
-            x_BSD, src_key_padding_mask=self._forbidden(mask[:, 0, 0])
-        )
+        memory = self.transformer.encoder(x_BSD, src_key_padding_mask=self.forbidden(mask[:, 0, 0]))
         return memory, mask
 
     def decode(self, target_BT: Tensor, memory_BSD: Tensor, source_mask: Tensor) -> Tensor:
@@ -77,12 +75,12 @@ class Baseline(nn.Module):
         return self.transformer.decoder(
             self.embeddings.target(target_BT),
             memory_BSD,
-            tgt_mask=self._forbidden(causal_mask(target_BT.shape[1], target_BT.device)),
-            tgt_key_padding_mask=self._forbidden(padding_mask(target_BT, PAD)[:, 0, 0]),
-            memory_key_padding_mask=self._forbidden(source_mask[:, 0, 0]),
+            tgt_mask=self.forbidden(causal_mask(target_BT.shape[1], target_BT.device)),
+            tgt_key_padding_mask=self.forbidden(padding_mask(target_BT, PAD)[:, 0, 0]),
+            memory_key_padding_mask=self.forbidden(source_mask[:, 0, 0]),
         )
 
-    def _forbidden(self, mask: Tensor) -> Tensor:
+    def forbidden(self, mask: Tensor) -> Tensor:
         """torch's form of a mask: True = may not attend; with `mask_score`, what is added there.
 
         The library can only add: a query that may attend to nothing then looks as if unmasked,

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -10,6 +10,22 @@ from core.config import ModelConfig
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+
+
+class Projection(NamedTuple):
+    """W [out, in] and b [out] of x ↦ W x + b; no bias is None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+
+class Projections(NamedTuple):
+    """W^Q, W^K and W^V, whose heads lie below each other, and the W^O behind the heads."""
+
+    query: Projection
+    key: Projection
+    value: Projection
+    output: Projection
 
 
 @dataclass(frozen=True)
@@ -23,6 +39,17 @@ class AttentionSite:
     layer: int
     module: nn.Module
     ask: dict[str, Any] = field(default_factory=dict)
+
+    def projections(self) -> Projections:
+        """The module's own tensors, which share its memory."""
+        module = self.module
+        if isinstance(module, nn.MultiheadAttention):  # the first three packed in one, in order
+            weights, bias = module.in_proj_weight.chunk(3), module.in_proj_bias
+            biases = (None,) * 3 if bias is None else bias.chunk(3)
+            packed = [Projection(w, b) for w, b in zip(weights, biases, strict=True)]
+            return Projections(*packed, Projection(module.out_proj.weight, module.out_proj.bias))
+        layers = (module.query, module.key, module.value, module.output)
+        return Projections(*(Projection(layer.weight, layer.bias) for layer in layers))
 
 
 class State(Protocol):

@@ -143,7 +143,8 @@ def train(
     """
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
-    settings = {f"training {name}": v for name, v in config.to_json().items() if name not in _FREE}
+    free = set(_FREE) - ({"steps"} if config.cooldown_steps else set())  # which ends with the steps
+    settings = {f"training {name}": v for name, v in config.to_json().items() if name not in free}
     identity = {**(identity or {}), "number of processes": processes.size, **settings}
     progress = Progress()
     objective = processes.wrap(Objective(model, config.label_smoothing, compiled))

@@ -251,6 +251,7 @@ RECIPES = {
                 batch_tokens=2048,
                 peak_lr=4e-3,
                 warmup_steps=1000,
+                cooldown_steps=1500,
                 validate_every=500,
                 snapshot_every=200,
                 average_last=5,

@@ -18,6 +18,14 @@ def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
     return peak * min(step / warmup, math.sqrt(warmup / step))
 
 
+def cooldown(step: int, steps: int, length: int) -> float:
+    """What a rate is multiplied by: 1 until the last `length` of `steps`, then 1 − √x towards 0.
+
+    x is the share of the cooldown that is over (Hägele et al. 2024, "1-sqrt"); steps count from 1.
+    """
+    return 1 - math.sqrt(max(0, step - (steps - length)) / (length + 1))
+
+
 class Schedule:
     """Sets an optimiser's rate before each step; what it remembers is a plain JSON object.
 
@@ -34,10 +42,13 @@ class Schedule:
     def before(self, step: int) -> None:
         """Set the rate of this step, which counts from 1."""
         config = self._config
+        if config.schedule == "plateau":
+            return
         if config.schedule == "inverse_sqrt":
-            self._set(inverse_sqrt(step, config.peak_lr, config.warmup_steps))
-        elif config.schedule == "constant" and step <= config.warmup_steps:
-            self._set(config.peak_lr * step / config.warmup_steps)
+            rate = inverse_sqrt(step, config.peak_lr, config.warmup_steps)
+        else:
+            rate = config.peak_lr * min(1.0, step / max(config.warmup_steps, 1))
+        self._set(rate * cooldown(step, config.steps, config.cooldown_steps))
 
     def validated(self, step: int, loss: float) -> None:
         """Take note of a validation after this step."""

@@ -101,6 +101,16 @@ def test_inverse_sqrt_rises_then_falls():
     assert found[39] == pytest.approx(2.0 * math.sqrt(10 / 40))
 
 
+def test_a_cooldown_brings_the_rate_to_nothing_at_the_end():
+    config = TrainConfig(steps=20, peak_lr=1.0, warmup_steps=4, cooldown_steps=8)
+    cooled, usual = rates(config), rates(replace(config, cooldown_steps=0))
+    assert cooled[:12] == usual[:12]
+    shares = [a / b for a, b in zip(cooled[12:], usual[12:], strict=True)]
+    assert shares == pytest.approx([1 - math.sqrt(i / 9) for i in range(1, 9)])
+    flat = rates(replace(config, schedule="constant", warmup_steps=0))
+    assert flat[11] == 1.0 and 0 < flat[19] < 0.1
+
+
 def test_a_constant_rate_may_warm_up():
     config = TrainConfig(steps=6, peak_lr=2.0, warmup_steps=4, schedule="constant")
     assert rates(config) == [0.5, 1.0, 1.5, 2.0, 2.0, 2.0]
@@ -168,14 +178,23 @@ def _weights_after(
         CONFIG,
         replace(CONFIG, schedule="plateau", plateau_patience=0, plateau_factor=0.5, peak_lr=0.1),
         replace(CONFIG, optimizer="adam", clip_norm=None, batch_sentences=7, validate_every=None),
+        replace(CONFIG, cooldown_steps=6),
     ],
-    ids=["inverse_sqrt", "plateau", "adam"],
+    ids=["inverse_sqrt", "plateau", "adam", "cooldown"],
 )
 def test_resuming_is_exact_in_the_middle_of_an_epoch(tmp_path, config):
     straight = _weights_after(tmp_path, "straight", [], config)
     for stops in ([5], [1, 7]):
         resumed = _weights_after(tmp_path, f"stopped at {stops}", stops, config)
         assert all(torch.equal(resumed[name], straight[name]) for name in straight), stops
+
+
+def test_a_run_that_cools_down_keeps_its_end(tmp_path):
+    cooling, pairs = replace(CONFIG, cooldown_steps=6), random_pairs(30)
+    _weights_after(tmp_path, "cooled", [5], cooling)
+    longer, model = replace(cooling, steps=20), build("scratch", small.config())
+    with pytest.raises(ValueError, match="whose training steps is 10 and not 20"):
+        next(train(model, pairs, pairs[:5], longer, tmp_path / "cooled", "cpu", resuming=True))
 
 
 @pytest.mark.parametrize("part", ["optimizer.0.exp_avg", "random.cpu", "model.encoder_norm.weight"])
@@ -306,7 +325,14 @@ def test_settings_written_before_there_were_more_mean_what_they_meant():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"schedule": "cosine"}, {"optimizer": "sgd"}, {"patience": 0}, {"keep_epochs": (0,)}]
+    "wrong",
+    [
+        {"schedule": "cosine"},
+        {"optimizer": "sgd"},
+        {"patience": 0},
+        {"keep_epochs": (0,)},
+        {"cooldown_steps": 1, "schedule": "plateau"},
+    ],
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

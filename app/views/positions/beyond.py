@@ -6,6 +6,7 @@ from app import session
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.views.lesson import Lesson, choose, show
+from core.checkpoint import Card
 
 _ROWS = 48  # of a table, drawn
 
@@ -51,12 +52,10 @@ def learned(given: Lesson) -> None:
 
 def beyond(given: Lesson) -> None:
     """The same sentence with a number added to every place of both sides."""
-    config = given.card.training.get("config", {})
-    longest = config.get("max_pair_tokens", given.card.model.max_length)
+    longest, reached = _longest(given.card)
     st.write(
-        f"Training left out every pair with a side of more than {longest} tokens. A longer text "
-        "would bring new words as well as new places; so here the words stay, and k is added to "
-        "every place of both sides."
+        f"{reached} A longer text would bring new words as well as new places; so here the words "
+        "stay, and k is added to every place of both sides."
     )
     own = max(len(given.record.source), len(given.record.target_out))
     last = 4 * longest
@@ -80,3 +79,15 @@ def beyond(given: Lesson) -> None:
         )
     else:
         st.write("A learned table ends before that: there is no row to add.")
+
+
+def _longest(card: Card) -> tuple[int, str]:
+    """How many places training can have reached, and the sentence that says so."""
+    if sides := card.training.get("longest"):
+        source, target = sides
+        return max(sides), (
+            f"The longest sentences in training had {source} ({card.source_language}) and {target} "
+            f"({card.target_language}) tokens."
+        )
+    limit = card.training.get("config", {}).get("max_pair_tokens", card.model.max_length)
+    return limit, f"Training left out every pair with a side of more than {limit} tokens."
