@@ -34,5 +34,6 @@ if chosen.target:
     with st.container(key="own_translation"):
         st.text(f"The model itself writes: {own}")
 quantity = session.quantity(chosen.card, record, session.wanted_quantity())
-explorer(payload(record, session.first_view(record), chosen.link, quantity), key="explorer")
+view = session.first_view(record)
+explorer(payload(record, view, chosen.link, quantity, inside="head"), key="explorer")
 take_away(record)

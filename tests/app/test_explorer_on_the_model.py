@@ -133,3 +133,22 @@ def test_a_hundred_pieces(local_page: Page, serve, translator) -> None:
     expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
     root.locator("[data-part=zoom-in]").click()
     assert float(root.locator("canvas[data-role=map]").get_attribute("data-cell")) > 5
+
+
+def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
+    root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&q=4&k=3")
+    weight = float(root.get_attribute("data-weight"))
+    way = root.get_by_role("link", name="Inside this head")
+    root.locator("[data-combine-option=max]").focus()
+    local_page.keyboard.press("w")
+    expect(way).to_have_attribute("href", re.compile(r"^head\?(?!.*[?&][qk]=)"))
+    local_page.keyboard.press("w")
+    root.locator("[data-kind-option=cross]").click()
+    root.locator("[data-kind-option=decoder]").click()
+    hover_cell(root, 4, 3)
+    root.locator("[data-part=map]").press("Enter")
+    expect(way).to_have_attribute("href", re.compile("kind=decoder.*q=4&k=3"))
+    way.click()
+    said = local_page.locator(".st-key-head_sentence")
+    expect(said).to_contain_text("head 3 of layer 2")
+    expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))

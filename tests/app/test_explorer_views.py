@@ -81,6 +81,19 @@ def test_lines_hold_their_share_and_say_how_many(
     assert "visible weight" in text(explorer, "lines-count")
 
 
+def test_lines_of_a_long_sentence_move_nothing_below_them(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, case="long", layers=1, heads=2, decoder_layers=1)
+    foot = explorer.root.locator("[data-part=map-place]")
+    before = foot.bounding_box()["height"]
+    explorer.root.get_by_role("button", name="Lines").click()
+    assert explorer.says()["view"] == "lines"
+    assert foot.bounding_box()["height"] == before
+    explorer.map.hover(position={"x": explorer.map.bounding_box()["width"] - 60, "y": 200})
+    assert explorer.says()["query"] != "", (
+        "words that have no room for a name are pointed at as well"
+    )
+
+
 def test_words_add_what_is_looked_at(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
     explorer.click(4, 7)

@@ -66,7 +66,22 @@ const isWritten = (explorer, query) =>
 function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
-  if (isWritten(explorer, address.searchParams)) return;
+  if (!isWritten(explorer, address.searchParams)) setAddress(explorer, address);
+  paintInside(explorer);
+}
+
+/* The way from the shown head to its arithmetic; several heads together have none. */
+function paintInside(explorer) {
+  const { parts, data, quantity, unit } = explorer;
+  parts.inside.hidden = !data.inside || allLayers(explorer) || allHeads(explorer) || quantity === ROLLOUT;
+  if (!data.inside) return;
+  const query = new URLSearchParams(window.location.search);
+  // A head's arithmetic is of pieces: the places of words mean nothing there.
+  if (unit === "words") for (const name of ["q", "k"]) query.delete(name);
+  parts.inside.href = `${data.inside}?${query}`;
+}
+
+function setAddress(explorer, address) {
   for (const [name, value] of Object.entries(addressOf(explorer))) {
     if (value === null) address.searchParams.delete(name);
     else address.searchParams.set(name, value);

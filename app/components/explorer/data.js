@@ -41,6 +41,7 @@ function decodePayload(raw) {
     search: raw.search,
     checks: raw.checks,
     link: raw.link,
+    inside: raw.inside,
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(decodeAlternative)),
     sides,

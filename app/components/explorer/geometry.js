@@ -110,7 +110,7 @@ function geometryOf(explorer, kind) {
 /* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
 const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
-/* The map's place is as high as the highest of the three kinds, so that switching moves nothing below it. */
+/* The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it. */
 function reserveMap(explorer) {
   // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
   explorer.room = explorer.parts["map-box"].clientWidth;
@@ -118,8 +118,9 @@ function reserveMap(explorer) {
   explorer.places = overviewPlaces(explorer);
   explorer.geometries = {};
   const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
+  explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));
   const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
-  explorer.parts["map-place"].style.minHeight = `${Math.max(...heights) + note}px`;
+  explorer.parts["map-place"].style.minHeight = `${explorer.tallest + note}px`;
 }
 
 /* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */

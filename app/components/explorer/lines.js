@@ -12,6 +12,16 @@ function linesOf(explorer) {
   return map.lines;
 }
 
+const LINES_CHOICE_HEIGHT = 44; // in two rows where there is little room
+const LINES_MARGIN = 46;
+const leastPitch = (room) => (room < 460 ? 10 : 7);
+
+/* What the lines of the longer sentence need at least, their slider included. */
+function leastLinesHeight({ data: { sides }, room }) {
+  const count = Math.max(sides.source.length, sides.produced.length);
+  return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
+}
+
 /* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
 function linesGeometry(explorer) {
   const { theme, parts } = explorer;
@@ -19,7 +29,9 @@ function linesGeometry(explorer) {
   const { room } = explorer;
   const small = room < 460;
   const count = Math.max(map.queries, map.keys);
-  const pitch = Math.max(14, Math.min(30, Math.floor((small ? 560 : 540) / count)));
+  // No higher than the map that it takes the place of; where words have no room, every second or third is named.
+  const space = Math.min(small ? 560 : 540, explorer.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
+  const pitch = Math.max(leastPitch(room), Math.min(30, Math.floor(space / count)));
   const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
   const context = parts.map.getContext("2d");
   context.font = fontOf(theme, fontSize, 650);
@@ -41,13 +53,16 @@ function linesGeometry(explorer) {
     keyLabels,
     queryLabels,
     pitches,
+    every: { key: everyLabel(fontSize, pitches.key), query: everyLabel(fontSize, pitches.query) },
     firsts: { key: firstOf(map.keys, pitches.key), query: firstOf(map.queries, pitches.query) },
     left: start + keyRoom + 14,
     right: start + width - queryRoom - 14,
     width: room,
-    height: top + count * pitch + 12,
+    height: count * pitch + LINES_MARGIN,
   };
 }
+
+const everyLabel = (fontSize, pitch) => Math.max(1, Math.ceil((fontSize * 0.92) / pitch));
 
 const keyY = ({ firsts, pitches }, key) => firsts.key + (key + 0.5) * pitches.key;
 const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
@@ -101,34 +116,55 @@ function drawLiveLines(context, explorer, geometry) {
 
   const number = (value, x, y, align) => text(context, theme, value.toFixed(2), x, y, { size: 12, align });
   const enough = 0.05 * map.hi;
-  for (let k = 0; k < map.keys; k++) {
+  const keyValue = (k) =>
+    query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
+  const keyNames = namesShown(map.keys, (k) => keyValue(k) >= enough, geometry.every.key, key);
+  for (const k of inFront(map.keys, keyValue, key)) {
     const hidden = isHidden(map, k, hide);
-    const value = query !== null && !hidden && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
+    const value = keyValue(k);
     const y = keyY(geometry, k);
     drawChip(context, theme, geometry, map, geometry.keyLabels[k], left - 8, y, geometry.pitches.key, "right", {
       value,
+      named: keyNames.has(k),
       lookedAt: k === key,
       hidden,
     });
-    if (value !== null && value >= enough) number(value, left + 6, y - geometry.pitches.key * 0.32, "left");
+    if (value !== null && value >= enough) number(value, left + 6, y - Math.max(8, geometry.pitches.key * 0.32), "left");
   }
-  for (let q = 0; q < map.queries; q++) {
-    const value = query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
+  const queryValue = (q) => (query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null);
+  const queryNames = namesShown(map.queries, (q) => queryValue(q) >= enough, geometry.every.query, query);
+  for (const q of inFront(map.queries, queryValue, query)) {
+    const value = queryValue(q);
     const y = queryY(geometry, q);
     const end = drawChip(context, theme, geometry, map, geometry.queryLabels[q], right + 8, y, geometry.pitches.query, "left", {
       value,
+      named: queryNames.has(q),
       lookedAt: q === query,
       hidden: false,
     });
-    if (value !== null && value >= enough) number(value, right - 6, y - geometry.pitches.query * 0.32, "right");
+    if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
     const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
     if (mass > 0) text(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
   }
   drawBrackets(context, theme, geometry);
 }
 
-/* A word on the ground of its number; returns where it ends. */
-function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, lookedAt, hidden }) {
+/* Which words are named: those that matter, and of the others every `every`-th that is no close neighbour of these. */
+function namesShown(count, matters, every, lookedAt) {
+  const places = [...Array(count).keys()];
+  const first = places.filter((place) => place === lookedAt || matters(place));
+  const free = (place) => place % every === 0 && first.every((other) => Math.abs(place - other) >= every);
+  return new Set([...first, ...places.filter(free)]);
+}
+
+/* All places as they are drawn: where words stand close, large values lie over small ones, the one looked at over all. */
+function inFront(count, valueOf, lookedAt) {
+  const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
+  return [...Array(count).keys()].sort((a, b) => rank(a) - rank(b));
+}
+
+/* A word, if there is room to name it, on the ground of its number; returns where it ends. */
+function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, lookedAt, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
   context.font = fontOf(theme, size, lookedAt ? 650 : 400);
@@ -137,15 +173,17 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   const start = align === "right" ? x - wide + 3 : x - 3;
   const step = value === null ? null : shadeOf(map, value);
   const shaded = step !== null;
-  if (shaded) {
-    context.fillStyle = theme.ramp.css[step];
-    context.fillRect(start, y - pitch / 2 + 1, wide, pitch - 2);
+  const high = named && (shaded || lookedAt) ? Math.max(pitch, size + 5) : pitch;
+  if (shaded || lookedAt) {
+    context.fillStyle = shaded ? theme.ramp.css[step] : theme.page;
+    context.fillRect(start, y - high / 2 + 1, wide, high - 2);
   }
   if (lookedAt) {
     context.strokeStyle = theme.ink;
     context.lineWidth = 1.5;
-    context.strokeRect(start + 0.5, y - pitch / 2 + 1.5, wide - 1, pitch - 3);
+    context.strokeRect(start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
   }
+  if (!named) return start + wide;
   const colour = shaded ? theme.ramp.ink[step] : token.special || hidden ? "ink3" : "ink";
   const weight = lookedAt ? 650 : 400;
   text(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });

@@ -39,6 +39,7 @@ function createExplorer(parent, key) {
     geometries: {},
     linesGeometry: null,
     room: 0,
+    tallest: 0,
     tickWidth: 0,
     places: null,
     warming: 0,
