@@ -1,4 +1,4 @@
-"""Draws masks: a padded batch, which cells are closed and why, one row on its way to weights."""
+"""Draws masks: which cells are closed and why, and one row on its way from scores to weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.figures.style import (
 )
 from core.record import TranslationRecord
 
-__all__ = ["closed_cells", "hatching", "ids_figure", "mask_figure", "reasons", "row_figure"]
+__all__ = ["closed_cells", "hatching", "mask_figure", "reasons", "row_figure"]
 
 FUTURE = "the future: written later"
 PADDING = "padding: no token at all"
@@ -61,7 +61,7 @@ def mask_figure(
     `closed` are its closed cells by reason, as `reasons` gives them.
     """
     palette = PALETTES[theme]
-    figure = frame(axes, title, subtitle, theme, foot=14)
+    figure = frame(axes, title, subtitle, theme)
     figure.update_layout(plot_bgcolor=palette.hairline)  # shows in the gaps between open cells
     cell = cell_size(figure, len(axes.columns))
     gap = 1 if cell >= 12 else 0  # lines between smaller cells would be a grey veil
@@ -84,88 +84,6 @@ def mask_figure(
                     hoverinfo="skip",
                 )
             )
-    return figure
-
-
-def ids_figure(
-    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, theme: str
-) -> go.Figure:
-    """A padded batch [sentence, place]: each token over its id; padding, id 0, is hatched.
-
-    `words` are each sentence's tokens as shown, without the padding; None where only ids were
-    typed.
-    """
-    palette = PALETTES[theme]
-    B, N = ids.shape
-    real = ids != 0
-    width = float(np.clip(900 / N, 15, 64))
-    row, top = 40, 62
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            escape(title),
-            f"int64 [sentence, place] = [{B}, {N}] · hatched: padding, id 0",
-            height=top + row * B + 40,
-        )
-    )
-    figure.update_layout(
-        width=round(max(84 + width * N + 12, 340)),
-        margin={"l": 84, "t": top, "b": 40, "r": max(12, 340 - 84 - width * N)},
-        barmode="overlay",
-        bargap=0,
-        plot_bgcolor=palette.hairline,
-        xaxis={
-            **word_ticks([str(n) for n in range(N)], width, 3),
-            "title": {"text": "place", "standoff": 2},
-        },
-        yaxis={
-            "tickmode": "array",
-            "tickvals": list(range(B)),
-            "ticktext": [f"sentence {n + 1}" for n in range(B)],
-            "range": [B - 0.5, -0.5],
-        },
-    )
-    fits = int(width / 6.5)  # characters in a cell
-
-    def shown(b: int, n: int, longest: int) -> str:
-        return "" if words is None or n >= len(words[b]) else tick(words[b][n], longest)
-
-    texts = [
-        ["<br>".join(filter(None, [shown(b, n, fits), str(ids[b, n])])) for n in range(N)]
-        for b in range(B)
-    ]
-    data = [
-        [[shown(b, n, 60) or ("token" if real[b, n] else "padding"), ids[b, n]] for n in range(N)]
-        for b in range(B)
-    ]
-    figure.add_trace(
-        go.Heatmap(
-            z=np.where(real, 0.0, np.nan).astype(np.float32),
-            customdata=np.array(data, dtype=object),
-            text=texts,
-            texttemplate="%{text}",  # sized to fit, also where a phone makes the cells narrow
-            colorscale=[[0, palette.page], [1, palette.page]],
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            hoverongaps=False,
-            hovertemplate="place %{x}<br><b>%{customdata[0]}</b>, id %{customdata[1]}"
-            "<extra></extra>",
-        )
-    )
-    figure.add_trace(hatching(~real, PADDING, _HATCH[PADDING], theme))
-    sentence, place = np.nonzero(~real)
-    zeros = {"size": FLOOR, "color": palette.second}
-    figure.add_trace(
-        go.Scatter(
-            x=place,
-            y=sentence,
-            text=["0"] * len(place),
-            mode="text",
-            textfont=zeros,
-            hoverinfo="skip",
-        )
-    )
     return figure
 
 

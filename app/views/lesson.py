@@ -1,18 +1,25 @@
-"""What the lesson pages share: the visitor's sentence with its record, and a few small choices."""
+"""What the lesson pages share: the visitor's sentence, its record and edits, small choices."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import streamlit as st
 from plotly.graph_objects import Figure
 
 from app import controls, session
 from app.examples import EXAMPLES
-from app.figures.style import CONFIG
+from app.figures.experiments import change_figure
+from app.figures.style import CONFIG, labels
 from core.checkpoint import Card
 from core.config import DecodeConfig
 from core.record import RecordToken, TranslationRecord
+
+if TYPE_CHECKING:  # torch comes with it
+    from core.edits import Edits
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,56 @@ def lesson() -> Lesson:
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
     return Lesson(chosen.card, record, chosen.decode, chosen.direction)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What edits make of a sentence: another translation, and other records of the first one."""
+
+    translation: str
+    before: TranslationRecord
+    after: TranslationRecord
+
+
+def edited(given: Lesson, edits: Edits) -> Edited | None:
+    """Translate again under edits; where that cannot be, say why in one line and return None."""
+    from core.edits import Edits
+
+    source = given.record.source_text
+    try:
+        free = session.edited(given.card, source, None, edits, given.decode)
+        before, after = (
+            session.edited(given.card, source, given.target_ids, e, given.decode)
+            for e in (Edits(), edits)
+        )
+    except ValueError as error:
+        st.error(str(error))
+        return None
+    return Edited(free.translation, before, after)
+
+
+def show_edited(
+    given: Lesson, found: Edited, states: tuple[str, str], key: str, look_for: str
+) -> None:
+    """Both translations, and what the edits do to each token's probability in the first one.
+
+    `states` say what stands before each translation: without the edits, and with them.
+    """
+    with st.container(key=f"{key}_translation"):
+        st.text(f"{states[0]}:  {given.record.translation}")
+        st.text(f"{states[1]}:  {found.translation}")
+    show(
+        change_figure(
+            labels(found.before.target_out, 1),
+            np.exp(found.before.log_probs),
+            np.exp(found.after.log_probs),
+            states,
+            "Probability of each token of the first translation",
+            session.theme(),
+        ),
+        f"{key}_probabilities",
+        look_for,
+    )
 
 
 def show(figure: Figure, key: str, look_for: str = "") -> None:

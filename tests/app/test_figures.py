@@ -134,7 +134,7 @@ PAD_MASK = np.array([[True, True, True, False, False]] * 5)
 CAUSAL = np.tril(np.ones((5, 5), bool))
 
 
-def axes(rows: list[str], columns: list[str], ids: list[int] | None = None) -> grid.Axes:
+def axes(rows: list[str], columns: list[str], ids: list[int]) -> grid.Axes:
     return grid.Axes(rows, columns, "target token that looks", "target token looked at", ids)
 
 
@@ -223,24 +223,6 @@ def test_any_length_is_few_shapes_and_labels_apart(length):
     assert len(figure.layout.yaxis2.ticktext) == length  # the hover leaves none out
 
 
-def test_a_batch_shows_every_token_over_its_id():
-    ids = np.array([[5, 6, 2], [7, 2, 0]])
-    words = [["Ein", "<b>", "<eos>"], ["Hund", "<eos>"]]
-    for given in (words, None):
-        figure = masks.ids_figure(ids, given, "Source", "light")
-        cells = next(t for t in figure.data if t.type == "heatmap")
-        for b, n in np.argwhere(ids != 0):
-            assert cells.text[b][n].split("<br>")[-1] == str(ids[b, n])
-            if given:
-                assert cells.text[b][n].split("<br>")[0] == style.tick(given[b][n])
-        zeros = next(t for t in figure.data if t.type == "scatter")
-        assert [(b, n) for b, n in zip(zeros.y, zeros.x, strict=True)] == [(1, 2)]
-        (hatched,) = hatched_cells(figure, ids.shape).values()
-        assert np.array_equal(hatched, ids == 0)
-        assert np.array_equal(np.isfinite(cells.z), ids != 0)
-        assert [list(row[:, 1]) for row in cells.customdata] == ids.tolist()
-
-
 def test_a_row_on_its_way_to_weights():
     scores = np.array([0.5, -2.0, 3.0, 9.0])
     is_open = np.array([True, True, True, False])
@@ -260,22 +242,6 @@ def test_a_row_on_its_way_to_weights():
     assert list(shares.text[2]) == ["0.07", "0.01", "0.92", ""] and set(shares.text[0]) == {""}
     said = next(t for t in figure.data if t.type == "scatter")
     assert list(zip(said.x, said.y, said.text, strict=True)) == [(3, 1, "−10⁴"), (3, 2, "0")]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_grid_holds_its_numbers_and_hatches_what_is_closed(theme):
-    values = np.random.default_rng(0).normal(size=(3, 3))
-    closed = {"closed": np.triu(np.ones((3, 3), bool), 1)}
-    words = ["a", "b", "c"]
-    signed = grid.signed_figure(values, 2.5, closed, axes(words, words), "t", "s", theme, "score")
-    heat = next(t for t in signed.data if t.type == "heatmap")
-    assert np.array_equal(heat.z, values) and (heat.zmin, heat.zmax) == (-2.5, 2.5)
-    assert heat.colorscale[len(heat.colorscale) // 2][0] == 0.5
-    assert np.array_equal(hatched_cells(signed, (3, 3))["closed"], closed["closed"])
-    shares = grid.weights_figure(np.abs(values), {}, axes(words, words), "t", "s", theme)
-    heat = next(t for t in shares.data if t.type == "heatmap")
-    assert np.array_equal(heat.z, np.abs(values)) and (heat.zmin, heat.zmax) == (0, 1)
-    assert signed.layout.width <= 326  # three of them and two gaps on a screen 1440 wide
 
 
 def test_a_change_is_drawn_from_before_to_after():
@@ -433,10 +399,7 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
     ones = np.full(n, 0.5)
     return [
         masks.mask_figure(square == 1, closed, both, "t", "s", "light"),
-        masks.ids_figure(np.full((1, n), 7), [words], "t", "light"),
         masks.row_figure(ones, ones, ones, open_row, "−∞", words, "t", "light"),
-        grid.weights_figure(square, closed, both, "t", "s", "light"),
-        grid.signed_figure(square, 1.0, {}, both, "t", "s", "light", "score"),
         experiments.change_figure(words, ones, ones, ("a", "b"), "t", "light"),
         vectors.lengths_figure(summed, words, "light"),
         vectors.plane_figure(summed, words, "light"),
@@ -526,8 +489,6 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
         "closed = masks.reasons(np.ones_like(mask), mask)\n"
         "figure = masks.mask_figure(mask, closed, axes, 'Mask', '', 'light')\n"
         "st.plotly_chart(figure, width='content', theme=None, config=style.CONFIG, key='mask')\n"
-        "batch = masks.ids_figure(np.full((1, len(words)), 7), [words], 'Batch', 'light')\n"
-        "st.plotly_chart(batch, width='content', theme=None, config=style.CONFIG, key='batch')\n"
     )
     page = local_page
     page.goto(serve(script))
@@ -551,5 +512,4 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
         )
         assert hover.startswith(f"{text}may look at"), hover
         assert expected[0] in hover
-    page.locator(".st-key-batch .heatmap-label").first.wait_for(timeout=10_000)
     assert page.locator(".stPlotlyChart svg a, .stPlotlyChart svg img, .MathJax").count() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,31 @@ def numbers(spec: dict) -> np.ndarray:
     return array(next(t for t in spec["data"] if t["type"] == "heatmap")["z"])
 
 
+def components(page: AppTest) -> dict[str, Any]:
+    """What the canvas components were sent, by their keys."""
+    return {mount.proto.id.split("-", 2)[-1]: mount.proto for mount in page.get("bidi_component")}
+
+
+def map_row(page: AppTest, key: str) -> dict[str, Any]:
+    """A row of maps as it was sent; each map's values [layer, head, query, key] under its name."""
+    sent = components(page)[key].bytes
+    (length,) = struct.unpack_from("<I", sent)
+    row = json.loads(sent[4 : 4 + length])
+    shape = len(row["layers"]), row["heads"], len(row["queries"]["tokens"])
+
+    def blob(name: str) -> bytes:
+        at = 4 + length + row[name]["at"]
+        return sent[at : at + row[name]["length"]]
+
+    mask = np.unpackbits(np.frombuffer(blob("mask"), np.uint8), count=shape[2] ** 2)
+    found = {"mask": mask.reshape(shape[2], shape[2]).astype(bool), "row": row}
+    for place, drawn in enumerate(row["maps"]):
+        if "minus" not in drawn:
+            values = np.frombuffer(blob(f"values_{place}"), "<f4")
+            found[drawn["name"]] = values.reshape(*shape, shape[2])
+    return found
+
+
 def texts(page: AppTest) -> str:
     found = [*page.markdown, *page.caption, *page.text]
     return "\n".join(element.value for element in found)
@@ -76,8 +102,10 @@ def masks_page() -> AppTest:
 def test_the_masks_lesson_is_whole(masks_page):
     assert not masks_page.error
     titles = charts(masks_page)
-    for title in ("Source, as fed in", "Padding mask", "Causal mask", "Both: what is used"):
+    for title in ("Padding mask", "Causal mask", "Both: what is used"):
         assert title in titles
+    batches = components(masks_page)
+    assert {"source_batch", "target_batch"} <= batches.keys()
     assert len(masks_page.latex) >= 5 and len(masks_page.subheader) == 5
     assert "Infinity" not in json.dumps(list(titles))
 
@@ -117,7 +145,7 @@ def test_a_hidden_word_is_translated_without(masks_page, translator):
     record = translator.inspect(SENTENCE)
     assert record.source[1].text.strip() == "junge"
     without = translator.inspect(SENTENCE, None, Edits(hidden_source=(1,)))
-    assert f"without:  {without.translation}" in [t.value for t in page.text]
+    assert f"without it:  {without.translation}" in [t.value for t in page.text]
     assert without.translation != record.translation
 
 
@@ -185,40 +213,55 @@ def test_the_positions_lesson_is_whole(positions_page, translator):
 
 
 def test_the_parts_are_drawn_and_add_to_the_score(positions_page, translator):
-    titles = charts(positions_page)
+    row = map_row(positions_page, "score_parts")
     record = translator.inspect(SENTENCE)
     ids = [[t.id for t in side] for side in (record.source, record.target_out)]
     with translator.held() as model:
         parts = score_parts(model, *ids, "encoder")
     names = ["content · content", "content · position", "position · content"]
     names += ["position · position", "with a bias"]
-    drawn = [numbers(titles[name]) for name in names]
-    assert np.allclose(drawn[1], parts.part("content", "position")[0], atol=1e-6)
-    assert np.abs(sum(drawn) - numbers(titles["The score"])).max() < 1e-5
-    assert np.allclose(numbers(titles["The score"]), parts.scores[0], atol=1e-6)
+    drawn = [row[name][0] for name in names]
+    assert np.allclose(drawn[1], parts.part("content", "position"), atol=1e-6)
+    assert np.abs(sum(drawn) - row["The score"][0]).max() < 1e-5
+    assert np.allclose(row["The score"][0], parts.scores, atol=1e-6)
+    limits = [drawn["limits"] for drawn in row["row"]["maps"]]
+    assert all(limit == limits[0] for limit in limits)  # one scale for all six
+    every = np.abs([row[name] for name in [*names, "The score"]])
+    assert np.allclose(limits[0], every.max((0, 3, 4)), atol=1e-6)
+    assert row["mask"].all() and row["row"]["layers"] == [0]
 
 
 def test_the_maps_without_positions_are_the_models(positions_page, translator):
-    titles = charts(positions_page)
     record = translator.inspect(SENTENCE)
     off = translator.inspect(SENTENCE, record.translation, Edits(source_positions=OFF))
-    assert np.allclose(numbers(titles["As trained"]), record.encoder[0, 0], atol=1e-6)
-    assert np.allclose(numbers(titles["Edited"]), off.encoder[0, 0], atol=1e-6)
+    row = map_row(positions_page, "position_maps")
+    assert np.allclose(row["As trained"], record.encoder, atol=1e-6)
+    assert np.allclose(row["Edited"], off.encoder, atol=1e-6)
     translation = translator.inspect(SENTENCE, None, Edits(source_positions=OFF)).translation
     assert f"edited:  {translation}" in [t.value for t in positions_page.text]
-    same = numbers(titles["The map, reordered"]), numbers(titles["The map of the new order"])
-    assert np.allclose(*same, atol=1e-5)
+    row = map_row(positions_page, "order_maps")
+    assert np.allclose(row["The map, reordered"], row["The map of the new order"], atol=1e-5)
+    tokens = row["row"]["queries"]["tokens"]
+    assert tokens == row["row"]["keys"]["tokens"]
+    numbers = [token["number"] for token in tokens]
+    assert numbers != sorted(numbers)
+    places = [number - 1 for number in numbers]
+    assert [token["text"] for token in tokens] == [record.source[p].text for p in places]
+    moved = off.encoder[..., places, :][..., places]
+    assert np.allclose(row["The map, reordered"], moved, atol=1e-5)
 
 
 @pytest.mark.parametrize("change", ["shuffled", "shifted", "doubled", "stretched"])
-def test_every_change_has_its_answer(positions_page, change):
-    state = {"position_change": change, "position_change_side": "both"}
+def test_every_change_has_its_answer(positions_page, translator, change):
+    state = {"position_change": change, "position_change_side": "both", "parts_kind": "decoder"}
     page = open_page("positions", order_positions="on", **state)
     assert not page.error
-    maps = charts(page)
-    assert np.abs(numbers(maps["Edited − as trained"])).max() > 1e-3
-    moved, new = (numbers(maps[n]) for n in ("The map, reordered", "The map of the new order"))
-    assert np.abs(moved - new).max() > 1e-3  # with positions, order means something
+    row = map_row(page, "position_maps")
+    assert np.abs(row["Edited"] - row["As trained"]).max() > 1e-3
+    row = map_row(page, "order_maps")  # with positions, order means something
+    assert np.abs(row["The map, reordered"] - row["The map of the new order"]).max() > 1e-3
+    length = len(translator.inspect(SENTENCE).target_in)
+    assert np.array_equal(map_row(page, "score_parts")["mask"], np.tri(length, dtype=bool))
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from app.components.assets import joined, read
 from app.components.explorer.payload import pack
 
 __all__ = ["explorer", "markup"]
@@ -40,21 +40,6 @@ _SCRIPTS = (
     "keyboard.js",
     "main.js",
 )
-"""The files share one scope, in this order: Streamlit takes a single module, one default export."""
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _script(name: str) -> str:
-    """A script without indentation, blank lines, and comments on lines of their own.
-
-    Streamlit sends all scripts along with every sentence.
-    """
-    text = re.sub(r"^ */\*.*?\*/\n", "", _read(name), flags=re.DOTALL | re.MULTILINE)
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 @dataclass(frozen=True)
@@ -68,8 +53,8 @@ class Markup:
 
 def markup() -> Markup:
     """The explorer's files, its scripts joined."""
-    script = "\n".join(_script(name) for name in _SCRIPTS)
-    return Markup(_read("explorer.html"), _read("explorer.css"), script)
+    script = joined(_HERE / name for name in _SCRIPTS)
+    return Markup(read(_HERE / "explorer.html"), read(_HERE / "explorer.css"), script)
 
 
 _FILES = markup()

@@ -27,8 +27,8 @@ def payload(
     masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
     `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
     key that are kept, and decides only what is shown first. `link` holds further names and values
-    to keep in the page's address beside these. `inside` is the address of a page that takes the same
-    names and opens one head; without it there is no way there.
+    to keep in the page's address beside these. `inside` is the address of a page that takes the
+    same names and opens one head; without it there is no way there.
 
     `quantity` is what can be shown instead of the weights: its name and, by kind, an array
     `[layer, head, query, key]` of finite numbers (or one head, for what has no heads).

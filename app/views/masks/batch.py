@@ -9,6 +9,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import session
+from app.components.token_table import token_table
 from app.examples import EXAMPLES
 from app.figures import masks
 from app.figures.grid import Axes
@@ -83,16 +84,14 @@ def batch(given: Lesson) -> tuple[str, ...]:
     except ValueError as error:  # one line for the reader
         st.error(str(error))
         return ()
-    theme = session.theme()
     for side, ids in (("source", found.source), ("target", found.target_in)):
         lines = words and words[side]
-        title = f"{side.capitalize()}, as fed in"
-        show(masks.ids_figure(ids, lines, title, theme), f"{side}_batch")
+        token_table(ids, lines, f"{side.capitalize()}, as fed in", key=f"{side}_batch")
     st.caption(
         "Look for the hatched places: they exist only because another sentence of the batch is "
         "longer, and no attention may read them."
     )
-    _masks(found, words, theme)
+    _masks(found, words, session.theme())
     return texts
 
 

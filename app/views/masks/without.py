@@ -12,7 +12,7 @@ from app import session
 from app.figures.comparison import scientific
 from app.figures.experiments import change_figure, cheating_figure
 from app.figures.style import label, labels
-from app.views.lesson import Lesson, choose, choose_token, show, words_of
+from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
 from core.analysis import leaks
 
 if TYPE_CHECKING:
@@ -183,31 +183,15 @@ def without_a_word(given: Lesson) -> None:
     with st.container(width=280):
         chosen = choose_token("Word to mask away", names, len(words) - 2, "hidden_word")
     edits = Edits(hidden_source=words[chosen])
-    try:
-        edited = session.edited(given.card, record.source_text, None, edits, given.decode)
-        before, after = (
-            session.edited(given.card, record.source_text, given.target_ids, e, given.decode)
-            for e in (Edits(), edits)
-        )
-    except ValueError as error:
-        st.error(str(error))
-        return
-    with st.container(key="hidden_translation"):
-        st.text(f"with {names[chosen]}:  {record.translation}")
-        st.text(f"without:  {edited.translation}")
-    show(
-        change_figure(
-            labels(before.target_out, 1),
-            np.exp(before.log_probs),
-            np.exp(after.log_probs),
+    if found := edited(given, edits):
+        show_edited(
+            given,
+            found,
             ("with the word", "without it"),
-            "Probability of each token of the first translation",
-            session.theme(),
-        ),
-        "hidden_change",
-        "Look for the tokens that fall: these were read off the hidden word; the others the "
-        "network knows from the rest of the sentence.",
-    )
+            "hidden",
+            "Look for the tokens that fall: these were read off the hidden word; the others the "
+            "network knows from the rest of the sentence.",
+        )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")
 
 

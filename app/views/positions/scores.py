@@ -1,15 +1,24 @@
 """Splits the scores of a first layer into content and position, and shows every part."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import streamlit as st
 
 from app import session
+from app.components.map_row import map_row
+from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.figures.comparison import scientific
-from app.figures.grid import Axes, signed_figure
-from app.figures.style import labels
-from app.views.lesson import Lesson, choose, show
+from app.views.lesson import Lesson, choose
+from core.record import TranslationRecord
+
+if TYPE_CHECKING:  # torch comes with it
+    from core.analysis.score_parts import ScoreParts
 
 KINDS = {"encoder": "Encoder", "decoder": "Decoder"}
+PARTS = ("content", "position")
 LIMIT = 1e-5
 
 
@@ -21,36 +30,14 @@ def scores(given: Lesson) -> None:
         "In the first layer query and key are still sums of a word and a place, so their product "
         "splits into four: word with word, word with place, place with word, place with place."
     )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind = choose("Attention", KINDS, "encoder", "parts_kind")
-        head = choose(
-            "Head", {i: str(i + 1) for i in range(record.encoder.shape[1])}, 0, "parts_head"
-        )
+    kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = session.score_parts(given.card, given.source_ids, given.target_ids, kind)
-    tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
-    words = labels(tokens, first)
-    language = record.source_language if kind == "encoder" else record.target_language
-    axes = Axes(words, words, f"{language} that looks", f"{language} looked at")
-    closed = {} if parts.mask.all() else {"closed": ~parts.mask}
-    theme = session.theme()
-    maps = {
-        "content · content": parts.part("content", "content")[head],
-        "content · position": parts.part("content", "position")[head],
-        "position · content": parts.part("position", "content")[head],
-        "position · position": parts.part("position", "position")[head],
-        "with a bias": parts.with_bias[head],
-        "The score": parts.scores[head],
-    }
-    limit = max(float(np.abs(values[parts.mask]).max()) for values in maps.values()) or 1.0
-    with st.container(horizontal=True, gap="small", key="score_parts"):
-        for name, values in maps.items():
-            share = "the sum of the five" if name == "The score" else _spread(values, parts.mask)
-            key = "part_" + name.lower().replace(" · ", "_").replace(" ", "_")
-            show(signed_figure(values, limit, closed, axes, name, share, theme, "score"), key)
+    map_row(_row(record, kind, parts), key="score_parts")
     st.caption(
-        "One scale for all six. Look for stripes along the diagonal in position · position: there "
-        "the head looks at places. Cells that vary in content · content are about words. The first "
-        "name is the query's part (row), the second the key's (column)."
+        "One scale for all six, as wide as the chosen head needs. Look for stripes along the "
+        "diagonal in position · position: there the head looks at places. Cells that vary in "
+        "content · content are about words. The first name is the query's part (row), the second "
+        "the key's (column)."
     )
     st.latex(
         r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (W^Q \tilde{a}_q) \cdot (W^K \tilde{b}_k)"
@@ -85,6 +72,23 @@ def scores(given: Lesson) -> None:
     )
 
 
-def _spread(values, mask) -> str:
-    open_values = values[mask]
-    return f"from {open_values.min():.2f} to {open_values.max():.2f}".replace("-", "−")
+def _row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
+    """All heads of the first layer; of each head, the six maps are on one scale."""
+    tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
+    language = record.source_language if kind == "encoder" else record.target_language
+    numbers = range(first, first + len(tokens))
+    shown = {f"{a} · {b}": parts.part(a, b) for a in PARTS for b in PARTS}
+    shown |= {"with a bias": parts.with_bias, "The score": parts.scores}
+    largest = np.max([np.abs(values[:, parts.mask]).max(1) for values in shown.values()], axis=0)
+    scale = Scale("score", np.where(largest > 0, largest, 1.0)[None])
+    maps = [
+        Map(
+            name,
+            name.lower().replace(" · ", "·"),
+            "the sum of the five" if name == "The score" else "",
+            values[None],
+            scale,
+        )
+        for name, values in shown.items()
+    ]
+    return MapRow(KINDS[kind], [0], *sides(tokens, numbers, language), maps, parts.mask)

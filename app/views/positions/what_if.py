@@ -1,15 +1,15 @@
 """Takes positions away, shuffles, shifts or stretches them, and shows maps and translations."""
 
-import numpy as np
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app import session
+from app.components.map_row import map_row
+from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.figures.comparison import scientific
-from app.figures.experiments import change_figure
-from app.figures.grid import Axes, signed_figure, weights_figure
-from app.figures.style import labels
-from app.views.lesson import Lesson, choose, show
-from core.record import TranslationRecord
+from app.views.lesson import Lesson, choose, edited, show_edited
+from core.record import RecordToken, TranslationRecord
 
 CHANGES = {
     "off": "Off",
@@ -28,15 +28,6 @@ FORMULA = {
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
-def head_choice(record: TranslationRecord, key: str) -> tuple[int, int]:
-    """Layer and head of the encoder, counted from 0."""
-    layers, heads = record.encoder.shape[:2]
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, f"{key}_layer")
-        head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, f"{key}_head")
-    return layer, head
-
-
 @st.fragment
 def order(given: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
@@ -49,36 +40,21 @@ def order(given: Lesson) -> None:
         "output vector in its new place. With positions it does not."
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
-        layer, head = head_choice(record, "order")
+    state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     places = Places.shuffled(1, len(record.source)).order
     found = session.equivariance(given.card, given.source_ids, places, state == "on")
-    source = labels(record.source, 1)
-    words = [source[place] for place in places]
-    side = record.source_language
-    axes = Axes(words, words, f"{side} that looks", f"{side} looked at")
-    moved, new = found.moved_maps[layer, head], found.new_maps[layer, head]
-    difference = moved - new.astype(np.float64)
-    theme = session.theme()
-    with st.container(horizontal=True, gap="small"):
-        show(
-            weights_figure(
-                moved, {}, axes, "The map, reordered", "of the sentence as typed", theme
-            ),
-            "order_moved",
-        )
-        show(
-            weights_figure(new, {}, axes, "The map of the new order", "words reordered", theme),
-            "order_new",
-        )
-        subtitle = f"largest in this map: {scientific(float(np.abs(difference).max()))}"
-        show(
-            signed_figure(
-                difference, 1.0, {}, axes, "First − second", subtitle, theme, "difference"
-            ),
-            "order_difference",
-        )
+    tokens, numbers = [record.source[i] for i in places], [i + 1 for i in places]
+    _maps(
+        record,
+        tokens,
+        numbers,
+        (
+            Map("The map, reordered", "reordered", "of the sentence as typed", found.moved_maps),
+            Map("The map of the new order", "new order", "words reordered", found.new_maps),
+            Difference("First − second", "difference", 0, 1),
+        ),
+        "order_maps",
+    )
     st.caption("Look at the third picture: empty means that order meant nothing to the encoder.")
     st.write(
         f"Positions {state}: over all layers and heads the maps differ by at most "
@@ -109,56 +85,47 @@ def what_if(given: Lesson) -> None:
     }
     edits = Edits(**{f"{name}_positions": p for name, p in changed.items() if p is not None})
     st.latex(FORMULA[change])
-    try:
-        edited = session.edited(given.card, record.source_text, None, edits, given.decode)
-        before, after = (
-            session.edited(given.card, record.source_text, given.target_ids, e, given.decode)
-            for e in (Edits(), edits)
-        )
-    except ValueError as error:
-        st.error(str(error))
+    found = edited(given, edits)
+    if found is None:
         return
-    theme = session.theme()
-    with st.container(key="position_translation"):
-        st.text(f"as trained:  {record.translation}")
-        st.text(f"edited:  {edited.translation}")
-    show(
-        change_figure(
-            labels(before.target_out, 1),
-            np.exp(before.log_probs),
-            np.exp(after.log_probs),
-            ("positions as trained", "edited"),
-            "Probability of each token of the first translation",
-            theme,
-        ),
-        "position_change_figure",
+    show_edited(
+        given,
+        found,
+        ("as trained", "edited"),
+        "position",
         "Look for the tokens that fall: there the network needs to know where a word stands. "
         "Where nothing falls, the words alone were enough for it.",
     )
-    layer, head = head_choice(record, "position")
-    words = labels(record.source, 1)
-    axes = Axes(
-        words, words, f"{record.source_language} that looks", f"{record.source_language} looked at"
+    _maps(
+        record,
+        record.source,
+        range(1, len(record.source) + 1),
+        (
+            Map("As trained", "as trained", "positions as trained", found.before.encoder),
+            Map("Edited", "edited", "the same words", found.after.encoder),
+            Difference("Edited − as trained", "difference", 1, 0),
+        ),
+        "position_maps",
     )
-    a, b = before.encoder[layer, head], after.encoder[layer, head]
-    difference = b.astype(np.float64) - a
-    name = f"encoder, layer {layer + 1}, head {head + 1}"
-    with st.container(horizontal=True, gap="small"):
-        show(weights_figure(a, {}, axes, "As trained", name, theme), "map_trained")
-        show(weights_figure(b, {}, axes, "Edited", name, theme), "map_edited")
-        subtitle = f"largest in this map: {scientific(float(np.abs(difference).max()))}"
-        show(
-            signed_figure(
-                difference, 1.0, {}, axes, "Edited − as trained", subtitle, theme, "difference"
-            ),
-            "map_difference",
-        )
     st.caption(
         "Look for diagonals: heads that look at a neighbour lose them when positions go, heads "
         "that look at a word keep their columns."
         if side != "target"
         else "Only the target's positions are edited: the encoder sees none of it."
     )
+
+
+def _maps(
+    record: TranslationRecord,
+    tokens: Sequence[RecordToken],
+    numbers: Sequence[int],
+    maps: Sequence[Map | Difference],
+    key: str,
+) -> None:
+    """Maps of the encoder, of all layers and heads."""
+    layers = range(record.encoder.shape[0])
+    both = sides(tokens, numbers, record.source_language)
+    map_row(MapRow("Encoder", layers, *both, maps), key=key)
 
 
 def _places(change: str, seed: int, shift: int, length: int):

@@ -1,0 +1,160 @@
+// Draws the row's maps: cells, hatching, axes and bar once into a picture that is kept; labels and the place looked at above it.
+
+const GAP = 24;
+const LEAST_CELL = 5;
+const MOST_CELL = 24;
+const MOST_BESIDE = 3;
+const LONGEST_LABEL = 84;
+const LEAST_WIDTH = 240; // what the words above a map need
+const BAR = { top: 10, height: 10, foot: 40 };
+
+/* Orange below zero, blue above: step 128 is zero, which has no hue; the same colours as the figures'. */
+const diverging = (zero, below, above) =>
+  makeRamp((t) => {
+    const share = Math.max(-1, (t * 255 - 128) / 127);
+    const [lightness, chroma, hue] = share < 0 ? below : above;
+    return oklchToRgb(zero + (lightness - zero) * Math.abs(share), chroma * Math.abs(share), hue);
+  });
+const SIGNED = {
+  light: diverging(0.955, [0.6, 0.13, 55], [0.5, 0.15, 258]),
+  dark: diverging(0.27, [0.8, 0.13, 65], [0.76, 0.12, 255]),
+};
+
+const rampOf = (theme, map) => (map.limit === null ? theme.ramp : SIGNED[theme.name]);
+function colourStep({ limit }, value) {
+  if (limit === null) return rampStep(value);
+  return 128 + Math.round(127 * Math.max(-1, Math.min(1, value / limit)));
+}
+
+/* Labels with the numbers of repeated words, which a cut leaves standing. */
+function numberedLabels(context, tokens) {
+  return labelsOf(context, tokens, LONGEST_LABEL).map((label) => {
+    if (!label.token.repeated) return label;
+    const text = label.text + subscript(label.token.number);
+    return { ...label, text, width: context.measureText(text).width };
+  });
+}
+
+/* One geometry for all maps of the row, as geometry.js has it; as many beside each other as have room for their cells. */
+function rowGeometry({ data, theme, parts }) {
+  const room = parts.maps.clientWidth;
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = fontOf(theme, 13, 650);
+  const [rowLabels, columnLabels] = [data.queries, data.keys].map((tokens) => numberedLabels(context, tokens));
+  context.font = fontOf(theme, 12);
+  const titles = { query: `row: ${data.words.query}`, key: `column: ${data.words.key}` };
+  const [queryTitle, keyTitle] = [titles.query, titles.key].map((title) => context.measureText(title).width);
+  const [queries, keys] = [rowLabels.length, columnLabels.length];
+  const left = Math.max(72, Math.ceil(widest(rowLabels)) + 30);
+  const top = Math.ceil(widest(columnLabels)) + 34;
+  const slot = (beside) => (room - (beside - 1) * GAP) / beside;
+  let beside = Math.min(MOST_BESIDE, data.maps.length);
+  while (beside > 1 && slot(beside) < Math.max(LEAST_WIDTH, left + LEAST_CELL * keys + 2)) beside--;
+  const cell = Math.max(LEAST_CELL, Math.min(MOST_CELL, Math.floor((slot(beside) - left - 2) / keys)));
+  const [gridWidth, gridHeight] = [cell * keys, cell * queries];
+  const fontSize = Math.max(10.5, Math.min(13, cell * 0.86));
+  return {
+    left,
+    top,
+    cell,
+    gridWidth,
+    gridHeight,
+    fontSize,
+    rowLabels,
+    columnLabels,
+    titles,
+    queryTitle,
+    angle: Math.PI / 2,
+    every: Math.max(1, Math.ceil((fontSize * 0.92) / cell)),
+    first: { query: 0, key: 0 },
+    shown: { queries, keys },
+    width: Math.ceil(Math.max(LEAST_WIDTH, left + gridWidth + 2, left + keyTitle + 2)),
+    height: Math.max(top + gridHeight + BAR.foot, Math.ceil(queryTitle) + 8),
+  };
+}
+
+/* What does not depend on the place looked at. */
+function drawStill(context, { data, theme }, geometry, map) {
+  const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
+  context.imageSmoothingEnabled = false;
+  context.drawImage(raster(rampOf(theme, map), map, shown), left, top, gridWidth, gridHeight);
+  if (cell > 9) {
+    context.fillStyle = theme.page;
+    for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
+    for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
+  }
+  hatchClosed(context, theme, data, geometry);
+  context.strokeStyle = theme.line;
+  context.lineWidth = 1;
+  context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
+  drawTitles(context, theme, geometry);
+  drawBar(context, theme, geometry, map);
+}
+
+/* One pixel a cell. */
+function raster(ramp, map, { queries, keys }) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [keys, queries];
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(keys, queries);
+  const pixels = new Uint32Array(image.data.buffer);
+  map.values.forEach((value, cell) => (pixels[cell] = ramp.pixel[colourStep(map, value)]));
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/* Closed cells are hatched in runs, without lines between them: forbidden is not zero. */
+function hatchClosed(context, theme, { open }, { left, top, cell, shown: { queries, keys } }) {
+  for (let query = 0; query < queries; query++) {
+    for (let key = 0; key < keys; key++) {
+      const start = key;
+      while (key < keys && !open[query * keys + key]) key++;
+      if (key > start) drawHatch(context, theme, left + start * cell, top + query * cell, (key - start) * cell, cell);
+    }
+  }
+}
+
+function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {
+  text(context, theme, titles.key, left, 9, { size: 12, colour: "ink2" });
+  // A long title beside few rows takes the margin above them as well.
+  const middle = queryTitle <= gridHeight ? top + gridHeight / 2 : height / 2;
+  context.save();
+  context.translate(8, middle);
+  context.rotate(-Math.PI / 2);
+  text(context, theme, titles.query, 0, 0, { size: 12, colour: "ink2", align: "center" });
+  context.restore();
+}
+
+/* The scale under the grid, with its ends; what it measures stands to its left. */
+function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
+  const width = Math.max(96, gridWidth);
+  const y = top + gridHeight + BAR.top;
+  const scale = document.createElement("canvas");
+  [scale.width, scale.height] = [256, 1];
+  drawScale(scale, { ramp: rampOf(theme, map) });
+  context.drawImage(scale, left, y, width, BAR.height);
+  const small = { size: 12, colour: "ink2" };
+  text(context, theme, map.word, left - 8, y + BAR.height / 2, { ...small, align: "right" });
+  const ends = map.limit === null ? ["0", "0.5", "1"] : [scientific(-map.limit), "0", scientific(map.limit)];
+  ["left", "center", "right"].forEach((align, place) =>
+    text(context, theme, ends[place], left + (place * width) / 2, y + BAR.height + 10, { ...small, align }),
+  );
+}
+
+/* What depends on the place looked at: labels and crosshair. */
+function drawLive(context, { theme, kept }, geometry, focus) {
+  const { left, top, every, rowLabels, columnLabels } = geometry;
+  rowLabels.forEach((label, query) => {
+    if (!showsLabel(query, every, focus.query)) return;
+    drawLabel(context, geometry, theme, label, left - 8, yOf(geometry, query + 0.5), "right", emphasisOf(query, focus.query));
+  });
+  columnLabels.forEach((label, key) => {
+    if (!showsLabel(key, every, focus.key)) return;
+    context.save();
+    context.translate(xOf(geometry, key + 0.5), top - 8);
+    context.rotate(-geometry.angle);
+    drawLabel(context, geometry, theme, label, 0, 0, "left", emphasisOf(key, focus.key));
+    context.restore();
+  });
+  drawFocus(context, { theme, kept }, geometry, focus);
+}

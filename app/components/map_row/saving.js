@@ -1,0 +1,49 @@
+// Saves what the row shows: all its maps as one SVG picture, and their numbers as CSV, a line a cell.
+
+const headingOf = ({ data, layer, head }) => `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
+
+function rowAsSvg(view) {
+  const { data, theme, geometry, maps } = view;
+  const above = 44;
+  const width = maps.length * (geometry.width + GAP);
+  const height = 24 + above + geometry.height;
+  const context = new SvgContext(width, height, document.createElement("canvas").getContext("2d"));
+  context.fillStyle = theme.page;
+  context.fillRect(0, 0, width, height);
+  text(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
+  maps.forEach(({ map }, place) => {
+    context.save();
+    context.translate(place * (geometry.width + GAP) + 8, 24);
+    text(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
+    text(context, theme, noteOf(data, map), 0, 32, { colour: "ink2" });
+    context.translate(0, above);
+    drawStill(context, view, geometry, map);
+    drawLive(context, view, geometry, focusOf(view));
+    context.restore();
+  });
+  return new Blob([context.toText()], { type: "image/svg+xml" });
+}
+
+/* The place in front of a word also keeps a spreadsheet from taking =1+1 for a formula. A closed cell is empty. */
+function rowAsCsv({ data, maps }) {
+  const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
+  const named = ({ label }, place) => quoted(`${place + 1} ${label}`);
+  const lines = [["row", "column", ...data.maps.map((map) => quoted(map.name))]];
+  data.queries.forEach((query, row) => {
+    data.keys.forEach((key, column) => {
+      const cell = row * data.keys.length + column;
+      const numbers = maps.map(({ map }) => (data.open[cell] ? String(map.values[cell]) : ""));
+      lines.push([named(query, row), named(key, column), ...numbers]);
+    });
+  });
+  return new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });
+}
+
+function saveRow(view, ending, blob) {
+  const link = document.createElement("a");
+  const place = `layer${view.data.layers[view.layer] + 1}_head${view.head + 1}`;
+  link.href = URL.createObjectURL(blob);
+  link.download = `headlight_${view.data.site.toLowerCase()}_${place}_maps.${ending}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,53 @@
+"""Mounts a padded batch as a table: each token over its id, padding hatched, wide ones scrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.components.assets import joined, palette, read
+
+__all__ = ["payload", "token_table"]
+
+_HERE = Path(__file__).parent
+
+_mount = st.components.v2.component(
+    "token_table",
+    html=read(_HERE / "token_table.html"),
+    css=f"{palette('.token-table')}\n{read(_HERE / 'token_table.css')}",
+    js=joined([_HERE.parent / "explorer/colour.js", _HERE / "table.js"]),
+)
+
+
+def payload(
+    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str
+) -> dict[str, Any]:
+    """Describe a padded batch [sentence, place], id 0 being padding.
+
+    `words` are each sentence's tokens as shown, without the padding; None where only ids were
+    typed. A cell is [id, word], its word null where there is none.
+    """
+    sentences, places = ids.shape
+    return {
+        "title": title,
+        "note": f"int64 [sentence, place] = [{sentences}, {places}] · hatched: padding, id 0",
+        "rows": [
+            [
+                [int(id), words[row][place] if words and place < len(words[row]) else None]
+                for place, id in enumerate(line)
+            ]
+            for row, line in enumerate(ids)
+        ],
+    }
+
+
+def token_table(
+    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, *, key: str
+) -> None:
+    """Show a padded batch, as `payload` describes it."""
+    _mount(key=key, data=payload(ids, words, title), width="stretch", height="content")
