@@ -17,7 +17,7 @@ from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity,
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
 SCRIPTS = "\n".join(
     (FOLDER / f"{name}.js").read_text(encoding="utf-8")
-    for name in ("colour", "tokens", "data", "maps", "measures")
+    for name in ("colour", "tokens", "bytes", "data", "maps", "measures")
 )
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 # Every map of one choice, as numbers; `ask` names quantity, unit and combine.

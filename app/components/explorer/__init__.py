@@ -17,6 +17,7 @@ _HERE = Path(__file__).parent
 _SCRIPTS = (
     "colour.js",
     "tokens.js",
+    "bytes.js",
     "data.js",
     "maps.js",
     "measures.js",
@@ -28,6 +29,7 @@ _SCRIPTS = (
     "notes.js",
     "overview.js",
     "statistics.js",
+    "grid.js",
     "geometry.js",
     "map.js",
     "lines.js",

@@ -4,24 +4,6 @@ const KINDS = ["encoder", "decoder", "cross"];
 const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
 const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
 
-/* Undoes payload.py's pack(): header length, JSON header, byte strings. */
-function unpack(bytes) {
-  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  const raw = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  for (const [name, value] of Object.entries(raw)) {
-    if (typeof value?.at !== "number") continue;
-    raw[name] = bytes.subarray(start + value.at, start + value.at + value.length);
-  }
-  return raw;
-}
-
-/* Streamlit hands over new bytes with each call, also when only the theme changed. */
-function sameBytes(a, b) {
-  if (!a || a.length !== b.length) return false;
-  for (let index = 0; index < a.length; index++) if (a[index] !== b[index]) return false;
-  return true;
-}
-
 const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
 
 function decodePayload(raw) {
@@ -58,11 +40,6 @@ function decodeAlternative([text, start, probability, written]) {
   const label = visibleSegments(text).map((segment) => segment.text).join("");
   const inside = !start && !PUNCTUATION.test(text);
   return { label: inside ? `\u2010${label}` : label, probability, written: written === 1 };
-}
-
-/* One byte a cell, 1 for open, from one bit a cell. */
-function unpackBits(bytes, count) {
-  return Uint8Array.from({ length: count }, (_, cell) => (bytes[cell >> 3] >> (7 - (cell & 7))) & 1);
 }
 
 const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);

@@ -1,30 +1,4 @@
-// Works out where the map's cells and labels stand, for the room there is, and what lies under a point.
-
-const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
-
-/* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
-function cutLabel(context, text, limit) {
-  const characters = [...text];
-  if (context.measureText(text).width <= limit) return text;
-  let low = 1;
-  let high = characters.length;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    const fits = context.measureText(`${characters.slice(0, middle).join("")}\u2026`).width <= limit;
-    if (fits) low = middle;
-    else high = middle - 1;
-  }
-  return `${characters.slice(0, low).join("")}\u2026`;
-}
-
-function labelsOf(context, tokens, limit) {
-  return tokens.map((token) => {
-    const text = cutLabel(context, token.label, limit);
-    return { token, text: isolated(text), width: context.measureText(text).width };
-  });
-}
-
-const widest = (labels) => Math.max(...labels.map((label) => label.width));
+// Works out where the map's cells and labels stand, for the room there is.
 
 /*
  * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
@@ -97,11 +71,6 @@ function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom)
 
 const LARGEST_CELL = 36;
 
-const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
-const yOf = ({ top, first, cell }, query) => top + (query - first.query) * cell;
-const showsQuery = ({ first, shown }, query) => query >= first.query && query < first.query + shown.queries;
-const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
-
 function geometryOf(explorer, kind) {
   explorer.geometries[kind] ??= mapGeometry(explorer, kind);
   return explorer.geometries[kind];
@@ -121,22 +90,4 @@ function reserveMap(explorer) {
   explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));
   const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
   explorer.parts["map-place"].style.minHeight = `${explorer.tallest + note}px`;
-}
-
-/* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
-function placeAt(geometry, x, y) {
-  const { left, top, cell, angle, first, shown } = geometry;
-  const column = Math.floor((x - left) / cell);
-  const row = Math.floor((y - top) / cell);
-  const inColumns = column >= 0 && column < shown.keys;
-  const inRows = row >= 0 && row < shown.queries;
-  const [query, key] = [first.query + row, first.key + column];
-  if (inColumns && inRows) return { query, key };
-  if (inRows) return { query, key: null };
-  if (y < top) {
-    // Follow the slanted label down to the column that it names.
-    const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
-    return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
-  }
-  return inColumns ? { query: null, key } : null;
 }

@@ -1,27 +1,5 @@
 // Draws the chosen head's map: cells once into a picture that is kept, labels and the place looked at above it.
 
-function text(context, theme, words, x, y, { size = 13, weight = 400, colour = "ink", align = "left" } = {}) {
-  context.font = fontOf(theme, size, weight);
-  context.fillStyle = theme[colour] ?? colour;
-  context.textAlign = align;
-  context.textBaseline = "middle";
-  context.fillText(words, x, y);
-}
-
-/* Sizes a canvas in device pixels and leaves it empty, with drawing in CSS pixels. */
-function prepareCanvas(canvas, width, height) {
-  const ratio = Math.max(1, window.devicePixelRatio || 1);
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) {
-    canvas.width = w;
-    canvas.height = h;
-  }
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-
 /* What does not depend on the place looked at: cells, axes, strips. */
 function drawStillMap(context, explorer, geometry) {
   const { theme, hide } = explorer;
@@ -166,30 +144,6 @@ function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
   context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
-/* Every label is drawn while there is room; else every second or third, and always the one looked at. */
-function showsLabel(index, every, lookedAt) {
-  if (index === lookedAt) return true;
-  return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
-}
-
-function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
-  const { token } = label;
-  const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
-  const quiet = token.special || emphasis === "hidden";
-  const colour = emphasis === "strong" ? "ink" : quiet ? "ink3" : emphasis === "weak" ? "ink2" : "ink";
-  text(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
-  if (!token.unknown) return;
-  const { width } = context.measureText(label.text);
-  context.strokeStyle = theme.ink3;
-  context.lineWidth = 1;
-  context.setLineDash([2, 2]);
-  const start = Math.round(align === "right" ? x - width - 2 : x - 2) + 0.5;
-  context.strokeRect(start, y - size / 2 - 1.5, width + 4, size + 4);
-  context.setLineDash([]);
-}
-
-const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
-
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, cell, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
@@ -243,37 +197,6 @@ function forEachWord(labels, mark) {
     if (index < labels.length && !labels[index].token.startsWord) continue;
     if (index - 1 > first) mark(first, index - 1);
     first = index;
-  }
-}
-
-function drawFocus(context, explorer, geometry, focus) {
-  const { theme, kept } = explorer;
-  const { left, top, cell, gridWidth, gridHeight } = geometry;
-  const frameRow = (query) => {
-    if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
-  };
-  const frameColumn = (key) => {
-    if (showsKey(geometry, key)) context.strokeRect(xOf(geometry, key) - 0.5, top - 0.5, cell, gridHeight);
-  };
-  context.lineWidth = 1;
-  if (focus.previewed) {
-    context.strokeStyle = theme.ink3;
-    context.setLineDash([3, 3]);
-    if (kept.query !== null && kept.query !== focus.query) frameRow(kept.query);
-    if (kept.key !== null && kept.key !== focus.key) frameColumn(kept.key);
-    context.setLineDash([]);
-  }
-  context.strokeStyle = theme.ink;
-  context.globalAlpha = 0.75;
-  if (focus.query !== null) frameRow(focus.query);
-  if (focus.key !== null) frameColumn(focus.key);
-  context.globalAlpha = 1;
-  if (focus.query === null || focus.key === null) return;
-  if (!showsQuery(geometry, focus.query) || !showsKey(geometry, focus.key)) return;
-  for (const [colour, width] of [[theme.page, 5], [theme.ink, 2.5]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(xOf(geometry, focus.key) - 1, yOf(geometry, focus.query) - 1, cell + 1, cell + 1);
   }
 }
 

@@ -1,0 +1,127 @@
+// What every grid of labelled cells needs: its canvas, words and labels, what lies under a point, the place looked at.
+
+const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
+
+/* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
+function cutLabel(context, text, limit) {
+  const characters = [...text];
+  if (context.measureText(text).width <= limit) return text;
+  let low = 1;
+  let high = characters.length;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const fits = context.measureText(`${characters.slice(0, middle).join("")}\u2026`).width <= limit;
+    if (fits) low = middle;
+    else high = middle - 1;
+  }
+  return `${characters.slice(0, low).join("")}\u2026`;
+}
+
+function labelsOf(context, tokens, limit) {
+  return tokens.map((token) => {
+    const text = cutLabel(context, token.label, limit);
+    return { token, text: isolated(text), width: context.measureText(text).width };
+  });
+}
+
+const widest = (labels) => Math.max(...labels.map((label) => label.width));
+
+function text(context, theme, words, x, y, { size = 13, weight = 400, colour = "ink", align = "left" } = {}) {
+  context.font = fontOf(theme, size, weight);
+  context.fillStyle = theme[colour] ?? colour;
+  context.textAlign = align;
+  context.textBaseline = "middle";
+  context.fillText(words, x, y);
+}
+
+/* Sizes a canvas in device pixels and leaves it empty, with drawing in CSS pixels. */
+function prepareCanvas(canvas, width, height) {
+  const ratio = Math.max(1, window.devicePixelRatio || 1);
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+/* Every label is drawn while there is room; else every second or third, and always the one looked at. */
+function showsLabel(index, every, lookedAt) {
+  if (index === lookedAt) return true;
+  return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
+}
+
+function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
+  const { token } = label;
+  const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
+  const quiet = token.special || emphasis === "hidden";
+  const colour = emphasis === "strong" ? "ink" : quiet ? "ink3" : emphasis === "weak" ? "ink2" : "ink";
+  text(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
+  if (!token.unknown) return;
+  const { width } = context.measureText(label.text);
+  context.strokeStyle = theme.ink3;
+  context.lineWidth = 1;
+  context.setLineDash([2, 2]);
+  const start = Math.round(align === "right" ? x - width - 2 : x - 2) + 0.5;
+  context.strokeRect(start, y - size / 2 - 1.5, width + 4, size + 4);
+  context.setLineDash([]);
+}
+
+const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
+
+const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
+const yOf = ({ top, first, cell }, query) => top + (query - first.query) * cell;
+const showsQuery = ({ first, shown }, query) => query >= first.query && query < first.query + shown.queries;
+const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
+
+/* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
+function placeAt(geometry, x, y) {
+  const { left, top, cell, angle, first, shown } = geometry;
+  const column = Math.floor((x - left) / cell);
+  const row = Math.floor((y - top) / cell);
+  const inColumns = column >= 0 && column < shown.keys;
+  const inRows = row >= 0 && row < shown.queries;
+  const [query, key] = [first.query + row, first.key + column];
+  if (inColumns && inRows) return { query, key };
+  if (inRows) return { query, key: null };
+  if (y < top) {
+    // Follow the slanted label down to the column that it names.
+    const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
+    return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
+  }
+  return inColumns ? { query: null, key } : null;
+}
+
+function drawFocus(context, explorer, geometry, focus) {
+  const { theme, kept } = explorer;
+  const { left, top, cell, gridWidth, gridHeight } = geometry;
+  const frameRow = (query) => {
+    if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
+  };
+  const frameColumn = (key) => {
+    if (showsKey(geometry, key)) context.strokeRect(xOf(geometry, key) - 0.5, top - 0.5, cell, gridHeight);
+  };
+  context.lineWidth = 1;
+  if (focus.previewed) {
+    context.strokeStyle = theme.ink3;
+    context.setLineDash([3, 3]);
+    if (kept.query !== null && kept.query !== focus.query) frameRow(kept.query);
+    if (kept.key !== null && kept.key !== focus.key) frameColumn(kept.key);
+    context.setLineDash([]);
+  }
+  context.strokeStyle = theme.ink;
+  context.globalAlpha = 0.75;
+  if (focus.query !== null) frameRow(focus.query);
+  if (focus.key !== null) frameColumn(focus.key);
+  context.globalAlpha = 1;
+  if (focus.query === null || focus.key === null) return;
+  if (!showsQuery(geometry, focus.query) || !showsKey(geometry, focus.key)) return;
+  for (const [colour, width] of [[theme.page, 5], [theme.ink, 2.5]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.strokeRect(xOf(geometry, focus.key) - 1, yOf(geometry, focus.query) - 1, cell + 1, cell + 1);
+  }
+}
