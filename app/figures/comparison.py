@@ -152,7 +152,8 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
 def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str) -> go.Figure:
     """Training and validation loss against step, of one or two models by name.
 
-    The first is drawn in ink, the second in grey; validation as a line, training as dots.
+    The first is drawn in ink, the second dashed and in grey, so that both are seen where they are
+    equal; validation as a line, training as points.
     """
     palette = PALETTES[theme]
     below = 58 + 42 * len(curves)  # on a phone every name in the legend takes a line
@@ -187,9 +188,11 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
             "rangemode": "tozero",
         },
     )
-    for colour, (name, curve) in zip((palette.ink, palette.third), curves.items(), strict=False):
+    looks = ((palette.ink, "solid", "circle-open"), (palette.third, "6px,6px", "x-thin-open"))
+    for (colour, dash, symbol), (name, curve) in zip(looks, curves.items(), strict=False):
+        line = {"color": colour, "width": 2, "dash": dash}
         for which, words, style in (
-            ("val_loss", "validation", {"mode": "lines", "line": {"color": colour, "width": 2}}),
+            ("val_loss", "validation", {"mode": "lines", "line": line}),
             (
                 "train_loss",
                 "training",
@@ -197,7 +200,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
                     "mode": "markers",
                     "marker": {
                         "size": 6,
-                        "symbol": "circle-open",
+                        "symbol": symbol,
                         "color": colour,
                         "line": {"width": 1.25, "color": colour},
                     },
