@@ -148,16 +148,21 @@ def test_the_mean_is_the_mean_of_the_heads(local_page: Page, url: str, record: R
 def test_thumbnails_show_the_map_upright(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
     explorer.kind("cross")
-    pixels = explorer.root.locator(".thumbnail[data-l='1'][data-h='2'] canvas").evaluate(
-        """canvas => {
-            const {width, height} = canvas;
-            const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
-            return {width, height, data: [...data]};
-        }"""
-    )
     weights = record.cross[1, 2]
-    assert (pixels["height"], pixels["width"]) == weights.shape
-    red = np.array(pixels["data"]).reshape(*weights.shape, 4)[..., 0]
+    pixels = explorer.root.evaluate(
+        """(root, [rows, columns]) => {
+            const at = root.querySelector(".thumbnail[data-l='1'][data-h='2']");
+            const canvas = root.querySelector(".overview-maps");
+            const ratio = canvas.width / canvas.clientWidth, size = at.offsetWidth;
+            const place = (start, index, count) => (start + ((index + 0.5) * size) / count) * ratio;
+            const context = canvas.getContext("2d");
+            return Array.from({length: rows * columns}, (_, cell) => context.getImageData(
+                place(at.offsetLeft, cell % columns, columns),
+                place(at.offsetTop, Math.floor(cell / columns), rows), 1, 1).data[0]);
+        }""",
+        weights.shape,
+    )
+    red = np.array(pixels).reshape(weights.shape)
     # On a light page more weight is darker: in the order of the weights, red only falls.
     order = np.argsort(weights, axis=None)
     assert (np.diff(red.ravel()[order].astype(int)) <= 0).all()

@@ -52,8 +52,9 @@ function buildOverview(explorer) {
     label.style.gridRow = layer + 2;
     return label;
   });
+  explorer.overviewMaps = element("canvas", "overview-maps");
   explorer.overviewFocus = element("canvas", "overview-focus");
-  explorer.overviewFocus.setAttribute("aria-hidden", "true");
+  for (const canvas of [explorer.overviewMaps, explorer.overviewFocus]) canvas.setAttribute("aria-hidden", "true");
   explorer.thumbnails = [];
   for (let layer = 0; layer <= layers; layer++) {
     for (let head = 0; head <= data.heads; head++) {
@@ -67,18 +68,19 @@ function buildOverview(explorer) {
     explorer.orderLabel,
     ...explorer.layerLabels,
     ...explorer.thumbnails.map(({ button }) => button),
+    explorer.overviewMaps,
     explorer.overviewFocus,
   );
 }
 
 const columnOf = (data, head) => head + 2 + (head === data.heads ? 1 : 0);
 
+/* Its map, one pixel a cell, stays outside the document: see paintOverviewMaps. */
 function buildThumbnail() {
   const button = element("button", "thumbnail");
   button.type = "button";
   const frame = element("span", "frame");
   const canvas = element("canvas");
-  frame.append(canvas);
   const caption = element("span", "caption numbers");
   const word = element("span", "caption-word");
   const number = element("span");
@@ -144,7 +146,23 @@ function paintOverview(explorer) {
     if (missing) return;
     drawThumbnail(canvas, mapOf(data, atHead(explorer, layer, head)), theme, hide);
   });
+  paintOverviewMaps(explorer);
   paintCaptions(explorer);
+}
+
+/*
+ * All thumbnails on one canvas: each canvas in the document is a layer of its own to the browser, and dozens of layers
+ * cost it more in every frame, also in one that changes none of them, than anything that is drawn here.
+ */
+function paintOverviewMaps(explorer) {
+  const { thumbnails, overviewMaps } = explorer;
+  const { places, width, height } = explorer.places;
+  const context = prepareCanvas(overviewMaps, width, height);
+  context.imageSmoothingEnabled = false;
+  thumbnails.forEach(({ exists, canvas }, index) => {
+    const { left, top, size } = places[index];
+    if (exists) context.drawImage(canvas, left, top, size, size);
+  });
 }
 
 /* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
@@ -221,15 +239,17 @@ function paintOverviewFocus(explorer) {
 }
 
 /* Where the thumbnails stand. */
-function overviewPlaces({ parts, thumbnails, overviewFocus }) {
+function overviewPlaces({ parts, thumbnails, overviewMaps, overviewFocus }) {
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];
-  const places = thumbnails.map(({ button, canvas }) => ({
+  const places = thumbnails.map(({ button }) => ({
     left: button.offsetLeft,
     top: button.offsetTop,
-    size: canvas.offsetWidth,
+    size: button.offsetWidth,
   }));
-  overviewFocus.style.width = `${width}px`;
-  overviewFocus.style.height = `${height}px`;
+  for (const { style } of [overviewMaps, overviewFocus]) {
+    style.width = `${width}px`;
+    style.height = `${height}px`;
+  }
   return { places, width, height };
 }
 
