@@ -102,6 +102,7 @@ function takeData(explorer, bytes) {
   if (asked) takeKept(explorer, asked);
   explorer.preview = { ...NOTHING, note: null };
   explorer.root.dataset.sentence = data.sentence;
+  explorer.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
   buildSentences(explorer);
   buildSteps(explorer);
