@@ -196,20 +196,25 @@ def target_box() -> None:
     )
 
 
-def sentence() -> "tuple[Card, TranslationRecord] | None":
+def sentence(nothing_yet: str) -> "tuple[Card, TranslationRecord]":
     """What a page about one sentence shows: what the first page would show now, or a link names.
 
-    None if nothing was translated yet and there is no link. Raises InputError or CheckpointError,
-    each one line for the reader.
+    If nothing was translated yet and there is no link, says `nothing_yet` and stops the page; also
+    where the sentence cannot be translated, with one line for the reader.
     """
     for name, value in session.linked("source", "target").items():
         if session.get(name) is None:
             session.put(name, value)
     chosen = selection()
-    nothing_yet = session.get("source") is None and session.current_record() is None
-    if nothing_yet or chosen.card is None or not chosen.source:
-        return None
-    record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target or None)
+    unused = session.get("source") is None and session.current_record() is None
+    if unused or chosen.card is None or not chosen.source:
+        st.caption(nothing_yet)
+        st.stop()
+    try:
+        record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target or None)
+    except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+        st.error(str(error))
+        st.stop()
     return chosen.card, record
 
 

@@ -53,15 +53,9 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 
 
 st.header("Inside a head")
-try:
-    found = controls.sentence()
-except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-    st.error(str(error))
-    st.stop()
-if found is None:
-    st.caption("Translate a sentence on the first page: one of its weights is taken apart here.")
-    st.stop()
-card, record = found
+card, record = controls.sentence(
+    "Translate a sentence on the first page: one of its weights is taken apart here."
+)
 st.caption(
     "One weight of one map, from the two words that go in to what the head hands on. All numbers "
     "are those of the real pass; with a pocket calculator you get from q and k to the weight."

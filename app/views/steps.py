@@ -114,15 +114,9 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
 
 
 st.header("Step by step")
-try:
-    found = controls.sentence()
-except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-    st.error(str(error))
-    st.stop()
-if found is None:
-    st.caption("Translate a sentence on the first page: the search behind it is shown here.")
-    st.stop()
-card, record = found
+card, record = controls.sentence(
+    "Translate a sentence on the first page: the search behind it is shown here."
+)
 chosen = controls.selection()
 st.caption(
     "A translation is searched for: piece by piece, several hypotheses at a time. Walk the tree "
