@@ -160,8 +160,9 @@ def test_steps_show_what_else_was_likely(local_page: Page, url: str, record: Rec
     for layer, head in [(0, 1), (1, 3)]:
         row = record.cross[layer, head, 3]
         thumbnail = explorer.root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']")
-        expect(thumbnail.locator(".caption")).to_contain_text(record.source[row.argmax()].text)
-        expect(thumbnail.locator(".caption")).to_contain_text(f"{row.max():.2f}"[1:])
+        said = thumbnail.get_attribute("aria-label")
+        assert record.source[row.argmax()].text in said
+        assert f"{row.max():.2f}"[1:] in said
     explorer.root.get_by_role("button", name="Next step").click()
     assert explorer.says()["step"] == "4"
     local_page.keyboard.press(",")
@@ -211,7 +212,9 @@ def test_heads_in_the_order_of_a_measure(local_page: Page, url: str, record: Rec
         first = explorer.root.locator(
             f".thumbnail[data-l='{ranked[0][0]}'][data-h='{ranked[0][1]}']"
         )
-        expect(first).to_contain_text(f"{ranked[0][0] + 1}.{ranked[0][1] + 1}")
+        expect(first).to_have_accessible_name(
+            re.compile(rf"\b{ranked[0][0] + 1}\.{ranked[0][1] + 1}\b")
+        )
     expect_parameters(local_page, sort="distance")
     explorer.head(*map(int, ranked[0]))
     local_page.keyboard.press("ArrowRight")
@@ -316,6 +319,66 @@ def test_the_focus_lies_over_every_thumbnail(local_page: Page, url: str) -> None
     both = focus.evaluate(drawn)
     explorer.piece("target", 4).hover()
     assert 0 < focus.evaluate(drawn) < both
+
+
+OVERVIEW = "canvas.overview-maps"
+PIXELS = "canvas => canvas.toDataURL()"
+
+
+def test_a_caption_is_drawn_beneath_every_thumbnail(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    drawn = """root => {
+        const canvas = root.querySelector(".overview-maps");
+        const ratio = canvas.width / canvas.clientWidth;
+        return [...root.querySelectorAll(".thumbnail:not(.missing)")].map((at) => {
+            const [size, top] = [at.offsetWidth, at.offsetTop + at.offsetWidth + 1];
+            const box = [at.offsetLeft, top, size, at.offsetHeight - size - 1];
+            const {data} = canvas.getContext("2d").getImageData(...box.map((v) => v * ratio));
+            let ink = 0;
+            for (let index = 3; index < data.length; index += 4) ink += data[index] / 255;
+            return ink;
+        });
+    }"""
+    before = explorer.root.evaluate(drawn)
+    assert len(before) == (DECODER_LAYERS + 1) * (HEADS + 1)
+    assert min(before) > 10, "ink, in pixels"
+    explorer.head(1, 3)
+    after = explorer.root.evaluate(drawn)
+    place = (HEADS + 1) + 3
+    assert after[place] > before[place], "the chosen one's is bold"
+    assert after[0] < before[0]
+    assert np.delete(after, [0, place]) == pytest.approx(np.delete(before, [0, place]))
+
+
+def test_a_kept_overview_is_never_an_old_one(local_page: Page, url: str) -> None:
+    """What stands there after switching to and fro is what a fresh page draws of the same state."""
+    explorer = Explorer(local_page, url)
+
+    def press(name: str) -> None:
+        explorer.root.get_by_role("button", name=name, exact=True).click()
+
+    for change in (
+        lambda: explorer.root.get_by_role("checkbox", name="<eos>").check(),
+        lambda: explorer.root.get_by_role("combobox", name="Order").select_option("spread"),
+        lambda: press("Maximum"),
+        lambda: press("Words"),
+        lambda: explorer.piece("target", 3).click(),
+    ):
+        earlier = explorer.root.locator(OVERVIEW).evaluate(PIXELS)
+        change()
+        changed = explorer.root.locator(OVERVIEW).evaluate(PIXELS)
+        assert changed != earlier
+        explorer.kind("decoder")
+        assert explorer.root.locator(OVERVIEW).evaluate(PIXELS) != changed
+        explorer.kind("cross")
+        assert explorer.root.locator(OVERVIEW).evaluate(PIXELS) == changed
+    explorer.leave()
+    expect_parameters(local_page, q="2", words="1", kind="cross")
+    address = local_page.url
+    local_page.goto("about:blank")
+    local_page.goto(address)
+    expect(explorer.root).to_have_attribute("data-query", "2")
+    assert explorer.root.locator(OVERVIEW).evaluate(PIXELS) == changed
 
 
 def saved(explorer: Explorer, name: str) -> tuple[str, bytes]:

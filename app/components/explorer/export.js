@@ -28,7 +28,7 @@ function viewPicture(explorer) {
     width: geometry.width,
     height: geometry.height,
     draw: (context) => {
-      still(context, explorer, geometry);
+      still?.(context, explorer, geometry);
       live(context, explorer, geometry);
     },
   };
@@ -37,27 +37,27 @@ function viewPicture(explorer) {
 const TILE = 84;
 
 function overviewPicture(explorer) {
-  const { data, theme } = explorer;
+  const { data, theme, hide } = explorer;
   const rows = explorer.thumbnails.length / (data.heads + 1);
   return {
     title: `Every layer and head \u00b7 ${pictureTitle(explorer)}`,
     width: 40 + (data.heads + 1) * (TILE + 10),
     height: rows * (TILE + 30) + 8,
     draw: (context) => {
-      explorer.thumbnails.forEach(({ exists, canvas, layer, head, word, number }, index) => {
+      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, number }, index) => {
         if (!exists) return;
         const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
         const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
-        context.imageSmoothingEnabled = false;
-        context.drawImage(canvas, x, y, TILE, TILE);
+        const map = mapOf(data, atHead(explorer, layer, head));
+        drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
         context.strokeStyle = theme.line;
         context.lineWidth = 1;
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
-        const name = `${place.join(".")}  ${word.textContent}`;
+        const name = `${place.join(".")}  ${word}`;
         context.font = fontOf(theme, 11);
         text(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
-        text(context, theme, number.textContent, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
+        text(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
       });
     },
   };

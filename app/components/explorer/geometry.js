@@ -83,8 +83,9 @@ const NOTE_HEIGHT = { narrow: 186, other: 98 };
 function reserveMap(explorer) {
   // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
   explorer.room = explorer.parts["map-box"].clientWidth;
-  explorer.tickWidth = explorer.parts.statistics.querySelector("canvas").clientWidth;
+  explorer.tickWidth = explorer.parts.ticks.clientWidth;
   explorer.places = overviewPlaces(explorer);
+  explorer.overviews = {};
   explorer.geometries = {};
   const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
   explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));

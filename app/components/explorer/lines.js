@@ -90,7 +90,7 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.globalAlpha = 1;
 }
 
-function drawStillLines(context, explorer, geometry) {
+function drawEnds(context, explorer, geometry) {
   const { theme, data, kind } = explorer;
   const { left, right, width } = geometry;
   const language = kind === "encoder" ? data.sourceLanguage : data.targetLanguage;
@@ -103,7 +103,8 @@ function drawStillLines(context, explorer, geometry) {
   text(context, theme, doing, starts, 12, { colour: "ink2" });
 }
 
-function drawLiveLines(context, explorer, geometry) {
+function drawLines(context, explorer, geometry) {
+  drawEnds(context, explorer, geometry);
   const { theme, hide } = explorer;
   const { left, right, small } = geometry;
   const map = linesMap(explorer);
@@ -163,16 +164,20 @@ function inFront(count, valueOf, lookedAt) {
   return [...Array(count).keys()].sort((a, b) => rank(a) - rank(b));
 }
 
-/* A word, if there is room to name it, on the ground of its number; returns where it ends. */
+/* A word, if there is room to name it, on the ground of its number; returns where the one looked at ends. */
 function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, lookedAt, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
-  context.font = fontOf(theme, size, lookedAt ? 650 : 400);
   const number = token.repeated ? 14 : 0;
-  const wide = context.measureText(label.text).width + number + 6;
-  const start = align === "right" ? x - wide + 3 : x - 3;
   const step = value === null ? null : shadeOf(map, value);
   const shaded = step !== null;
+  let wide = 0;
+  // Measuring costs more than drawing: only what has a ground or a number needs its width.
+  if (shaded || lookedAt || token.repeated) {
+    context.font = fontOf(theme, size, lookedAt ? 650 : 400);
+    wide = context.measureText(label.text).width + number + 6;
+  }
+  const start = align === "right" ? x - wide + 3 : x - 3;
   const high = named && (shaded || lookedAt) ? Math.max(pitch, size + 5) : pitch;
   if (shaded || lookedAt) {
     context.fillStyle = shaded ? theme.ramp.css[step] : theme.page;

@@ -45,6 +45,8 @@ function createExplorer(parent, key) {
     warming: 0,
     words: null,
     thumbnails: [],
+    overviews: {},
+    overview: null,
     painted: 0,
     size: "",
     givenView: "",
@@ -143,12 +145,14 @@ const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "w
 
 /* The layout follows the component's own width, because a sidebar may or may not stand beside it. */
 function layOut(explorer) {
-  const { root } = explorer;
+  const { root, parts, theme } = explorer;
   const width = root.clientWidth;
   root.dataset.width = WIDTHS.find(([limit]) => width < limit)[1];
   explorer.size = sizeOf(explorer);
   fitSentences(explorer);
   reserveMap(explorer);
+  drawScale(parts.scale, theme);
+  drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   paintAll(explorer);
 }
 
@@ -210,12 +214,10 @@ function rememberView(explorer) {
 
 /* Everything that depends on the kind, and on how maps are made. */
 function paintAll(explorer) {
-  const { parts, theme } = explorer;
-  drawScale(parts.scale, theme);
-  drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   placeMap(explorer);
   drawBase(explorer);
   paintLive(explorer);
+  showOverview(explorer);
   paintOptions(explorer);
   paintZoom(explorer);
   paintOverview(explorer);
@@ -227,6 +229,7 @@ function paintAll(explorer) {
 function paintHead(explorer) {
   drawBase(explorer);
   paintLive(explorer);
+  showOverview(explorer);
   describeHead(explorer);
   describeFocus(explorer);
 }
@@ -234,6 +237,10 @@ function paintHead(explorer) {
 /* Everything that depends on the place looked at. */
 function paintFocus(explorer) {
   paintLive(explorer);
+  if (overviewOf(explorer) !== explorer.overview) {
+    showOverview(explorer);
+    paintOverview(explorer);
+  }
   describeFocus(explorer);
 }
 
@@ -270,23 +277,25 @@ function describeFocus(explorer) {
   root.dataset.painted = ++explorer.painted;
 }
 
-/* Makes and measures the maps of the other kinds while nothing else is to do, so that the first switch is as fast. */
+/* Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast. */
 function warmUp(explorer) {
   // Safari has no idle time to give.
   if (!window.requestIdleCallback) return;
   cancelIdleCallback(explorer.warming);
   const { data } = explorer;
-  const waiting = KINDS.flatMap((kind) =>
-    [...Array(data.layers[kind] + 1).keys()].flatMap((layer) =>
-      [...Array(data.heads + 1).keys()].map((head) => ({ ...atHead(explorer, layer, head), kind })),
+  const make = (kind, layer, head) => {
+    const map = mapOf(data, { ...atHead(explorer, layer, head), kind });
+    measure(map);
+    mapPixels(map, explorer.theme, explorer.hide);
+  };
+  const waiting = KINDS.flatMap((kind) => [
+    ...[...Array(data.layers[kind] + 1).keys()].flatMap((layer) =>
+      [...Array(data.heads + 1).keys()].map((head) => () => make(kind, layer, head)),
     ),
-  );
+    () => overviewOf({ ...explorer, kind }),
+  ]);
   const go = (deadline) => {
-    while (waiting.length && deadline.timeRemaining() > 2 && explorer.data === data) {
-      const map = mapOf(data, waiting.shift());
-      measure(map);
-      thumbnailImage(map, explorer.theme, explorer.hide);
-    }
+    while (waiting.length && deadline.timeRemaining() > 2 && explorer.data === data) waiting.shift()();
     if (waiting.length && explorer.data === data) explorer.warming = requestIdleCallback(go);
   };
   explorer.warming = requestIdleCallback(go);

@@ -63,8 +63,7 @@ function cellDigits(map, value) {
 
 function drawRaster(context, theme, map, geometry) {
   const { left, top, gridWidth, gridHeight, first, shown } = geometry;
-  const picture = document.createElement("canvas");
-  drawThumbnail(picture, map, theme, new Set());
+  const picture = mapPicture(map, theme, new Set());
   context.imageSmoothingEnabled = false;
   context.drawImage(picture, first.key, first.query, shown.keys, shown.queries, left, top, gridWidth, gridHeight);
 }
@@ -132,8 +131,8 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
 
 /* Under a column: how much of all weight it receives; of another quantity, its mean. */
 function columnBar(map, key) {
-  const { received } = measure(map);
-  if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, ...received));
+  const { received, mostReceived } = measure(map);
+  if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, mostReceived));
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 
@@ -205,13 +204,13 @@ function drawLiveMap(context, explorer, geometry) {
   const { theme } = explorer;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
-  const { received } = measure(map);
+  const { received, mostReceived } = measure(map);
   drawLabels(context, explorer, geometry, focus);
   if (focus.query !== null && showsQuery(geometry, focus.query)) {
     drawRowStrip(context, theme, map, geometry, focus.query, true);
   }
   if (focus.key !== null && showsKey(geometry, focus.key)) drawColumnStrip(context, theme, map, geometry, focus.key, true);
-  const named = focus.key ?? received.indexOf(Math.max(...received));
+  const named = focus.key ?? received.indexOf(mostReceived);
   if (showsKey(geometry, named)) {
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;

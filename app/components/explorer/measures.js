@@ -34,6 +34,7 @@ function measure(map) {
     spread,
     peaks,
     received,
+    mostReceived: Math.max(...received),
     peak: mean(peaks),
     meanSpread: mean(spread),
     distance: distance / queries,

@@ -49,6 +49,7 @@ function chooseHidden(explorer, name, hidden) {
 
 function chooseOrder(explorer, sort) {
   explorer.sort = sort;
+  showOverview(explorer);
   paintOverview(explorer);
   markChosenHead(explorer);
   paintOptions(explorer);

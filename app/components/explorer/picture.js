@@ -1,8 +1,9 @@
 // Paints the chosen view, map or lines, on the one canvas that shows it, and hears the pointer there.
 
+/* `still` is what stays while the place looked at changes: it is drawn once. Of the lines nearly nothing stays. */
 const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
-  lines: { still: drawStillLines, live: drawLiveLines, at: lineAt },
+  lines: { still: null, live: drawLines, at: lineAt },
 };
 
 /* The lines' geometry is measured once a paint of the head; the map's is kept by kind. */
@@ -13,17 +14,20 @@ function shownGeometry(explorer) {
 }
 
 function drawBase(explorer) {
+  const { still } = VIEWS[explorer.view];
+  if (!still) return;
   const geometry = shownGeometry(explorer);
   const context = prepareCanvas(explorer.base, geometry.width, geometry.height);
-  VIEWS[explorer.view].still(context, explorer, geometry);
+  still(context, explorer, geometry);
 }
 
 /* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
 function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
   const context = prepareCanvas(explorer.parts.map, geometry.width, geometry.height);
-  context.drawImage(explorer.base, 0, 0, geometry.width, geometry.height);
-  VIEWS[explorer.view].live(context, explorer, geometry);
+  const { still, live } = VIEWS[explorer.view];
+  if (still) context.drawImage(explorer.base, 0, 0, geometry.width, geometry.height);
+  live(context, explorer, geometry);
 }
 
 function paintPicture(explorer) {

@@ -23,20 +23,20 @@ function statisticsOf(kind) {
   return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
 }
 
-/* Every kind has its own lines; the panel keeps room for the most. */
+/* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
 function buildStatistics(explorer) {
   const { parts } = explorer;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
   parts.statistics.replaceChildren(
     ...[...Array(most)].map(() => {
       const line = element("div", "statistic");
-      line.append(element("dt"), element("dd", "ticks"), element("dd", "value numbers"));
-      line.children[1].append(element("canvas"));
-      line.querySelector("canvas").setAttribute("aria-hidden", "true");
+      line.append(element("dt"), element("dd", "value numbers"));
       return line;
     }),
   );
 }
+
+const STATISTIC_HEIGHT = 26;
 
 function paintStatistics(explorer) {
   const { data, parts, kind, layer, head, theme, quantity } = explorer;
@@ -47,7 +47,9 @@ function paintStatistics(explorer) {
   parts["statistics-title"].textContent = mapTitle(explorer);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
   parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
-  [...parts.statistics.children].forEach((row, index) => {
+  const rows = [...parts.statistics.children];
+  const context = prepareCanvas(parts.ticks, explorer.tickWidth, STATISTIC_HEIGHT * rows.length);
+  rows.forEach((row, index) => {
     const line = lines[index];
     row.classList.toggle("missing", !line);
     if (!line) return;
@@ -55,18 +57,17 @@ function paintStatistics(explorer) {
     const value = line.of(measure(map));
     const most = line.scale?.(map) ?? Math.max(...values, 1);
     row.children[0].textContent = line.label;
-    row.children[2].textContent = line.shown(value, most);
-    drawTicks(row.querySelector("canvas"), theme, explorer.tickWidth, values, value, most);
+    row.children[1].textContent = line.shown(value, most);
+    drawTicks(context, theme, explorer.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
   });
 }
 
-function drawTicks(canvas, theme, width, values, value, most) {
-  const context = prepareCanvas(canvas, width, 22);
+function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
   context.fillStyle = theme.line;
-  context.fillRect(3, 17, width - 6, 1);
+  context.fillRect(3, top + 19, width - 6, 1);
   context.fillStyle = theme.ink3;
-  for (const v of values) context.fillRect(x(v) - 0.5, 10, 1, 7);
+  for (const v of values) context.fillRect(x(v) - 0.5, top + 12, 1, 7);
   context.fillStyle = theme.ink;
-  context.fillRect(x(value) - 1.5, 3, 3, 15);
+  context.fillRect(x(value) - 1.5, top + 5, 3, 15);
 }

@@ -1,0 +1,68 @@
+// Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
+
+const CAPTION_MEANING = {
+  prev: "mean weight on the previous piece",
+  self: "mean weight on the piece itself",
+  next: "mean weight on the next piece",
+  eos: "mean weight on <eos>",
+  bos: "mean weight on <bos>",
+  peak: "mean of each row\u2019s largest weight",
+  broad: "mean spread of a row, in bits",
+};
+/* A decoder row is named by what it produces, but its own place is the piece that is fed in. */
+const DECODER_MEANING = {
+  prev: "mean weight on the piece before the one fed in",
+  self: "mean weight on the piece just fed in",
+};
+
+/* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
+const ORDERS = {
+  layer: null,
+  confidence: { of: ({ peak }) => -peak, shown: ({ peak }) => percent(peak), meaning: CAPTION_MEANING.peak },
+  spread: {
+    of: ({ meanSpread }) => -meanSpread,
+    shown: ({ meanSpread }) => `${meanSpread.toFixed(1)} b`,
+    meaning: CAPTION_MEANING.broad,
+  },
+  distance: {
+    of: ({ distance }) => -distance,
+    shown: ({ distance }) => distance.toFixed(1),
+    meaning: "mean distance of what is looked at, in pieces",
+  },
+};
+
+/* What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself. */
+function measuredMap(explorer, layer, head) {
+  const quantity = explorer.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
+  return mapOf(explorer.data, { ...atHead(explorer, layer, head), quantity });
+}
+
+const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
+
+const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.kind] || head === explorer.data.heads;
+
+/* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
+function captionOf(explorer, layer, head) {
+  const map = measuredMap(explorer, layer, head);
+  const { peak, meanSpread } = measure(map);
+  const { sort, kept, hide, quantity } = explorer;
+  if (sort !== "layer" && !isOverview(explorer, layer, head)) {
+    const { shown, meaning } = ORDERS[sort];
+    return { word: `${layer + 1}.${head + 1}`, number: shown(measure(map)), meaning };
+  }
+  if (kept.query !== null) {
+    const shown = mapOf(explorer.data, atHead(explorer, layer, head));
+    const [key] = rankedKeys(shown, kept.query, hide);
+    if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
+    const { digits, most } = QUANTITIES[quantity];
+    const number = figure(valueAt(shown, kept.query, key), digits).replace(/^0\./, ".");
+    return { word: shown.columns[key].label, number, meaning: `at ${tokenName(shown.rows[kept.query])} it${most.trimEnd()}` };
+  }
+  const role = map.sumsToOne ? roleOf(map) : null;
+  if (role) {
+    const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
+    return { word: role.name, number: percent(role.share), meaning };
+  }
+  if (peak >= 0.5 || !map.sumsToOne) return { word: "peak", number: percent(peak), meaning: CAPTION_MEANING.peak };
+  return { word: "broad", number: `${meanSpread.toFixed(1)} b`, meaning: CAPTION_MEANING.broad };
+}
