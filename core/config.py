@@ -148,10 +148,11 @@ class DecodeConfig(_Json):
     """How a translation is searched; beam 1 is greedy.
 
     `length_penalty` is alpha of Wu et al. 2016, eq. 14: score = log P / ((5 + length) / 6)^alpha.
+    1 was chosen on the validation sets: with 0.6 the shipped networks write too little.
     """
 
     beam: int = 5
-    length_penalty: float = 0.6
+    length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= 16:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from core.checkpoint import Card
+from core.config import DecodeConfig
 from core.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
@@ -52,10 +53,10 @@ python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
 --out {card.folder.name}
 ```
 
-**Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty 0.6; `sacrebleu` is \
-on raw, cased text (`{scores[0]["signature"]}`), `bleu_lc_tok` on lower-cased tokens, punctuation \
-normalised and tokenised by sacremoses. The weights were chosen on these splits, so they flatter a \
-little.
+**Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
+{DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
+`bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
+weights were chosen on these splits, so they flatter a little.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |

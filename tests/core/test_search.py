@@ -74,7 +74,7 @@ def test_scores_recompute_and_are_in_order(size):
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         for h in hypotheses:
             assert h.log_prob == pytest.approx(log_prob(network, source, h.ids), rel=1e-12)
-            alpha = 0.0 if size == 1 else 0.6
+            alpha = 0.0 if size == 1 else DecodeConfig().length_penalty
             assert h.score == pytest.approx(h.log_prob / ((5 + len(h.ids)) / 6) ** alpha)
             assert PAD not in h.ids and BOS not in h.ids and EOS not in h.ids[:-1]
 
@@ -98,7 +98,8 @@ def test_a_wide_beam_finds_what_trying_everything_finds(monkeypatch):
     everything = [
         (*prefix, EOS) for n in range(3) for prefix in itertools.product(words, repeat=n)
     ] + list(itertools.product(words, repeat=3))
-    scored = {ids: penalised(log_prob(network, source, ids), len(ids), 0.6) for ids in everything}
+    alpha = DecodeConfig().length_penalty
+    scored = {ids: penalised(log_prob(network, source, ids), len(ids), alpha) for ids in everything}
     best = sorted(scored, key=lambda ids: -scored[ids])[:5]
     found = beam(network, torch.tensor([source]), DecodeConfig(beam=16))[0]
     assert [h.ids for h in found][:5] == best

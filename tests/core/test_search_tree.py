@@ -54,7 +54,7 @@ def test_watching_changes_nothing(beam, architecture):
 def test_every_score_recomputes_from_its_parts(beam):
     network = model(1)
     tree, source = traced(network, 7, beam)
-    alpha = 0.0 if beam == 1 else 0.6
+    alpha = 0.0 if beam == 1 else DecodeConfig().length_penalty
     again = {}
     for step in range(tree.nodes[-1].step):
         asked = [i for i, node in enumerate(tree.nodes) if node.step == step and node.next]
