@@ -1,5 +1,7 @@
-"""The explorer on the shipped checkpoint: quantities, a given translation, links, long texts."""
+"""The explorer on the shipped checkpoint: quantities, words, steps, a given target, links."""
 
+import csv
+import io
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -12,8 +14,10 @@ from core.analysis.quantities import rollout, value_norms
 from core.analysis.score_parts import scores
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
+from tests.app.test_explorer_arithmetic import as_words
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+COMPOUND = "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre."
 TARGET = "Two boys play football in the park."
 LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 
@@ -57,6 +61,40 @@ def _greedy():
     from core.config import DecodeConfig
 
     return DecodeConfig(beam=1)
+
+
+def test_words_of_several_pieces_and_all_heads_together(local_page, serve, translator) -> None:
+    record = translator.inspect(COMPOUND)
+    view = "kind=cross&layer=1&head=mean&words=1&hide=eos"
+    root = opened(local_page, serve, f"source={quote(COMPOUND)}&{view}")
+    expect(root).to_have_attribute("data-sentence", record.id)
+    words = as_words(record, "cross", record.cross[1:2].mean(1, keepdims=True))[0, 0]
+    assert words.shape[1] < len(record.source), "a word of the sentence has several pieces"
+    np.testing.assert_allclose(words.sum(1), 1, atol=1e-5)
+    for query, key in [(0, 0), (1, 1), (2, 1), (len(words) - 1, 3)]:
+        said = hover_cell(root, query, key)
+        assert (said["unit"], said["head"]) == ("words", "mean")
+        assert float(said["weight"]) == pytest.approx(words[query, key], abs=1e-4)
+    share = round(100 * words[:, -1].mean())
+    expect(root.locator("[data-part=axis-note]")).to_contain_text(f" holds {share} % of all")
+
+
+def test_a_step_shows_what_else_was_likely_and_the_map_is_saved(
+    local_page, serve, translator
+) -> None:
+    record = translator.inspect(SENTENCE, decode=_greedy())
+    root = opened(local_page, serve, f"{LINK}&kind=cross&layer=2&head=1")
+    root.get_by_role("slider", name="Decoding step").fill("4")
+    for number, form in enumerate(root.locator(".alternative .form").all()):
+        assert record.alternatives[3][number].text in form.text_content()
+    chances = root.locator(".alternative .chance").all_text_contents()
+    chances = [float(chance.strip("<")) for chance in chances]
+    assert chances == pytest.approx(np.exp(record.alternative_log_probs[3]), abs=0.0101)
+    with local_page.expect_download() as download:
+        root.get_by_role("button", name="Save this map as CSV").click()
+    text = Path(download.value.path()).read_text("utf-8-sig")
+    rows = [row[1:] for row in csv.reader(io.StringIO(text))][1:]
+    np.testing.assert_allclose(np.array(rows, float), record.cross[2, 1], atol=1e-4)
 
 
 def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, translator) -> None:
