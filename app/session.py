@@ -36,8 +36,6 @@ _ROOT = Path(__file__).resolve().parents[1]
 # A short name in what people read, where the app was started from the project's folder.
 CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
 
-_GAINS_FROM_THREADS = 20_000_000  # weights
-
 
 def model_name(card: Card) -> str:
     """What a model is called in lists and links: its folder's name without the direction."""
@@ -67,15 +65,11 @@ def _translator(folder: str, weights_sha256: str) -> "Translator":
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
     time.sleep(0.3)
-    import torch
-
+    from core.device import spare_threads
     from core.translator import Translator
 
     loaded = Translator.load(folder)
-    if loaded.card.parameters < _GAINS_FROM_THREADS:
-        # Threads that wait for each other keep their processors busy: with two for a small network
-        # a sentence was translated no sooner, and painted 100 ms later.
-        torch.set_num_threads(1)
+    spare_threads(loaded.card.parameters)
     # Streamlit collects all garbage after every run, which costs 140 ms a click with torch loaded.
     # Frozen objects are left out of that.
     gc.collect()
