@@ -92,24 +92,30 @@ def collate(pairs: list[Pair]) -> Batch:
 
 
 def plan(
-    pairs: Sequence[Pair], budget: int, seed: int | None = None, sentences: int | None = None
+    pairs: Sequence[Pair],
+    budget: int,
+    seed: int | None = None,
+    sentences: int | None = None,
+    as_they_stand: bool = False,
 ) -> list[list[int]]:
     """Indices of each batch: at most `budget` padded tokens on the longer side, lengths alike.
 
     With `sentences`, each batch holds that many pairs instead, the last one what is left.
     With a seed, pairs of like length are shuffled and so are the batches; without, the order is
-    by length alone. The same arguments always give the same plan, so a run can be resumed in it.
+    by length alone; `as_they_stand`, it is that of the pairs, whatever the seed.
+    The same arguments always give the same plan, so a run can be resumed in it.
     """
     shuffled = random.Random(seed)
     noise = [shuffled.random() if seed is not None else 0.0 for _ in range(len(pairs))]
     lengths = pair_lengths(pairs)
     # Close on both sides, so that there is little padding.
-    order = np.lexsort((lengths[:, 0] + 2 * np.array(noise), lengths[:, 1] // 3))
+    alike = np.lexsort((lengths[:, 0] + 2 * np.array(noise), lengths[:, 1] // 3))
+    order = range(len(pairs)) if as_they_stand else alike.tolist()
     longest = lengths.max(axis=1, initial=0).tolist()
     batches: list[list[int]] = []
     batch: list[int] = []
     widest = 0
-    for i in order.tolist():
+    for i in order:
         widest = max(widest, longest[i])
         if sentences is None:
             full = batch and widest * (len(batch) + 1) > budget
@@ -121,7 +127,7 @@ def plan(
         batch.append(i)
     if batch:
         batches.append(batch)
-    if seed is not None:
+    if seed is not None and not as_they_stand:
         shuffled.shuffle(batches)
     return batches
 

@@ -82,9 +82,11 @@ class TrainConfig(_Json):
     """How a network is trained; lengths are in optimiser steps, unless another word stands there.
 
     A batch holds `batch_tokens` padded tokens at most, or `batch_sentences` pairs where that is
-    given. The schedule "plateau" multiplies the rate by `plateau_factor` after more than
-    `plateau_patience` validations without a better loss, as torch's ReduceLROnPlateau does. The
-    rate of the other two falls towards 0 over the last `cooldown_steps`.
+    given. Its pairs are of like length, and each epoch makes other batches; `as_they_stand`, it
+    holds pairs in the order of the text, in every epoch the same. The schedule "plateau" multiplies
+    the rate by `plateau_factor` after more than `plateau_patience` validations without a better
+    loss, as torch's ReduceLROnPlateau does. The rate of the other two falls towards 0 over the last
+    `cooldown_steps`.
     `validate_every` of None is once an epoch. `patience` ends a run after as many validations
     without a better loss. The network as it was after each of `keep_epochs` is kept on its own.
     """
@@ -92,6 +94,7 @@ class TrainConfig(_Json):
     steps: int
     batch_tokens: int = 4096
     batch_sentences: int | None = None
+    as_they_stand: bool = False
     schedule: Literal["inverse_sqrt", "constant", "plateau"] = "inverse_sqrt"
     peak_lr: float = 5e-3
     warmup_steps: int = 800

@@ -48,6 +48,11 @@ def test_a_run_of_a_write_up_has_its_epochs():
     assert steps == {"tutorial": 18 * -(-29_000 // 128), "friendshipkim": 15 * -(-29_000 // 32)}
 
 
+def test_only_what_follows_the_tutorial_trains_in_the_order_of_the_text():
+    ordered = {name for name, recipe in RECIPES.items() if recipe.training.as_they_stand}
+    assert ordered == {"tutorial", "friendshipkim", "blog"}
+
+
 def test_the_tutorials_initialisation_is_xaviers_for_the_tables_too():
     model = build("scratch", config("smoke-words"))
     table = model.embeddings.source_table.weight

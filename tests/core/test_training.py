@@ -153,6 +153,13 @@ def test_a_plan_of_sentences_holds_as_many_in_each_batch():
     assert sorted(map(len, batches)) == [8, 32, 32, 32, 32, 32, 32]
 
 
+def test_a_plan_of_pairs_as_they_stand_follows_the_text():
+    pairs = random_pairs(20)
+    for seed in (None, 3, 4):
+        batches = plan(pairs, 64, seed, sentences=8, as_they_stand=True)
+        assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
+
+
 CONFIG = TrainConfig(
     steps=10, batch_tokens=120, warmup_steps=3, validate_every=2, snapshot_every=2, seed=5
 )
@@ -187,6 +194,17 @@ def test_resuming_is_exact_in_the_middle_of_an_epoch(tmp_path, config):
     for stops in ([5], [1, 7]):
         resumed = _weights_after(tmp_path, f"stopped at {stops}", stops, config)
         assert all(torch.equal(resumed[name], straight[name]) for name in straight), stops
+
+
+def test_every_epoch_of_pairs_as_they_stand_is_the_same(tmp_path, monkeypatch):
+    pairs, seen = random_pairs(8), []
+    monkeypatch.setattr(
+        "core.training.loop.collate", lambda chosen: seen.append(chosen) or collate(chosen)
+    )
+    config = replace(CONFIG, steps=4, batch_sentences=4, as_they_stand=True, validate_every=4)
+    model = build("scratch", small.config())
+    list(train(model, pairs, random_pairs(1), config, tmp_path, "cpu", resuming=False))
+    assert seen[:4] == [pairs[:4], pairs[4:]] * 2
 
 
 def test_a_run_that_cools_down_keeps_its_end(tmp_path):
