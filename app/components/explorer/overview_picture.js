@@ -22,8 +22,8 @@ function arrangement(explorer) {
     const [row, column] = [Math.floor(index / columns), index % columns];
     const ofAll = column === data.heads;
     const [layer, head] = row < layers && !ofAll ? heads[row * data.heads + column] : [row, column];
-    const left = row > layers || (quantity === ROLLOUT && (!ofAll || row === layers));
-    return { layer, head, exists: !left && !(sorted && row < layers && ofAll) };
+    const absent = row > layers || (quantity === ROLLOUT && (!ofAll || row === layers)) || (sorted && row < layers && ofAll);
+    return { layer, head, exists: !absent };
   });
 }
 
@@ -71,8 +71,8 @@ function showOverview(explorer) {
 /* How captions are set, by the room that there is: word and number beside each other, or one over the other. */
 function captionStyle({ data, root }) {
   const { width } = root.dataset;
-  if (isDense(data)) return { size: 10.5, height: 27, stacked: true, spare: true, reach: 3 };
-  return { size: width === "medium" ? 11 : 12, height: 18, stacked: false, spare: width === "wide", reach: 0 };
+  if (isDense(data)) return { size: 10.5, stacked: true, spare: true, reach: 3 };
+  return { size: width === "medium" ? 11 : 12, stacked: false, spare: width === "wide", reach: 0 };
 }
 
 const isDense = ({ heads }) => heads > 5;
@@ -130,7 +130,8 @@ function overviewPlaces(explorer) {
     style.width = `${width}px`;
     style.height = `${height}px`;
   }
-  return { places, width, height, captions: captionStyle(explorer) };
+  const [{ button }] = thumbnails; // square, but for the room beneath it
+  return { places, width, height, captions: { ...captionStyle(explorer), height: button.offsetHeight - button.offsetWidth } };
 }
 
 const scratch = document.createElement("canvas");
