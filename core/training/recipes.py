@@ -147,7 +147,7 @@ RECIPES = {
             corpora={"multi30k": 1},
             vocabulary=JointSubwords(6000),
             network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
-            training=TrainConfig(steps=6000, warmup_steps=800, peak_lr=5e-3),
+            training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
         ),
         Recipe(
             name="tutorial",
