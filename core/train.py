@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from core import checkpoint
+from core.checkpoint import Card
 from core.command import main, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.corpora.files import LinePairs
@@ -28,7 +29,7 @@ from core.evaluate import evaluate
 from core.files import sha256, write_atomic, write_json
 from core.model.interface import build, initialise
 from core.training import card, resume
-from core.training.data import PairFiles, Prepared, prepare
+from core.training.data import PairFiles, Prepared, TextPairs, prepare
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import (
     EpochEnded,
@@ -43,6 +44,7 @@ from core.training.loop import (
     validation_loss,
 )
 from core.training.recipes import RECIPES, Recipe
+from core.training.trained import Teacher, take_over, tokenizers_of
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     device = pick_device(arguments.device)
     with joined(device) as processes:
         resuming = _resuming(arguments, processes)
-        job = _prepare(arguments, device, say=processes.first)
+        job = _prepare(arguments, device, processes)
         with _saving_may_fail(), _compiling_may_fail(), _signals(processes) as asked_to_stop:
             events = train(
                 job.model,
@@ -86,6 +88,8 @@ class _Job:
     languages: tuple[str, str]
     data: Prepared
     model: nn.Module
+    start: Card | None
+    teachers: list[Card]
     device: str
     out: Path
 
@@ -104,6 +108,7 @@ class _Job:
             "vocabulary": sha256(b"".join(vocabularies))[:16],
             "training text": self.data.train.sha256[:16],
             "validation text": self.data.validation.sha256[:16],
+            "start": self.start and self.start.weights_sha256[:16],
             **shape,
         }
 
@@ -113,6 +118,8 @@ class _Job:
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
+            "start": self.start and self.start.folder.name,
+            "teachers": [card.folder.name for card in self.teachers],
             "longest": self.data.train.lengths.max(axis=0).tolist(),  # source, target
             "config": self.config.to_json(),
             "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
@@ -151,8 +158,8 @@ def _resuming(arguments: argparse.Namespace, processes: Processes) -> bool:
     return processes.broadcast(bytes([resuming])) == b"\1"
 
 
-def _prepare(arguments: argparse.Namespace, device: str, say: bool) -> _Job:
-    """Read the text, learn the vocabulary, draw the network's first weights."""
+def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -> _Job:
+    """Read the text, learn the vocabulary, draw the network's first weights or take them over."""
     recipe = RECIPES[arguments.recipe]
     config = replace(recipe.training, seed=arguments.seed)
     for name, value in (
@@ -168,9 +175,19 @@ def _prepare(arguments: argparse.Namespace, device: str, say: bool) -> _Job:
         if not all(given):
             raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
         files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
-    data = prepare(recipe, languages, arguments.data, files, config.max_pair_tokens)
+    start = arguments.start and checkpoint.load(arguments.start)
+    teachers = [Teacher.of(folder, languages, device) for folder in arguments.teachers]
+
+    def taught(pairs: TextPairs) -> list[TextPairs]:
+        made = arguments.out / "translations"
+        return [teacher.add(pairs, made, processes) for teacher in teachers]
+
+    tokenizers = start and tokenizers_of(start, languages)
+    data = prepare(
+        recipe, languages, arguments.data, files, config.max_pair_tokens, tokenizers, taught
+    )
     for reason, count in data.left_out.items():
-        if count and say:
+        if count and processes.first:
             sys.stdout.write(f"left out: {count:,} pairs {reason}\n")
     torch.manual_seed(config.seed)
     network = ModelConfig(
@@ -181,8 +198,20 @@ def _prepare(arguments: argparse.Namespace, device: str, say: bool) -> _Job:
     model = build(arguments.model, network)
     if recipe.xavier_embeddings:
         initialise(model, xavier_embeddings=True)
-    model = model.to(device)
-    return _Job(recipe, config, arguments.model, languages, data, model, device, arguments.out)
+    if start:
+        take_over(start, model, arguments.model)
+    return _Job(
+        recipe,
+        config,
+        arguments.model,
+        languages,
+        data,
+        model.to(device),
+        start and start.card,
+        [teacher.checkpoint.card for teacher in teachers],
+        device,
+        arguments.out,
+    )
 
 
 def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row]:
@@ -313,6 +342,10 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(map(Path, text.split(",")))
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m core.train", description=__doc__)
@@ -325,6 +358,20 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
     p.add_argument("--model", choices=("scratch", "baseline"), default="scratch")
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
+    p.add_argument(
+        "--start",
+        type=Path,
+        help="a checkpoint whose vocabulary and weights to begin with, of either direction",
+        metavar="DIR",
+    )
+    p.add_argument(
+        "--teachers",
+        type=_folders,
+        default=(),
+        help="checkpoints that translate the training text into more of it: sources if they have "
+        "the same direction, targets if the other",
+        metavar="DIR,DIR",
+    )
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--max-steps", type=int, help="stop earlier than the recipe says")
     p.add_argument("--threads", type=int, help="torch threads; two runs of one beat one of two")

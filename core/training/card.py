@@ -25,6 +25,9 @@ def render(card: Card) -> str:
     repeated = ", ".join(
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
+    teachers = training.get("teachers", [])
+    taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
+    start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
     return f"""# {card.folder.name}
 
 Translates {source} to {target}. An encoder-decoder Transformer, \
@@ -38,18 +41,18 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
 translating anything that matters.
 
-**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{taught if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
-{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}. \
+{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}{start}. \
 Kept: {training["kept"]}.
 
 Train it again:
 
 ```
 python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
---direction {card.direction} --seed {training["config"]["seed"]}{_stopped(training)} \
+--direction {card.direction} --seed {training["config"]["seed"]}{_options(training)} \
 --out {card.folder.name}
 ```
 
@@ -72,10 +75,15 @@ def _batch(config: dict[str, Any]) -> str:
     return f"up to {config['batch_tokens']:,} padded tokens"
 
 
-def _stopped(training: dict[str, Any]) -> str:
-    """The option that stops a run where this one was stopped, if its recipe is longer."""
+def _options(training: dict[str, Any]) -> str:
+    """What to say beside the recipe: where it was stopped, and which networks it began with."""
     recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
-    return "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
+    options = "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
+    if training.get("start"):
+        options += f" --start {training['start']}"
+    if training.get("teachers"):
+        options += f" --teachers {','.join(training['teachers'])}"
+    return options
 
 
 def _vocabulary(card: Card) -> str:

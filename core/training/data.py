@@ -1,7 +1,7 @@
 """What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,10 +62,14 @@ def prepare(
     data: Path | None,
     files: PairFiles | None = None,
     max_pair_tokens: int = 100,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    further: Callable[[TextPairs], Iterable[TextPairs]] = lambda _: (),
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
-    Raises ValueError, in one line, for text that cannot be used.
+    With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
+    each corpus, which are repeated as often as it is. Raises ValueError, in one line, for
+    text that cannot be used.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -82,7 +86,9 @@ def prepare(
         name: list(_Filled(pairs)) for name, pairs in zip(corpora, val_text, strict=True)
     }
     _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
-    tokenizers = recipe.vocabulary.learn(filled, languages)
+    tokenizers = tokenizers or recipe.vocabulary.learn(filled, languages)
+    repeats = list(zip(filled, corpora.values(), strict=True))
+    repeats += [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
 
     too_long = 0
 
@@ -95,7 +101,7 @@ def prepare(
                 too_long += 1
 
     def repeated() -> Iterator[Pair]:
-        for text, times in zip(filled, corpora.values(), strict=True):
+        for text, times in repeats:
             encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
             if times > 1:
                 encoded = list(encoded)
@@ -109,7 +115,7 @@ def prepare(
     )
     if not len(validation):
         raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
-    empty = sum(pairs.empty for pairs in filled)
+    empty = sum(pairs.empty for pairs, _ in repeats)
     return Prepared(
         corpora,
         tokenizers,

@@ -150,6 +150,24 @@ RECIPES = {
             training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
         ),
         Recipe(
+            name="captions",
+            source="tiny's network with less dropout and batches of half the size, for a start "
+            "from trained weights and for text that others have translated (Nguyen et al. 2020)",
+            corpora={"multi30k": 1},
+            vocabulary=JointSubwords(6000),
+            network=dict(**_TINY, dim_feedforward=256, dropout=0.2),
+            training=TrainConfig(
+                steps=8000,
+                batch_tokens=2048,
+                peak_lr=4e-3,
+                warmup_steps=1000,
+                cooldown_steps=2000,
+                validate_every=500,
+                snapshot_every=200,
+                average_last=5,
+            ),
+        ),
+        Recipe(
             name="tutorial",
             source="PyTorch's tutorial 'Language Translation with nn.Transformer and torchtext': "
             "spaCy's words, 3 + 3 layers, Adam at 1e-4, batches of 128 pairs, 18 epochs",

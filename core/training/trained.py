@@ -1,0 +1,127 @@
+"""What a run has from networks trained before it: vocabulary and weights, or further text.
+
+Further text is data diversification (Nguyen et al. 2020): what a network of the same direction
+writes for each source, and what one of the other direction writes for each target, stand beside the
+real pairs.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import nn
+
+from core.checkpoint import Checkpoint, load
+from core.config import DecodeConfig
+from core.corpora.files import stream_lines
+from core.files import write_atomic
+from core.text.tokenizer import Tokenizer
+from core.training.distributed import Processes
+from core.translator import translate_ids
+
+TextPairs = Iterable[tuple[str, str]]
+
+_BLOCK = 5000  # sentences translated at once
+
+
+def tokenizers_of(start: Checkpoint, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
+    """A checkpoint's tokenizers for a run from one language to another.
+
+    Raises ValueError if it is not for these languages, or has a table for each and is turned round.
+    """
+    card = start.card
+    both = start.source_tokenizer, start.target_tokenizer
+    if card.direction == "-".join(languages):
+        return both
+    if card.direction == "-".join(reversed(languages)) and card.model.share_embeddings:
+        return both[::-1]
+    raise ValueError(
+        f"{card.folder} translates {card.direction} with "
+        f"{'one vocabulary' if card.model.share_embeddings else 'two vocabularies'}: "
+        f"start {'-'.join(languages)} from a checkpoint of that direction"
+    )
+
+
+def take_over(start: Checkpoint, model: nn.Module, architecture: str) -> None:
+    """Copy a checkpoint's weights. Raises ValueError if its shape is another, but for dropout."""
+    card, wanted = start.card, model.config
+    same = replace(card.model, dropout=wanted.dropout, attention_dropout=wanted.attention_dropout)
+    found = {"architecture": card.architecture, **same.to_json()}
+    for name, value in {"architecture": architecture, **wanted.to_json()}.items():
+        if found[name] != value:
+            raise ValueError(
+                f"{card.folder} has {name} {found[name]}, and the recipe {value}: "
+                "choose the recipe and the model that the checkpoint was made with"
+            )
+    model.load_state_dict(start.model.state_dict())
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A checkpoint that translates training text, maybe against the direction that is trained."""
+
+    checkpoint: Checkpoint
+    backwards: bool
+    device: str
+
+    @classmethod
+    def of(cls, folder: Path, languages: tuple[str, str], device: str) -> "Teacher":
+        """Load one for a run from one language to another.
+
+        Raises ValueError if it translates between others, CheckpointError if it cannot be used.
+        """
+        checkpoint = load(folder, device)
+        directions = {"-".join(languages): False, "-".join(reversed(languages)): True}
+        direction = checkpoint.card.direction
+        if direction not in directions:
+            raise ValueError(
+                f"{folder} translates {direction}: a teacher must translate "
+                f"{' or '.join(directions)}"
+            )
+        return cls(checkpoint, directions[direction], device)
+
+    def add(self, pairs: TextPairs, folder: Path, processes: Processes) -> "Taught":
+        """Translate one side of all pairs into a file of `folder`, unless it is there already.
+
+        Of several processes the first one does, and all must see the folder.
+        """
+        digest = hashlib.sha256(self.checkpoint.card.weights_sha256.encode())
+        for text in self._texts(pairs):
+            digest.update(text.encode() + b"\n")
+        made = folder / f"{self.checkpoint.card.folder.name}-{digest.hexdigest()[:16]}.txt"
+        if processes.first and not made.is_file():
+            write_atomic(made, "".join(self._translations(pairs)).encode())
+        processes.broadcast(b"made")  # until then the others wait here
+        return Taught(pairs, made, self.backwards)
+
+    def _texts(self, pairs: TextPairs) -> Iterator[str]:
+        return (pair[self.backwards] for pair in pairs)
+
+    def _translations(self, pairs: TextPairs) -> Iterator[str]:
+        """A line for each pair, blank for a text longer than the teacher's positions."""
+        from tqdm import tqdm
+
+        texts = self._texts(pairs)
+        card, model = self.checkpoint.card, self.checkpoint.model
+        with tqdm(desc=f"{card.folder.name} translates", unit="sentence") as bar:
+            while block := list(itertools.islice(texts, _BLOCK)):
+                rows = [[t.id for t in self.checkpoint.source_tokenizer.encode(x)] for x in block]
+                fitting = [row if len(row) < card.model.max_length else [] for row in rows]
+                for best, *_ in translate_ids(model, fitting, DecodeConfig(), self.device):
+                    yield self.checkpoint.target_tokenizer.decode(list(best.ids)) + "\n"
+                bar.update(len(block))
+
+
+@dataclass(frozen=True)
+class Taught:
+    """Pairs with one side by a teacher, line i of a file beside pair i; read anew each time."""
+
+    pairs: TextPairs
+    made: Path
+    backwards: bool
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for (source, target), line in zip(self.pairs, stream_lines(self.made), strict=True):
+            yield (line, target) if self.backwards else (source, line)

@@ -1,0 +1,118 @@
+"""Starting from a trained checkpoint, and training on what trained checkpoints translate."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from core import train
+from core.checkpoint import load, read_card
+from core.corpora import read_pairs
+from core.training.distributed import Processes
+from core.training.trained import Teacher, tokenizers_of
+from core.translator import Translator
+from tests import small
+from tests.core.conftest import run_train
+
+DE_EN, EN_DE = ("de", "en"), ("en", "de")
+
+
+@pytest.fixture(scope="module")
+def words_folder(data, tmp_path_factory):
+    """A checkpoint with a vocabulary a side."""
+    folder = tmp_path_factory.mktemp("words") / "words-de-en"
+    run_train("--data", data, "--out", folder, recipe="smoke-words")
+    return folder
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_a_start_is_the_checkpoints_vocabulary_and_weights(
+    data, checkpoint_folder, tmp_path, direction
+):
+    arguments = ["--recipe", "smoke", "--direction", direction, "--data", str(data)]
+    arguments += ["--out", str(tmp_path / "new"), "--start", str(checkpoint_folder)]
+    job = train._prepare(train.parser().parse_args(arguments), "cpu", Processes())
+    start = load(checkpoint_folder)
+    weights = job.model.state_dict()
+    assert all(torch.equal(weights[k], v) for k, v in start.model.state_dict().items())
+    assert job.data.tokenizers[0].to_json() == start.source_tokenizer.to_json()
+    side = direction.startswith("en")
+    assert job.data.tokenizers[0].decode(job.data.train[0][0]) == small.SENTENCES[0][side]
+
+
+def test_two_vocabularies_cannot_be_turned_round(words_folder):
+    start = load(words_folder)
+    assert tokenizers_of(start, DE_EN) == (start.source_tokenizer, start.target_tokenizer)
+    with pytest.raises(ValueError, match="de-en with two vocabularies: start en-de from"):
+        tokenizers_of(start, EN_DE)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--recipe", "tiny"], "has d_model 16, and the recipe 128: choose the recipe"),
+        (["--model", "baseline"], "has architecture scratch, and the recipe baseline"),
+    ],
+)
+def test_a_start_of_another_shape_is_refused(data, checkpoint_folder, tmp_path, given, message):
+    given = [*given, "--data", data, "--out", tmp_path / "s", "--start", checkpoint_folder]
+    with pytest.raises(ValueError, match=message):
+        run_train(*given)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_teacher_writes_targets_or_turned_round_sources(data, checkpoint_folder, tmp_path):
+    pairs = [*small.SENTENCES, ("", "Nothing."), ("Hund " * 300, "Dogs.")]
+    sources = [source for source, _ in pairs[:-1]]
+    translations = [t.text for t in Translator.load(checkpoint_folder, "cpu").translate(sources)]
+    expected = [*translations, ""]  # the last is longer than the positions
+    forwards = Teacher.of(checkpoint_folder, DE_EN, "cpu")
+    taught = forwards.add(pairs, tmp_path, Processes())
+    assert list(taught) == [(s, t) for (s, _), t in zip(pairs, expected, strict=True)]
+    turned = [(target, source) for source, target in pairs]
+    backwards = Teacher.of(checkpoint_folder, EN_DE, "cpu")
+    taught = backwards.add(turned, tmp_path, Processes())
+    assert list(taught) == [(t, s) for (s, _), t in zip(pairs, expected, strict=True)]
+
+
+def test_translations_are_made_once(data, checkpoint_folder, tmp_path, monkeypatch):
+    teacher = Teacher.of(checkpoint_folder, DE_EN, "cpu")
+    first = list(teacher.add(small.SENTENCES, tmp_path, Processes()))
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr("core.training.trained.translate_ids", None)
+    assert list(teacher.add(small.SENTENCES, tmp_path, Processes())) == first
+    with pytest.raises(TypeError):  # another text is another file
+        teacher.add(small.SENTENCES[:-1], tmp_path, Processes())
+
+
+def test_a_teacher_of_other_languages_is_refused(checkpoint_folder):
+    with pytest.raises(ValueError, match="translates de-en: a teacher must translate de-fr or fr"):
+        Teacher.of(checkpoint_folder, ("de", "fr"), "cpu")
+
+
+def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, tmp_path):
+    other = tmp_path / "other-de-en"
+    shutil.copytree(checkpoint_folder, other)
+    out = tmp_path / "s"
+    trained = ["--start", checkpoint_folder, "--teachers", f"{checkpoint_folder},{other}"]
+    run_train("--data", data, "--out", out, "--direction", "en-de", *trained)
+    card = read_card(out)
+    assert card.training["start"] == "scratch-de-en"
+    assert card.training["teachers"] == ["scratch-de-en", "other-de-en"]
+    text = (out / "MODEL_CARD.md").read_text()
+    assert "started from the weights of `scratch-de-en`" in text
+    assert "its translations by `scratch-de-en` and `other-de-en`" in text
+    assert "--start scratch-de-en --teachers scratch-de-en,other-de-en --out s" in text
+    made = [f.read_text().splitlines() for f in (out / "translations").iterdir()]
+    assert [len(lines) for lines in made] == [
+        len(read_pairs("multi30k", "train", *DE_EN, data))
+    ] * 2
+    assert json.loads((out / "metrics.json").read_text())["final"]["multi30k"]
+
+
+def test_a_run_is_not_resumed_from_another_start(data, checkpoint_folder, tmp_path):
+    run_train("--data", data, "--out", tmp_path / "s", "--max-steps", 4)
+    again = ["--data", data, "--out", tmp_path / "s", "--resume"]
+    with pytest.raises(ValueError, match="another run, whose start is None and not"):
+        run_train(*again, "--start", checkpoint_folder)
