@@ -114,12 +114,14 @@ class _Job:
 
     def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
         """Write the network as it is now to a checkpoint folder."""
+        others = [*([self.start] if self.start else []), *self.teachers]
         training = {
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
             "start": self.start and self.start.folder.name,
-            "teachers": [card.folder.name for card in self.teachers],
+            "teachers": [other.folder.name for other in self.teachers],
+            "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
             "longest": self.data.train.lengths.max(axis=0).tolist(),  # source, target
             "config": self.config.to_json(),
             "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),

@@ -28,6 +28,7 @@ def render(card: Card) -> str:
     teachers = training.get("teachers", [])
     taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
+    again = "\n".join(commands(card))
     return f"""# {card.folder.name}
 
 Translates {source} to {target}. An encoder-decoder Transformer, \
@@ -51,9 +52,7 @@ Kept: {training["kept"]}.
 Train it again:
 
 ```
-python -m core.train --recipe {training["recipe"]} --model {card.architecture} \
---direction {card.direction} --seed {training["config"]["seed"]}{_options(training)} \
---out {card.folder.name}
+{again}
 ```
 
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
@@ -69,6 +68,17 @@ weights were chosen on these splits, so they flatter a little.
 """
 
 
+def commands(card: Card) -> list[str]:
+    """What trains a checkpoint again: the networks that it began with first, then itself."""
+    training = card.training
+    own = (
+        f"python -m core.train --recipe {training['recipe']} --model {card.architecture} "
+        f"--direction {card.direction} --seed {training['config']['seed']}{_options(training)} "
+        f"--out {card.folder.name}"
+    )
+    return [*training.get("before", []), own]
+
+
 def _batch(config: dict[str, Any]) -> str:
     if sentences := config.get("batch_sentences"):
         return f"{sentences} pairs"
@@ -76,7 +86,7 @@ def _batch(config: dict[str, Any]) -> str:
 
 
 def _options(training: dict[str, Any]) -> str:
-    """What to say beside the recipe: where it was stopped, and which networks it began with."""
+    """What to say beside the recipe: where it was stopped, and from whom it learned."""
     recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
     options = "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
     if training.get("start"):

@@ -103,7 +103,10 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     text = (out / "MODEL_CARD.md").read_text()
     assert "started from the weights of `scratch-de-en`" in text
     assert "its translations by `scratch-de-en` and `other-de-en`" in text
-    assert "--start scratch-de-en --teachers scratch-de-en,other-de-en --out s" in text
+    first, second, own = text.split("```")[1].strip().splitlines()
+    assert first.endswith("--direction de-en --seed 1 --out scratch-de-en")
+    assert second == first.replace("scratch-de-en", "other-de-en")
+    assert own.endswith("--start scratch-de-en --teachers scratch-de-en,other-de-en --out s")
     made = [f.read_text().splitlines() for f in (out / "translations").iterdir()]
     assert [len(lines) for lines in made] == [
         len(read_pairs("multi30k", "train", *DE_EN, data))
