@@ -177,7 +177,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         if not all(given):
             raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
         files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
-    start = arguments.start and checkpoint.load(arguments.start)
+    start = arguments.start_from and checkpoint.load(arguments.start_from)
     teachers = [Teacher.of(folder, languages, device) for folder in arguments.teachers]
 
     def taught(pairs: TextPairs) -> list[TextPairs]:
@@ -361,7 +361,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--model", choices=("scratch", "baseline"), default="scratch")
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
     p.add_argument(
-        "--start",
+        "--start-from",
         type=Path,
         help="a checkpoint whose vocabulary and weights to begin with, of either direction",
         metavar="DIR",

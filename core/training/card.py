@@ -90,7 +90,7 @@ def _options(training: dict[str, Any]) -> str:
     recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
     options = "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
     if training.get("start"):
-        options += f" --start {training['start']}"
+        options += f" --start-from {training['start']}"
     if training.get("teachers"):
         options += f" --teachers {','.join(training['teachers'])}"
     return options

@@ -15,6 +15,7 @@ from core.batches import plan
 from core.checkpoint import load, read_card
 from core.config import TrainConfig
 from core.model.interface import build
+from core.train import parser
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train
 from tests import small
@@ -123,6 +124,16 @@ def test_the_command_trains_with_two_processes(data, tmp_path):
     curve = read_card(tmp_path / "d").metrics["curve"]
     assert [row["step"] for row in curve] == [4, 8, 12]
     assert curve[-1]["val_loss"] < curve[0]["val_loss"]
+
+
+def test_torchrun_leaves_every_option_to_the_command():
+    """It takes what begins an option of its own for that option, even after the module's name."""
+    from torch.distributed.run import get_args_parser
+
+    options = [o for action in parser()._actions for o in action.option_strings if o[:2] == "--"]
+    theirs = [o for action in get_args_parser()._actions for o in action.option_strings]
+    assert len(options) > 10
+    assert not [o for o in options for t in theirs if t.startswith(o) and o != "--help"]
 
 
 if __name__ == "__main__":

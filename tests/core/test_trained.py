@@ -31,7 +31,7 @@ def test_a_start_is_the_checkpoints_vocabulary_and_weights(
     data, checkpoint_folder, tmp_path, direction
 ):
     arguments = ["--recipe", "smoke", "--direction", direction, "--data", str(data)]
-    arguments += ["--out", str(tmp_path / "new"), "--start", str(checkpoint_folder)]
+    arguments += ["--out", str(tmp_path / "new"), "--start-from", str(checkpoint_folder)]
     job = train._prepare(train.parser().parse_args(arguments), "cpu", Processes())
     start = load(checkpoint_folder)
     weights = job.model.state_dict()
@@ -56,7 +56,7 @@ def test_two_vocabularies_cannot_be_turned_round(words_folder):
     ],
 )
 def test_a_start_of_another_shape_is_refused(data, checkpoint_folder, tmp_path, given, message):
-    given = [*given, "--data", data, "--out", tmp_path / "s", "--start", checkpoint_folder]
+    given = [*given, "--data", data, "--out", tmp_path / "s", "--start-from", checkpoint_folder]
     with pytest.raises(ValueError, match=message):
         run_train(*given)
     assert not (tmp_path / "s").exists()
@@ -95,7 +95,7 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     other = tmp_path / "other-de-en"
     shutil.copytree(checkpoint_folder, other)
     out = tmp_path / "s"
-    trained = ["--start", checkpoint_folder, "--teachers", f"{checkpoint_folder},{other}"]
+    trained = ["--start-from", checkpoint_folder, "--teachers", f"{checkpoint_folder},{other}"]
     run_train("--data", data, "--out", out, "--direction", "en-de", *trained)
     card = read_card(out)
     assert card.training["start"] == "scratch-de-en"
@@ -106,7 +106,7 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     first, second, own = text.split("```")[1].strip().splitlines()
     assert first.endswith("--direction de-en --seed 1 --out scratch-de-en")
     assert second == first.replace("scratch-de-en", "other-de-en")
-    assert own.endswith("--start scratch-de-en --teachers scratch-de-en,other-de-en --out s")
+    assert own.endswith("--start-from scratch-de-en --teachers scratch-de-en,other-de-en --out s")
     made = [f.read_text().splitlines() for f in (out / "translations").iterdir()]
     assert [len(lines) for lines in made] == [
         len(read_pairs("multi30k", "train", *DE_EN, data))
@@ -118,4 +118,4 @@ def test_a_run_is_not_resumed_from_another_start(data, checkpoint_folder, tmp_pa
     run_train("--data", data, "--out", tmp_path / "s", "--max-steps", 4)
     again = ["--data", data, "--out", tmp_path / "s", "--resume"]
     with pytest.raises(ValueError, match="another run, whose start is None and not"):
-        run_train(*again, "--start", checkpoint_folder)
+        run_train(*again, "--start-from", checkpoint_folder)
