@@ -61,16 +61,22 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
     token_N = torch.full((len(source_NS),), BOS, device=source_NS.device)
     written: list[list[int]] = [[] for _ in lengths]
     log_prob = [0.0] * len(lengths)
-    open_rows = set(range(len(lengths)))
-    while open_rows:
+    going = list(range(len(lengths)))  # the sentences of the state's rows
+    while going:
         logits, state = model.step(token_N, state)
         best_N, token_N = _next_log_probs(logits).max(dim=-1)
-        for row, (token, lp) in enumerate(zip(token_N.tolist(), best_N.tolist(), strict=True)):
-            if row in open_rows:
-                written[row].append(token)
-                log_prob[row] += lp
-                if token == EOS or len(written[row]) == limits[row]:
-                    open_rows.discard(row)
+        left = []
+        for row, (n, token, lp) in enumerate(
+            zip(going, token_N.tolist(), best_N.tolist(), strict=True)
+        ):
+            written[n].append(token)
+            log_prob[n] += lp
+            if token != EOS and len(written[n]) < limits[n]:
+                left.append(row)
+        if len(left) < len(going):
+            rows = torch.tensor(left, dtype=torch.int64, device=source_NS.device)
+            state, token_N = state.select(rows), token_N[rows]
+            going = [going[row] for row in left]
     return [
         [Hypothesis(tuple(ids), lp, penalised(lp, len(ids), 0.0))]
         for ids, lp in zip(written, log_prob, strict=True)
@@ -101,7 +107,11 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a beam search, sentence by sentence: what was likely, looked at, and kept."""
+    """One step of a beam search, sentence by sentence: what was likely, looked at, and kept.
+
+    The fronts are those of all sentences; the rest is of those that were still going, in their
+    order.
+    """
 
     log_probs_NKV: Tensor
     candidates: list[list[Candidate]]
@@ -136,12 +146,13 @@ def steps(
     state = model.start(source_NS).select(torch.arange(N, device=device).repeat_interleave(K))
     token = torch.full((N * K,), BOS, device=device)
     fronts = [first_front(K)] * N
+    going = list(range(N))  # the sentences of the state's rows, K rows each
     step = 0
-    while not all(front.done for front in fronts):
+    while going:
         logits, state = model.step(token, state)
-        log_probs_NKV = _next_log_probs(logits).view(N, K, -1)
+        log_probs_NKV = _next_log_probs(logits).view(len(going), K, -1)
         # Sums in float64: a long sentence's score must not depend on the order of its additions.
-        totals = [front.totals for front in fronts]
+        totals = [fronts[n].totals for n in going]
         total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
         sums_NKV = total_NK[:, :, None] + log_probs_NKV
         if step < len(prefix):
@@ -151,15 +162,16 @@ def steps(
         else:
             candidates = _best(sums_NKV)
         step += 1
-        fronts = [
-            _advance(front, best, step, limit, config)
-            for front, best, limit in zip(fronts, candidates, limits, strict=True)
-        ]
+        fronts = list(fronts)
+        for n, best in zip(going, candidates, strict=True):
+            fronts[n] = _advance(fronts[n], best, step, limits[n], config)
         yield Step(log_probs_NKV, candidates, fronts)
-        rows = [n * K + row for n, front in enumerate(fronts) for row in front.rows]
-        state = state.select(torch.tensor(rows, device=device))
-        last = [ids[-1] if ids else EOS for front in fronts for ids in front.prefixes]
-        token = torch.tensor(last, device=device)
+        left = [(place, n) for place, n in enumerate(going) if not fronts[n].done]
+        rows = [place * K + row for place, n in left for row in fronts[n].rows]
+        state = state.select(torch.tensor(rows, dtype=torch.int64, device=device))
+        going = [n for _, n in left]
+        last = [ids[-1] if ids else EOS for n in going for ids in fronts[n].prefixes]
+        token = torch.tensor(last, dtype=torch.int64, device=device)
 
 
 def _best(sums_NKV: Tensor) -> list[list[Candidate]]:
@@ -183,8 +195,6 @@ def _advance(
     A sentence is done when its K-th best finished hypothesis beats what the best open one could
     still score.
     """
-    if front.done:
-        return front
     K, alpha = config.beam, config.length_penalty
     finished, survivors = list(front.finished), []
     for rank, (total, row, id) in enumerate(candidates):

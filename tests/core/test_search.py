@@ -89,6 +89,22 @@ def test_company_and_order_change_nothing():
     assert together == alone == backwards
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_finished_sentence_costs_no_further_step(monkeypatch, size):
+    network = model(5)
+    rows = [small.source_row(n) for n in (3, 10, 7, 5)]
+    stepped: list[int] = []
+    step = network.step
+    monkeypatch.setattr(network, "step", lambda t, state: stepped.append(len(t)) or step(t, state))
+    for row in rows:
+        search(network, pad([row]), DecodeConfig(beam=size))
+    alone = sum(stepped)
+    stepped.clear()
+    search(network, pad(rows), DecodeConfig(beam=size))
+    assert sum(stepped) == alone
+    assert stepped[-1] < stepped[0]
+
+
 def test_a_wide_beam_finds_what_trying_everything_finds(monkeypatch):
     """Six words and at most three tokens: every translation can be scored."""
     monkeypatch.setattr("core.search.length_limit", lambda *_: 3)
