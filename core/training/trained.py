@@ -7,7 +7,7 @@ real pairs.
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,9 @@ from core.config import DecodeConfig
 from core.corpora.files import stream_lines
 from core.files import write_atomic
 from core.text.tokenizer import Tokenizer
+from core.training.data import TextPairs
 from core.training.distributed import Processes
 from core.translator import translate_ids
-
-TextPairs = Iterable[tuple[str, str]]
 
 _BLOCK = 5000  # sentences translated at once
 
