@@ -157,7 +157,7 @@ RECIPES = {
             vocabulary=JointSubwords(6000),
             network=dict(**_TINY, dim_feedforward=256, dropout=0.2),
             training=TrainConfig(
-                steps=8000,
+                steps=10_000,
                 batch_tokens=2048,
                 peak_lr=4e-3,
                 warmup_steps=1000,
