@@ -122,7 +122,7 @@ class _Job:
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
             "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
-            "longest": self.data.train.lengths.max(axis=0).tolist(),  # source, target
+            "longest": self.data.longest,
             "config": self.config.to_json(),
             "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
             "torch": torch.__version__,

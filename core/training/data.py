@@ -28,8 +28,9 @@ class PairFiles:
 class Prepared:
     """The pairs of ids to train on and to validate on, and how they were made.
 
-    `corpora` says how often an epoch repeats each corpus; `left_out` counts pairs with an empty
-    side and pairs longer than the limit.
+    `corpora` says how often an epoch repeats each corpus; `longest` is the most tokens of a source
+    and of a target in them; `left_out` counts pairs with an empty side and pairs longer than the
+    limit.
     """
 
     corpora: dict[str, int]
@@ -37,6 +38,7 @@ class Prepared:
     train: EncodedPairs
     validation: EncodedPairs
     validation_text: dict[str, list[tuple[str, str]]]
+    longest: tuple[int, int]
     left_out: dict[str, int]
 
 
@@ -88,7 +90,7 @@ def prepare(
     _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
     tokenizers = tokenizers or recipe.vocabulary.learn(filled, languages)
     repeats = list(zip(filled, corpora.values(), strict=True))
-    repeats += [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
+    taught = [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
 
     too_long = 0
 
@@ -100,28 +102,37 @@ def prepare(
             else:
                 too_long += 1
 
-    def repeated() -> Iterator[Pair]:
-        for text, times in repeats:
+    def repeated(texts: list[tuple[_Filled, int]]) -> Iterator[Pair]:
+        for text, times in texts:
             encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
             if times > 1:
                 encoded = list(encoded)
             for _ in range(times):
                 yield from encoded
 
-    train = EncodedPairs(repeated())
+    longest = (0, 0)
+
+    def measured(pairs: Iterable[Pair]) -> Iterator[Pair]:
+        nonlocal longest
+        for source, target in pairs:
+            longest = max(longest[0], len(source)), max(longest[1], len(target))
+            yield source, target
+
+    train = EncodedPairs(itertools.chain(measured(repeated(repeats)), repeated(taught)))
     _enough(len(train), MIN_PAIRS)
     validation = EncodedPairs(
         pair for text in validation_text.values() for pair in encode_pairs(text, *tokenizers)
     )
     if not len(validation):
         raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
-    empty = sum(pairs.empty for pairs, _ in repeats)
+    empty = sum(pairs.empty for pairs, _ in repeats + taught)
     return Prepared(
         corpora,
         tokenizers,
         train,
         validation,
         validation_text,
+        longest,
         {"with an empty side": empty, f"longer than {max_pair_tokens} tokens": too_long},
     )
 

@@ -9,7 +9,9 @@ import torch
 from core import train
 from core.checkpoint import load, read_card
 from core.corpora import read_pairs
+from core.training.data import prepare
 from core.training.distributed import Processes
+from core.training.recipes import RECIPES
 from core.training.trained import Teacher, tokenizers_of
 from core.translator import Translator
 from tests import small
@@ -84,6 +86,18 @@ def test_translations_are_made_once(data, checkpoint_folder, tmp_path, monkeypat
     assert list(teacher.add(small.SENTENCES, tmp_path, Processes())) == first
     with pytest.raises(TypeError):  # another text is another file
         teacher.add(small.SENTENCES[:-1], tmp_path, Processes())
+
+
+def test_only_real_pairs_say_how_long_a_sentence_may_be(data):
+    def further(pairs):
+        return [[(f"{source} {source} {source}", target) for source, target in pairs]]
+
+    plain = prepare(RECIPES["smoke"], DE_EN, data)
+    taught = prepare(RECIPES["smoke"], DE_EN, data, further=further)
+    assert plain.longest == tuple(plain.train.lengths.max(axis=0))
+    assert taught.longest == plain.longest
+    assert taught.train.lengths[:, 0].max() > plain.longest[0]
+    assert len(taught.train) == 2 * len(plain.train)
 
 
 def test_a_teacher_of_other_languages_is_refused(checkpoint_folder):
