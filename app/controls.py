@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 GIVEN = "given target"  # a record's search if nothing was searched
+_GIVEN_FOR = "given_for"  # the text, direction and sentence of a translation that was given
 MODELS = {
     "scratch": "From scratch",
     "captions": "From scratch, captions only",
@@ -79,13 +80,34 @@ def selection() -> Selection:
     """The widgets' values as they stand."""
     direction = session.get("direction") or next(iter(_directions()), "de-en")
     source = session.get("source")
+    source = EXAMPLES[0].text(direction) if source is None else source.strip()
     return Selection(
-        source=EXAMPLES[0].text(direction) if source is None else source.strip(),
+        source=source,
         direction=direction,
         card=session.cards().get((direction, session.get("model"))),
         search=session.get("search") or "beam",
-        target=str(session.get("target") or "").strip(),
+        target=_target(direction, source),
     )
+
+
+def _target(direction: str, source: str) -> str:
+    """The translation in the box, if it was given for this sentence and not for one before.
+
+    A browser repeats what is in the box until it has been told otherwise, so that emptying the box
+    is not enough: two quick clicks would bring the old translation to the new sentence.
+    """
+    text = str(session.get("target") or "").strip()
+    given = session.get(_GIVEN_FOR)
+    if text and (given is None or given[0] != text):
+        given = (text, direction, source)
+        session.put(_GIVEN_FOR, given)
+    return text if given == (text, direction, source) else ""
+
+
+def target_shown() -> None:
+    """The page stands to its end: from now on the box's old text may be given to a new sentence."""
+    if not selection().target:
+        session.put(_GIVEN_FOR, None)
 
 
 def _directions() -> list[str]:
@@ -130,21 +152,14 @@ def sidebar() -> None:
                     example.title,
                     key=f"example_{i}",
                     type="tertiary",
-                    on_click=_choose_source,
-                    args=(example.text(direction),),
+                    on_click=session.put,
+                    args=("source", example.text(direction)),
                 )
                 st.caption(example.look_for)
 
 
-def _choose_source(text: str) -> None:
-    """Another sentence in the box: a translation that was given belongs to the one before."""
-    session.put("source", text)
-    session.put("target", "")
-
-
 def _translate_example() -> None:
     """A new direction with an example in the box: the same example in the other language."""
-    session.put("target", "")
     texts = {text: example for example in EXAMPLES for text in (example.de, example.en)}
     if (example := texts.get(str(session.get("source")))) is not None:
         session.put("source", example.text(str(session.get("direction"))))
@@ -163,8 +178,6 @@ def source_box() -> None:
         persist_state="session",
         placeholder=f"Type a {language} sentence",
         label_visibility="collapsed",
-        on_change=session.put,
-        args=("target", ""),
     )
     button.button("Translate", key="translate", width="stretch")
 
@@ -172,6 +185,8 @@ def source_box() -> None:
 def target_box() -> None:
     """A translation to look at instead of the model's own: typed, or an example's reference."""
     chosen = selection()
+    if session.get("target") and not chosen.target:
+        session.put("target", "")
     language = chosen.target_language
     pairs = {example.text(chosen.direction): example for example in EXAMPLES}
     other_way = "-".join(reversed(chosen.direction.split("-")))

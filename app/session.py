@@ -508,5 +508,5 @@ def get(key: str) -> object:
 
 
 def put(key: str, value: object) -> None:
-    """Set a widget's value; only from a callback, before the widget is drawn again."""
+    """Set a widget's value, before the widget is drawn in this run."""
     st.session_state[key] = value
