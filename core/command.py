@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
     for name, value in rows:
         grid.add_row(name, str(value))
     Console().print(grid, markup=False)
+
+
+@contextmanager
+def counting(sentences: int) -> Iterator[Callable[[int], object]]:
+    """A progress bar on stderr, where that is a terminal; call what it gives with each more."""
+    from tqdm import tqdm
+
+    with tqdm(total=sentences, unit=" sentences", disable=None, leave=False) as bar:
+        yield bar.update
 
 
 def write_result(file: Path | None, values: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from core.batches import encode_pairs
 from core.checkpoint import Checkpoint, load
-from core.command import main, table, write_result
+from core.command import counting, main, table, write_result
 from core.config import DecodeConfig
 from core.corpora import CORPORA, read_pairs
 from core.corpora.files import LinePairs
@@ -38,7 +38,9 @@ def evaluate(
                 f"pair {number} has {max(map(len, pair))} tokens with <eos>: the limit is {limit}, "
                 "leave it out or shorten it"
             )
-    found = translate_ids(checkpoint.model, [source[:-1] for source, _ in ids], decode, device)
+    with counting(len(ids)) as done:
+        sources = [source[:-1] for source, _ in ids]
+        found = translate_ids(checkpoint.model, sources, decode, device, done=done)
     outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in found]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from core.command import main
+from core.command import counting, main
 from core.config import DecodeConfig
 from core.translator import Translator
 
@@ -19,7 +19,9 @@ def run(arguments: argparse.Namespace) -> None:
     text = sys.stdin.buffer.read().decode("utf-8")
     lines = text.removesuffix("\n").split("\n") if text else []
     decode = DecodeConfig(beam=arguments.beam)
-    for translation in translator.translate(lines, decode, arguments.batch_tokens):
+    with counting(len(lines)) as done:
+        translations = translator.translate(lines, decode, arguments.batch_tokens, done)
+    for translation in translations:
         sys.stdout.buffer.write(translation.text.encode() + b"\n")
 
 

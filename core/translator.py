@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +76,16 @@ class Translator:
         return type(self)(checkpoint, self.device)
 
     def translate(
-        self, texts: list[str], decode: DecodeConfig = DecodeConfig(), batch_tokens: int = 2048
+        self,
+        texts: list[str],
+        decode: DecodeConfig = DecodeConfig(),
+        batch_tokens: int = 2048,
+        done: Callable[[int], object] = lambda count: None,
     ) -> list[Translation]:
         """Translate texts, in their order; an empty one stays empty.
 
-        Raises InputError, before any work, for one longer than the model's positions.
+        `done` is called with how many more are done. Raises InputError, before any work, for one
+        longer than the model's positions.
         """
         encoded = [[t.id for t in self._source.encode(text)] for text in texts]
         limit = self.card.model.max_length - 1
@@ -90,7 +95,7 @@ class Translator:
                     f"sentence {number} has {len(ids)} tokens: the limit is {limit}, shorten it"
                 )
         with self._lock:
-            found = translate_ids(self._model, encoded, decode, self.device, batch_tokens)
+            found = translate_ids(self._model, encoded, decode, self.device, batch_tokens, done)
         return [
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
             for text, (best, *rest) in zip(texts, found, strict=True)
@@ -233,10 +238,12 @@ def translate_ids(
     decode: DecodeConfig,
     device: str,
     batch_tokens: int = 2048,
+    done: Callable[[int], object] = lambda count: None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
 
-    Sentences of like length share a batch of at most `batch_tokens` padded tokens.
+    Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
+    with how many more sentences are done.
     """
     found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
     waiting: list[int] = []
@@ -246,7 +253,9 @@ def translate_ids(
         source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
         for i, hypotheses in zip(waiting, search(model, source, decode), strict=True):
             found[i] = hypotheses
+        done(len(waiting))
 
+    done(len(encoded) - len(by_length))
     for i in by_length:
         if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
             flush()

@@ -108,9 +108,9 @@ class Teacher:
             while block := list(itertools.islice(texts, _BLOCK)):
                 rows = [[t.id for t in self.checkpoint.source_tokenizer.encode(x)] for x in block]
                 fitting = [row if len(row) < card.model.max_length else [] for row in rows]
-                for best, *_ in translate_ids(model, fitting, DecodeConfig(), self.device):
+                found = translate_ids(model, fitting, DecodeConfig(), self.device, done=bar.update)
+                for best, *_ in found:
                     yield self.checkpoint.target_tokenizer.decode(list(best.ids)) + "\n"
-                bar.update(len(block))
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,13 @@ def test_translate_is_line_for_line(checkpoint_folder):
     assert written == [t.text for t in expected]
 
 
+def test_all_sentences_are_counted_as_they_are_done(checkpoint_folder):
+    counts: list[int] = []
+    lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
+    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, done=counts.append)
+    assert sum(counts) == len(lines) and len(counts) > 2
+
+
 def test_no_lines_give_no_lines(checkpoint_folder):
     done = command("core.translate", "--checkpoint", checkpoint_folder)
     assert (done.returncode, done.stdout) == (0, b"")
