@@ -90,6 +90,7 @@ class _Job:
     model: nn.Module
     start: Card | None
     teachers: list[Card]
+    joined: float
     device: str
     out: Path
 
@@ -119,6 +120,7 @@ class _Job:
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
+            "joined": self.joined,
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
             "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
@@ -186,7 +188,14 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
 
     tokenizers = start and tokenizers_of(start, languages)
     data = prepare(
-        recipe, languages, arguments.data, files, config.max_pair_tokens, tokenizers, taught
+        recipe,
+        languages,
+        arguments.data,
+        files,
+        config.max_pair_tokens,
+        tokenizers,
+        taught,
+        arguments.joined,
     )
     for reason, count in data.left_out.items():
         if count and processes.first:
@@ -211,6 +220,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         model.to(device),
         start and start.card,
         [teacher.checkpoint.card for teacher in teachers],
+        arguments.joined,
         device,
         arguments.out,
     )
@@ -344,6 +354,12 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
+def _share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share of the pairs: choose from 0 to 1")
+    return float(text)
+
+
 def _folders(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, text.split(",")))
 
@@ -373,6 +389,13 @@ def parser() -> argparse.ArgumentParser:
         help="checkpoints that translate the training text into more of it: sources if they have "
         "the same direction, targets if the other",
         metavar="DIR,DIR",
+    )
+    p.add_argument(
+        "--joined",
+        type=_share,
+        default=0.0,
+        help="how many of the pairs are shown once more, joined to another: 0.1 is one in ten",
+        metavar="SHARE",
     )
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--max-steps", type=int, help="stop earlier than the recipe says")

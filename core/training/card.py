@@ -25,6 +25,8 @@ def render(card: Card) -> str:
     repeated = ", ".join(
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
+    joined = training.get("joined", 0)
+    pairs = f" A random {joined:.0%} of the pairs are shown once more, each joined to another."
     teachers = training.get("teachers", [])
     taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
@@ -42,7 +44,8 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
 translating anything that matters.
 
-**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{taught if teachers else ""}
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{pairs if joined else ""}\
+{taught if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
@@ -93,6 +96,8 @@ def _options(training: dict[str, Any]) -> str:
         options += f" --start-from {training['start']}"
     if training.get("teachers"):
         options += f" --teachers {','.join(training['teachers'])}"
+    if training.get("joined"):
+        options += f" --joined {training['joined']:g}"
     return options
 
 

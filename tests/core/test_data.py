@@ -3,7 +3,8 @@
 import pytest
 
 from core.corpora.files import LinePairs
-from core.training.data import PairFiles, prepare
+from core.text.tokenizer import EOS
+from core.training.data import PairFiles, joined, prepare
 from core.training.recipes import RECIPES
 from tests import small
 from tests.core.conftest import run_train
@@ -49,6 +50,33 @@ def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
         "multi30k": 30,
         "tatoeba": 30,
     }
+
+
+def test_joined_pairs_read_like_joined_text(data):
+    """An encoding of two texts is that of both with a blank between, and sides stay together."""
+    plain, found = (prepare(RECIPES["smoke"], DE_EN, data, share_joined=s) for s in (0, 0.5))
+    source, target = found.tokenizers
+    single = {(*map(tuple, pair),) for pair in plain.train}
+    more = [pair for pair in found.train if (*map(tuple, pair),) not in single]
+    assert 0.35 < len(more) / len(plain.train) < 0.65
+    assert len(found.train) == len(plain.train) + len(more)
+    assert found.longest == plain.longest
+    translations = dict(small.SENTENCES)
+    for pair in more:
+        text = source.decode(pair[0])
+        assert pair[1].count(EOS) == 1 and pair[1][-1] == EOS
+        (left,) = [s for s in translations if text.startswith(s)]
+        right = text.removeprefix(left + " ")
+        assert target.decode(pair[1]) == f"{translations[left]} {translations[right]}"
+        assert pair[0] == [t.id for t in source.encode(f"{left} {right}")] + [EOS]
+
+
+def test_a_joined_pair_is_no_longer_than_the_limit():
+    pairs = [([5] * n + [EOS], [6] * n + [EOS]) for n in range(1, 9)] * 50
+    found = list(joined(iter(pairs), 1.0, longest=10))
+    assert max(len(source) for source, _ in found) == 10
+    assert list(joined(iter(pairs), 1.0, longest=10)) == found
+    assert list(joined(iter(pairs), 0.0, longest=10)) == pairs
 
 
 def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):
