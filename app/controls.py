@@ -176,7 +176,7 @@ def source_box() -> None:
         key="source",
         bind="query-params",
         persist_state="session",
-        placeholder=f"Type a {language} sentence",
+        placeholder=f"Type a sentence in {language}",
         label_visibility="collapsed",
     )
     button.button("Translate", key="translate", width="stretch")

@@ -16,7 +16,7 @@ for line in session.problems():
 if chosen.card is None:
     st.stop()
 if not chosen.source:
-    st.caption(f"Type a {chosen.source_language} sentence, or choose an example.")
+    st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
     st.stop()
 
 try:

@@ -141,7 +141,7 @@ def test_a_wrong_link_opens_anyway(local_page, serve):
 @pytest.mark.parametrize("text", ["", "   "])
 def test_empty_text_is_a_hint_and_no_error(app, text):
     translate(app, text)
-    expect(app.get_by_text("Type a German sentence, or choose an example.")).to_be_visible()
+    expect(app.get_by_text("Type a sentence in German, or choose an example.")).to_be_visible()
     expect(app.locator("[data-testid=stAlert]")).to_have_count(0)
 
 
