@@ -91,6 +91,7 @@ class _Job:
     start: Card | None
     teachers: list[Card]
     joined: float
+    typed: float
     device: str
     out: Path
 
@@ -121,6 +122,7 @@ class _Job:
             "source": self.recipe.source,
             "corpora": self.data.corpora,
             "joined": self.joined,
+            "typed": self.typed,
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
             "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
@@ -196,6 +198,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         tokenizers,
         taught,
         arguments.joined,
+        arguments.typed,
     )
     for reason, count in data.left_out.items():
         if count and processes.first:
@@ -221,6 +224,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         start and start.card,
         [teacher.checkpoint.card for teacher in teachers],
         arguments.joined,
+        arguments.typed,
         device,
         arguments.out,
     )
@@ -395,6 +399,13 @@ def parser() -> argparse.ArgumentParser:
         type=_share,
         default=0.0,
         help="how many of the pairs are shown once more, joined to another: 0.1 is one in ten",
+        metavar="SHARE",
+    )
+    p.add_argument(
+        "--typed",
+        type=_share,
+        default=0.0,
+        help="how many are shown once more as people type: small letters, commas, no last mark",
         metavar="SHARE",
     )
     p.add_argument("--seed", type=int, default=1)

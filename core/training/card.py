@@ -7,6 +7,11 @@ from core.config import DecodeConfig
 from core.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
+_FURTHER = {  # what of the corpora is shown once more, by the option that says how much
+    "joined": "each joined to another",
+    "typed": "with the source as people type it: small letters, commas, no mark at the end",
+}
+
 
 def render(card: Card) -> str:
     """MODEL_CARD.md, from what the checkpoint's own files say and nothing else."""
@@ -25,8 +30,11 @@ def render(card: Card) -> str:
     repeated = ", ".join(
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
-    joined = training.get("joined", 0)
-    pairs = f" A random {joined:.0%} of the pairs are shown once more, each joined to another."
+    further = "".join(
+        f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
+        for option, how in _FURTHER.items()
+        if training.get(option)
+    )
     teachers = training.get("teachers", [])
     taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
@@ -44,7 +52,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
 translating anything that matters.
 
-**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{pairs if joined else ""}\
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
 {taught if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
@@ -96,8 +104,9 @@ def _options(training: dict[str, Any]) -> str:
         options += f" --start-from {training['start']}"
     if training.get("teachers"):
         options += f" --teachers {','.join(training['teachers'])}"
-    if training.get("joined"):
-        options += f" --joined {training['joined']:g}"
+    for option in _FURTHER:
+        if training.get(option):
+            options += f" --{option} {training[option]:g}"
     return options
 
 

@@ -1,7 +1,6 @@
 """What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
 
 import itertools
-import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,11 @@ from core.corpora import read_pairs
 from core.corpora.files import LinePairs
 from core.text.tokenizer import Tokenizer
 from core.training.recipes import Recipe
+from core.training.typed import joined, typed
 
 TextPairs = Iterable[tuple[str, str]]
 
 MIN_PAIRS = 10
-_REMEMBERED = 1000  # pairs that a later one may be joined to
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,14 @@ def prepare(
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     further: Callable[[TextPairs], Iterable[TextPairs]] = lambda _: (),
     share_joined: float = 0.0,
+    share_typed: float = 0.0,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
     With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
     each corpus, which are repeated as often as it is. `share_joined` of a corpus's own pairs are
-    shown once more, `joined`. Raises ValueError, in one line, for text that cannot be used.
+    shown once more, `joined`, and `share_typed`, `typed`, where they are not longer than
+    `max_pair_tokens`. Raises ValueError, in one line, for text that cannot be used.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -105,10 +106,6 @@ def prepare(
             else:
                 too_long += 1
 
-    def with_joined(texts: list[tuple[_Filled, int]]) -> Iterator[Pair]:
-        for text in texts:
-            yield from joined(measured(repeated([text])), share_joined, max_pair_tokens)
-
     def repeated(texts: list[tuple[_Filled, int]]) -> Iterator[Pair]:
         for text, times in texts:
             encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
@@ -125,7 +122,17 @@ def prepare(
             longest = max(longest[0], len(source)), max(longest[1], len(target))
             yield source, target
 
-    train = EncodedPairs(itertools.chain(with_joined(repeats), repeated(taught)))
+    def as_people_type() -> Iterator[Pair]:
+        for text, times in repeats:
+            for some, share in ((joined, share_joined), (typed, share_typed)):
+                shown = itertools.chain.from_iterable(itertools.repeat(text, times if share else 0))
+                for pair in encode_pairs(some(shown, share), *tokenizers):
+                    if max(map(len, pair)) <= max_pair_tokens:
+                        yield pair
+
+    train = EncodedPairs(
+        itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(taught))
+    )
     _enough(len(train), MIN_PAIRS)
     validation = EncodedPairs(
         pair for text in validation_text.values() for pair in encode_pairs(text, *tokenizers)
@@ -142,28 +149,6 @@ def prepare(
         longest,
         {"with an empty side": empty, f"longer than {max_pair_tokens} tokens": too_long},
     )
-
-
-def joined(pairs: Iterable[Pair], share: float, longest: int) -> Iterator[Pair]:
-    """Pairs, and for a random `share` of them one more: it and an earlier one, in either order.
-
-    People type more than one sentence, and longer text than a corpus of single ones shows (Nguyen,
-    Murray & Chiang 2021). None is longer than `longest` tokens; no more than 1,000 are remembered.
-    """
-    drawn = random.Random(1)
-    earlier: list[Pair] = []
-    for count, pair in enumerate(pairs):
-        yield pair
-        if earlier and drawn.random() < share:
-            first, second = drawn.sample([drawn.choice(earlier), pair], 2)
-            source, target = (first[side][:-1] + second[side] for side in (0, 1))
-            if max(len(source), len(target)) <= longest:
-                yield source, target
-        # Each pair so far is as likely as any other to be remembered.
-        if len(earlier) < _REMEMBERED:
-            earlier.append(pair)
-        elif (place := drawn.randrange(count + 1)) < _REMEMBERED:
-            earlier[place] = pair
 
 
 def _enough(count: int, least: int) -> None:

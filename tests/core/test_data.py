@@ -4,7 +4,7 @@ import pytest
 
 from core.corpora.files import LinePairs
 from core.text.tokenizer import EOS
-from core.training.data import PairFiles, joined, prepare
+from core.training.data import PairFiles, prepare
 from core.training.recipes import RECIPES
 from tests import small
 from tests.core.conftest import run_train
@@ -71,12 +71,26 @@ def test_joined_pairs_read_like_joined_text(data):
         assert pair[0] == [t.id for t in source.encode(f"{left} {right}")] + [EOS]
 
 
-def test_a_joined_pair_is_no_longer_than_the_limit():
-    pairs = [([5] * n + [EOS], [6] * n + [EOS]) for n in range(1, 9)] * 50
-    found = list(joined(iter(pairs), 1.0, longest=10))
-    assert max(len(source) for source, _ in found) == 10
-    assert list(joined(iter(pairs), 1.0, longest=10)) == found
-    assert list(joined(iter(pairs), 0.0, longest=10)) == pairs
+def test_joined_and_typed_pairs_are_no_longer_than_the_limit(data):
+    shown = {"share_joined": 0.9, "share_typed": 0.9}
+    limit = max(prepare(RECIPES["smoke"], DE_EN, data).longest) + 2
+    found = prepare(RECIPES["smoke"], DE_EN, data, max_pair_tokens=limit, **shown)
+    longer = prepare(RECIPES["smoke"], DE_EN, data, **shown)
+    assert found.train.lengths.max() <= limit < longer.train.lengths.max()
+    assert len(found.train) < len(longer.train)
+    assert found.longest == longer.longest
+    assert not any(found.left_out.values())
+
+
+def test_typed_pairs_are_encoded_beside_those_of_the_corpus(data):
+    found = prepare(RECIPES["smoke"], DE_EN, data, share_typed=0.5)
+    source, target = found.tokenizers
+    plain, more = found.train[: 20 * len(small.SENTENCES)], found.train[20 * len(small.SENTENCES) :]
+    assert {source.decode(pair[0]) for pair in plain} == {s for s, _ in small.SENTENCES}
+    assert len(more) > len(small.SENTENCES)
+    smaller = {s.lower() for s, _ in small.SENTENCES}
+    assert any(source.decode(pair[0]) in smaller for pair in more)
+    assert not any(target.decode(pair[1]).islower() for pair in more)
 
 
 def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):
