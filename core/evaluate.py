@@ -1,7 +1,7 @@
 """Score a checkpoint: sacreBLEU, lower-cased tokenised BLEU, chrF, loss and bits per character.
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
-python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
+python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR] [--small-letters]
 """
 
 import argparse
@@ -17,6 +17,7 @@ from core.config import DecodeConfig
 from core.corpora import CORPORA, read_pairs
 from core.corpora.files import LinePairs
 from core.device import pick_device
+from core.training.typed import in_small_letters
 from core.translator import translate_ids
 
 
@@ -99,7 +100,11 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
+    if arguments.small_letters:
+        pairs = [in_small_letters(*pair) for pair in pairs]
     scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device)
+    if arguments.small_letters:
+        scores["sources"] = "in small letters, without their last mark"
     table(scores.items())
     write_result(arguments.json, scores)
 
@@ -113,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
     p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument(
+        "--small-letters",
+        action="store_true",
+        help="sources as people type them: in small letters, no mark at the end of either side",
+    )
     p.add_argument("--beam", type=int, default=5)
     p.add_argument("--device", default="auto")
     p.add_argument("--json", type=Path, help="write the scores here")

@@ -47,13 +47,25 @@ def retyped(source: str, target: str, drawn: random.Random) -> TextPair:
     """
     if drawn.random() < 0.5:
         source = _BETWEEN.sub(lambda found: f", {found[1].lower()}", source)
-    if drawn.random() < 0.5 and _LAST.search(source) and _LAST.search(target):
-        source, target = _LAST.sub("", source), _LAST.sub("", target)
+    if drawn.random() < 0.5:
+        source, target = _unmarked(source, target)
     case = drawn.choice(("kept", "small", "first small"))
     if case == "small":
         source = source.lower()
     elif case == "first small":
         source = source[:1].lower() + source[1:]
+    return source, target
+
+
+def in_small_letters(source: str, target: str) -> TextPair:
+    """A pair with its source in small letters, and both sides without their last mark."""
+    source, target = _unmarked(source, target)
+    return source.lower(), target
+
+
+def _unmarked(source: str, target: str) -> TextPair:
+    if _LAST.search(source) and _LAST.search(target):
+        return _LAST.sub("", source), _LAST.sub("", target)
     return source, target
 
 

@@ -50,6 +50,28 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, tmp_path):
     assert {**again, "seconds": 0} == {**scores, "seconds": 0}
 
 
+def test_sources_in_small_letters_are_scored_as_if_they_stood_in_a_file(
+    checkpoint_folder, data, tmp_path
+):
+    lines = {"de": [], "en": []}
+    for language, found in lines.items():
+        text = (data / f"multi30k/val.{language}").read_text().splitlines()
+        assert all(line.endswith(".") for line in text)
+        found += [line.removesuffix(".") for line in text]
+    (tmp_path / "src").write_text("\n".join(lines["de"]).lower() + "\n")
+    (tmp_path / "ref").write_text("\n".join(lines["en"]) + "\n")
+    scores = []
+    for text in (
+        ["--src", tmp_path / "src", "--ref", tmp_path / "ref"],
+        ["--corpus", "multi30k", "--data", data, "--small-letters"],
+    ):
+        arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json", *text]
+        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+        scores.append(json.loads((tmp_path / "scores.json").read_text()) | {"seconds": 0})
+    sources = {"sources": "in small letters, without their last mark"}
+    assert scores[1] == scores[0] | sources
+
+
 def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
     lines = ["Eine Frau sagt: „Trader Joe's“ – U-Bahn!", "An MVP's 4' sign reads \"x & y\"."]
     german, english = (
