@@ -26,9 +26,9 @@ def joined(pairs: Iterable[TextPair], share: float) -> Iterator[TextPair]:
 def typed(pairs: Iterable[TextPair], share: float) -> Iterator[TextPair]:
     """A random `share` of the pairs, with their sources as people type them.
 
-    A corpus holds whole sentences, so that a network knows none without a capital letter and a
-    full stop (like the noise of Karpukhin et al. 2019, but only what keys that were not pressed
-    do). One in three is two sentences; one in six comes out as it was and is left out.
+    A corpus holds well-written sentences, and a network that has seen no others is lost without a
+    capital letter or a last mark; text with such noise mends that (Karpukhin et al. 2019). One in
+    three is two sentences. What comes out as it was is left out.
     """
     drawn = random.Random(2)
     for pair, earlier in _with_an_earlier(pairs, drawn):
