@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from core.analysis import roles
 from core.record import TranslationRecord
 
+FIRST_FREE_ROW = 2  # of the decoder: the rows before it may look at one or two tokens only
+
 
 @dataclass(frozen=True)
 class Found:
@@ -58,7 +60,9 @@ def _resting(record: TranslationRecord) -> Found:
 
 
 def _staircase(record: TranslationRecord) -> Found:
-    return Found("decoder", roles.strongest(roles.on_previous(record.decoder)))
+    if record.decoder.shape[-1] <= FIRST_FREE_ROW:
+        raise LookupError("this model wrote too few tokens to have a third row")
+    return Found("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
 STOPS = (
@@ -97,7 +101,7 @@ STOPS = (
     ),
     Stop(
         "A place to rest",
-        "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
+        "Ein kleiner Junge sitzt auf einer Schaukel.",
         "The weights of a row must sum to 1, also where there is nothing to look for. Heads then "
         "rest on a token that means little, often <eos>: look for the dark last column.",
         "on <eos>, over all rows",
@@ -107,8 +111,9 @@ STOPS = (
         "Never ahead",
         "Zwei Hunde laufen durch den Schnee.",
         "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means forbidden, not unused.",
-        "on the token before",
+        "staircase is hatched, which means forbidden, not unused. The head shown keeps closest to "
+        "that edge.",
+        "on the token just fed in, the last that it may look at, over all rows from the third",
         _staircase,
     ),
 )

@@ -26,7 +26,7 @@ try:
     at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
     st.write(
         f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
-        f"attention puts **{found.head.share:.0%}** of its weight {stop.measured}."
+        f"attention puts **{100 * found.head.share:.0f}\u00a0%** of its weight {stop.measured}."
     )
     row = {"q": found.query, "k": None}
 except LookupError as missing:

@@ -28,6 +28,18 @@ def on_previous(maps_LHQK: Floats) -> Floats:
     return np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1).mean(-1)
 
 
+def on_itself(maps_LHQK: Floats, first: int = 0) -> Floats:
+    """Mean weight of a query on its own place, for self-attention: [layer, head].
+
+    `first` is the first query that counts: 2 in a decoder, whose earlier queries have so few open
+    cells that every head would seem to do this. Raises ValueError if there is no such query.
+    """
+    own = np.diagonal(maps_LHQK, axis1=-2, axis2=-1)
+    if first >= own.shape[-1]:
+        raise ValueError(f"no query from {first} on: the map has {own.shape[-1]}")
+    return own[..., first:].mean(-1)
+
+
 def on_column(maps_LHQK: Floats, key: int) -> Floats:
     """Mean weight of all queries on one key: [layer, head]."""
     return maps_LHQK[..., key].mean(-1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.analysis.roles import on_cells, on_column, on_previous, places, strongest
+from core.analysis.roles import on_cells, on_column, on_itself, on_previous, places, strongest
 from core.record import RecordToken
 
 
@@ -22,6 +22,12 @@ def test_a_planted_head_is_found_with_its_share():
         maps[1, 2, query, query - 1] = 0.8
     found = strongest(on_previous(maps))
     assert (found.layer, found.head, found.share) == (1, 2, pytest.approx(0.8))
+    maps[0, 0] = np.eye(5) * [0.1, 0.1, 0.6, 0.7, 0.8]
+    found = strongest(on_itself(maps, 2))
+    assert (found.layer, found.head, found.share) == (0, 0, pytest.approx(0.7))
+    assert on_itself(maps)[0, 0] == pytest.approx(0.46)
+    with pytest.raises(ValueError, match="no query from 5 on: the map has 5"):
+        on_itself(maps, 5)
     maps[0, 1, :, 4] = [0.5, 0.6, 0.7, 0.8, 0.9]
     found = strongest(on_column(maps, 4))
     assert (found.layer, found.head, found.share) == (0, 1, pytest.approx(0.7))
