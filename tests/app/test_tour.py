@@ -32,6 +32,14 @@ def test_a_model_that_writes_other_words_says_so(translator):
         STOPS[0].find(record)
 
 
+def test_a_translation_of_one_piece_has_no_staircase(translator):
+    one_piece = translator.inspect("Ein Hund.", "Two")
+    assert one_piece.decoder.shape[-1] == 2  # the piece and <eos>
+    staircase = next(stop for stop in STOPS if stop.title == "Never ahead")
+    with pytest.raises(LookupError, match="too few tokens to have a third row"):
+        staircase.find(one_piece)
+
+
 @pytest.mark.parametrize("title, word", [("Never ahead", "self"), ("A place to rest", "eos")])
 def test_the_caption_of_a_head_says_the_share_that_the_tour_says(
     local_page: Page, serve, translator, title, word
