@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.masks import closed_cells, hatching
+from app.figures.numbers import scientific
 from app.figures.style import (
     PALETTES,
     diverging,
@@ -27,21 +28,6 @@ from core.record import TranslationRecord
 
 _LONGEST = 12  # characters of a label beside a map; the hover shows all of it
 _GRID = 264  # px for a map: three of them stand beside each other on a large screen, one on a phone
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def scientific(value: float) -> str:
-    """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; NaN and the boundless as words."""
-    sign = "−" if value < 0 else ""
-    size = abs(value)
-    if not size < 1e300:  # core.verify writes the largest float there is where there is no number
-        return "no number"
-    if size == 0:
-        return "0"
-    if 0.001 <= size < 10_000:
-        return f"{sign}{size:.3g}"
-    digits, exponent = f"{size:.1e}".split("e")
-    return f"{sign}{digits}\u00a0·\u00a010{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
 def row_words(record: TranslationRecord, kind: str) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.figures.numbers import percent
 from app.figures.positions import wavelength
 from app.figures.style import (
     FLOOR,
@@ -238,7 +239,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
             theme,
             "The words in a plane",
             "ring: embedding · √d_model · dot: with its position (stronger: later)<br>"
-            f"principal components of both: {sums.explained:.0%} of their spread",
+            f"principal components of both: {percent(sums.explained)} of their spread",
             height=_PLANE + 84 + 48,
         )
     )

@@ -5,6 +5,7 @@ import streamlit as st
 from app import controls, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
+from app.figures.numbers import percent
 from app.tour import STOPS
 
 number = session.tour_stop(len(STOPS))
@@ -26,7 +27,7 @@ try:
     at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
     st.write(
         f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
-        f"attention puts **{100 * found.head.share:.0f}\u00a0%** of its weight {stop.measured}."
+        f"attention puts **{percent(found.head.share)}** of its weight {stop.measured}."
     )
     row = {"q": found.query, "k": None}
 except LookupError as missing:

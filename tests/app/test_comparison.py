@@ -18,6 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import session
 from app.figures import comparison
+from app.figures.numbers import percent, scientific
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
 from core.record import TranslationRecord
@@ -95,7 +96,7 @@ def test_maps_and_differences_are_the_records(records, kind, theme):
         assert np.array_equal(drawn.z, a.astype(np.float64) - b)
         assert np.array_equal(drawn.customdata, np.stack([a, b], axis=-1))
         assert (drawn.zmin, drawn.zmax) == (-1, 1)
-        largest = comparison.scientific(float(np.abs(a.astype(np.float64) - b).max()))
+        largest = scientific(float(np.abs(a.astype(np.float64) - b).max()))
         assert largest in figure.layout.title.subtitle.text
 
 
@@ -165,7 +166,12 @@ def test_matched_heads_are_ringed_where_they_are(records):
     ],
 )
 def test_numbers_of_any_size_are_read_at_a_glance(value, text):
-    assert comparison.scientific(value) == text
+    assert scientific(value) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0, "0"), (0.004, "0"), (0.584, "58"), (1.0, "100")])
+def test_shares_are_written_as_in_the_explorer(share, text):
+    assert percent(share) == f"{text}\u00a0%"
 
 
 def test_words_reach_plotly_escaped():

@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import experiments, grid, masks, positions, style, vectors
+from app.figures.numbers import percent
 from core.analysis.position_table import rotation, sums
 from core.record import RecordToken, TranslationRecord
 
@@ -306,7 +307,7 @@ def test_vectors_are_drawn_as_they_were_measured():
         assert np.array_equal(np.column_stack([trace.x, trace.y]), points)
     assert (rings.mode, dots.mode) == ("markers", "markers+text")
     assert list(dots.text) == [style.tick(word) for word in words]
-    assert f"{found.explained:.0%}" in plane.layout.title.subtitle.text
+    assert percent(found.explained) in plane.layout.title.subtitle.text
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -16,7 +16,7 @@ from app.components.assets import joined, palette
 from app.components.explorer.payload import pack
 from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
-from app.figures.comparison import scientific
+from app.figures.numbers import scientific
 from app.figures.style import PALETTES, diverging, labels, sequential
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app import session
-from app.figures.comparison import scientific
+from app.figures.numbers import scientific
 from core.checkpoint import Card
 
 

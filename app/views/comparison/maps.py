@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import session
 from app.figures import comparison
-from app.figures.comparison import scientific
+from app.figures.numbers import scientific
 from app.figures.style import CONFIG
 from app.session import Contestant
 from app.views.comparison.choices import CODE, choose

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import session
 from app.figures import masks
-from app.figures.comparison import scientific
+from app.figures.numbers import scientific
 from app.figures.style import labels
 from app.views.lesson import Lesson, choose, choose_token, show
 

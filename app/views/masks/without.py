@@ -9,8 +9,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import session
-from app.figures.comparison import scientific
 from app.figures.experiments import change_figure, cheating_figure
+from app.figures.numbers import percent, scientific
 from app.figures.style import label, labels
 from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
 from core.analysis import leaks
@@ -59,8 +59,8 @@ def without_causal(given: Lesson) -> None:
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
     st.write(
         f"Gained on average: **{_signed(leak.gained)}** (from {leak.masked.mean():.3f} to "
-        f"{leak.open.mean():.3f}). {share:.0%} of the decoder's attention now goes to tokens still "
-        "to come. "
+        f"{leak.open.mean():.3f}). {percent(share)} of the decoder's attention now goes to tokens "
+        "still to come. "
         + (
             "This network was trained behind the mask: it never learned what to do with the "
             "future, so what it sees there mostly disturbs it."
@@ -153,7 +153,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     st.write(
         f"Behind this sentence stand {found.padded} places of padding. Largest change of a "
         f"probability: {scientific(with_mask)} with the mask, which is rounding; "
-        f"**{scientific(without)}** without it, when {found.on_padding:.0%} of the encoder's "
+        f"**{scientific(without)}** without it, when {percent(found.on_padding)} of the encoder's "
         "attention falls on padding."
         if found.padded
         else "This is the longest sentence: there is no padding behind it, so nothing can change "

@@ -1,0 +1,22 @@
+"""Numbers as people read them: of any size, and shares."""
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def scientific(value: float) -> str:
+    """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; NaN and the boundless as words."""
+    sign = "−" if value < 0 else ""
+    size = abs(value)
+    if not size < 1e300:  # core.verify writes the largest float there is where there is no number
+        return "no number"
+    if size == 0:
+        return "0"
+    if 0.001 <= size < 10_000:
+        return f"{sign}{size:.3g}"
+    digits, exponent = f"{size:.1e}".split("e")
+    return f"{sign}{digits}\u00a0·\u00a010{str(int(exponent)).translate(_SUPERSCRIPT)}"
+
+
+def percent(share: float) -> str:
+    """A share of 1, as the explorer writes it: 58 %, which no line break parts."""
+    return f"{100 * share:.0f}\u00a0%"
