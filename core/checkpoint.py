@@ -66,14 +66,18 @@ def save(
     tokenizers: tuple[Tokenizer, Tokenizer],
     training: dict[str, Any],
     metrics: dict[str, Any],
+    half_precision: bool = False,
 ) -> None:
-    """Write a checkpoint folder; config.json, which names the other files' hashes, comes last."""
+    """Write a checkpoint folder; config.json, which names the other files' hashes, comes last.
+
+    With `half_precision` the weights are rounded to float16; loaded, they are float32 again.
+    """
     from safetensors.torch import save as to_bytes
 
-    weights = to_bytes(
-        {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    )
-    files = {"model.safetensors": weights}
+    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    if half_precision:
+        tensors = {name: tensor.half() for name, tensor in tensors.items()}
+    files = {"model.safetensors": to_bytes(tensors)}
     source, target = tokenizers
     names = {"source": "tokenizer.json", "target": "tokenizer.json"}
     if source is not target:

@@ -142,6 +142,7 @@ class _Job:
             self.data.tokenizers,
             training,
             metrics,
+            self.recipe.half_precision,
         )
 
 
@@ -383,7 +384,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--start-from",
         type=Path,
-        help="a checkpoint whose vocabulary and weights to begin with, of either direction",
+        help="a checkpoint whose vocabulary and weights to begin with, of either direction, "
+        "as wide as the recipe's network or narrower",
         metavar="DIR",
     )
     p.add_argument(

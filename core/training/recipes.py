@@ -65,6 +65,7 @@ class Recipe:
     """Corpora and how often an epoch repeats each, a vocabulary, a shape, and how it is trained.
 
     `xavier_embeddings` draws the embeddings by Xavier's rule as well, as tutorials do.
+    `half_precision` keeps the trained weights as float16, in half the space.
     `printed` is what the write-up itself reports, for the table of results.
     """
 
@@ -75,6 +76,7 @@ class Recipe:
     network: dict[str, Any]
     training: TrainConfig
     xavier_embeddings: bool = False
+    half_precision: bool = False
     printed: str = ""
 
 
@@ -88,6 +90,7 @@ _TINY = dict(
     share_embeddings=True,
     tie_classifier=True,
 )
+_TWICE_AS_WIDE = dict(d_model=256, num_heads=8)
 _BASE = dict(  # Vaswani et al. 2017, table 3
     d_model=512,
     num_heads=8,
@@ -276,6 +279,25 @@ RECIPES = {
                 snapshot_every=200,
                 average_last=5,
             ),
+        ),
+        Recipe(
+            name="wide",
+            source="mixed's network twice as wide, with twice the heads and the dropout, for a "
+            "start from its weights and for text that others have translated",
+            corpora={"multi30k": 3, "tatoeba": 1},
+            vocabulary=JointSubwords(8000),
+            network=dict(**_TINY | _TWICE_AS_WIDE, dim_feedforward=1024, dropout=0.2),
+            training=TrainConfig(
+                steps=5000,
+                batch_tokens=2048,
+                peak_lr=3e-3,
+                warmup_steps=1000,
+                cooldown_steps=1000,
+                validate_every=500,
+                snapshot_every=200,
+                average_last=5,
+            ),
+            half_precision=True,
         ),
         Recipe(
             name="smoke",

@@ -17,9 +17,12 @@ from core.checkpoint import Checkpoint, load
 from core.config import DecodeConfig
 from core.corpora.files import stream_lines
 from core.files import write_atomic
+from core.model.baseline import Baseline, copy_to_baseline, copy_to_scratch
+from core.model.transformer import Transformer
 from core.text.tokenizer import Tokenizer
 from core.training.data import TextPairs
 from core.training.distributed import Processes
+from core.training.wider import WIDTHS, may_grow, widen
 from core.translator import translate_ids
 
 _BLOCK = 5000  # sentences translated at once
@@ -44,17 +47,32 @@ def tokenizers_of(start: Checkpoint, languages: tuple[str, str]) -> tuple[Tokeni
 
 
 def take_over(start: Checkpoint, model: nn.Module, architecture: str) -> None:
-    """Copy a checkpoint's weights. Raises ValueError if its shape is another, but for dropout."""
+    """Copy a checkpoint's weights, or `widen` them. Raises ValueError if its shape fits neither.
+
+    Dropout may be another.
+    """
     card, wanted = start.card, model.config
-    same = replace(card.model, dropout=wanted.dropout, attention_dropout=wanted.attention_dropout)
-    found = {"architecture": card.architecture, **same.to_json()}
+    free = {"dropout": wanted.dropout, "attention_dropout": wanted.attention_dropout}
+    wider = may_grow(card.model, wanted)
+    if wider:
+        free |= {name: getattr(wanted, name) for name in WIDTHS}
+    found = {"architecture": card.architecture, **replace(card.model, **free).to_json()}
     for name, value in {"architecture": architecture, **wanted.to_json()}.items():
         if found[name] != value:
             raise ValueError(
                 f"{card.folder} has {name} {found[name]}, and the recipe {value}: "
                 "choose the recipe and the model that the checkpoint was made with"
             )
-    model.load_state_dict(start.model.state_dict())
+    if not wider:
+        model.load_state_dict(start.model.state_dict())
+    elif isinstance(model, Baseline):  # the two models name the same weights differently
+        narrow, wide = Transformer(card.model), Transformer(wanted)
+        copy_to_scratch(start.model, narrow)
+        copy_to_scratch(model, wide)
+        widen(narrow, wide)
+        copy_to_baseline(wide, model)
+    else:
+        widen(start.model, model)
 
 
 @dataclass(frozen=True)
