@@ -116,7 +116,8 @@ class DivergedError(RuntimeError):
     """The loss is no number any more; nothing was saved after it."""
 
 
-# What may change between a run and its resumption, because no weight's way depends on it.
+# What may change between a run and its resumption, because no weight's way so far depends on it;
+# of the steps the schedule knows.
 _FREE = ("steps", "patience", "save_every", "keep_epochs")
 
 
@@ -143,8 +144,7 @@ def train(
     """
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
-    free = set(_FREE) - ({"steps"} if config.cooldown_steps else set())  # which ends with the steps
-    settings = {f"training {name}": v for name, v in config.to_json().items() if name not in free}
+    settings = {f"training {name}": v for name, v in config.to_json().items() if name not in _FREE}
     identity = {**(identity or {}), "number of processes": processes.size, **settings}
     progress = Progress()
     objective = processes.wrap(Objective(model, config.label_smoothing, compiled))
@@ -180,7 +180,7 @@ def train(
         if resuming:
             notes = resume.read(state_folder, model, optimizer, identity, processes)
             progress = Progress(**notes["progress"])
-            schedule.restore(notes["schedule"])
+            schedule.restore(notes["schedule"], progress.step)
         else:
             # For dropout, in each process another; the weights were drawn by the caller.
             torch.manual_seed(config.seed + 1 + 100_003 * processes.rank)

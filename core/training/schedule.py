@@ -56,9 +56,20 @@ class Schedule:
             self._plateau.step(loss)
 
     def state(self) -> dict[str, Any]:
-        return {"lr": self._optimizer.param_groups[0]["lr"], "plateau": self._plateau.state_dict()}
+        rate, plateau = self._optimizer.param_groups[0]["lr"], self._plateau.state_dict()
+        return {"lr": rate, "plateau": plateau, "steps": self._config.steps}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any], step: int) -> None:
+        """Go on after this step, also to another end, as long as no cooldown towards one has begun.
+
+        Raises ValueError if it has.
+        """
+        was, now, length = state["steps"], self._config.steps, self._config.cooldown_steps
+        if length and was != now and step > min(was, now) - length:
+            raise ValueError(
+                f"a run of {was:,} steps whose rate falls over the last {length:,} cannot become "
+                f"one of {now:,} after step {step:,}: resume with --max-steps {was}"
+            )
         self._set(state["lr"])
         self._plateau.load_state_dict(state["plateau"])
 

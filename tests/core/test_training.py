@@ -166,14 +166,22 @@ CONFIG = TrainConfig(
 
 
 def _weights_after(
-    tmp_path, name: str, stops: list[int], config: TrainConfig = CONFIG
+    tmp_path,
+    name: str,
+    stops: list[int],
+    config: TrainConfig = CONFIG,
+    before: TrainConfig | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Train 10 steps with dropout, killed at each of `stops` and resumed in a fresh model."""
+    """Train 10 steps with dropout, killed at each of `stops` and resumed in a fresh model.
+
+    Until the first stop by the settings `before`, if given.
+    """
     pairs, folder = random_pairs(30), tmp_path / name
     for number, stop in enumerate([*stops, 10]):
         torch.manual_seed(5 if number == 0 else 1234)  # a new process has another random state
         model = build("scratch", small.config(dropout=0.2))
-        for event in train(model, pairs, pairs[:5], config, folder, "cpu", resuming=number > 0):
+        now = before if before and number == 0 else config
+        for event in train(model, pairs, pairs[:5], now, folder, "cpu", resuming=number > 0):
             if getattr(event, "step", None) == stop and stop < 10:
                 break  # what came after the last saved state is lost and done again
     return {name: p.detach() for name, p in model.named_parameters()}
@@ -207,12 +215,20 @@ def test_every_epoch_of_pairs_as_they_stand_is_the_same(tmp_path, monkeypatch):
     assert seen[:4] == [pairs[:4], pairs[4:]] * 2
 
 
-def test_a_run_that_cools_down_keeps_its_end(tmp_path):
+def test_a_run_may_become_longer_until_it_cools_down(tmp_path):
+    short, long = (replace(CONFIG, steps=steps, cooldown_steps=4) for steps in (8, 10))
+    straight = _weights_after(tmp_path, "straight", [], long)
+    longer = _weights_after(tmp_path, "longer", [5], long, before=short)
+    assert all(torch.equal(longer[name], straight[name]) for name in straight)
+
+
+@pytest.mark.parametrize("steps", [5, 20])
+def test_a_run_that_cools_down_keeps_its_end(tmp_path, steps):
     cooling, pairs = replace(CONFIG, cooldown_steps=6), random_pairs(30)
     _weights_after(tmp_path, "cooled", [5], cooling)
-    longer, model = replace(cooling, steps=20), build("scratch", small.config())
-    with pytest.raises(ValueError, match="whose training steps is 10 and not 20"):
-        next(train(model, pairs, pairs[:5], longer, tmp_path / "cooled", "cpu", resuming=True))
+    other, model = replace(cooling, steps=steps), build("scratch", small.config())
+    with pytest.raises(ValueError, match="of 10 steps .* resume with --max-steps 10"):
+        next(train(model, pairs, pairs[:5], other, tmp_path / "cooled", "cpu", resuming=True))
 
 
 @pytest.mark.parametrize("part", ["optimizer.0.exp_avg", "random.cpu", "model.encoder_norm.weight"])
