@@ -12,6 +12,7 @@ import io
 import json
 import zipfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -163,7 +164,7 @@ class TranslationRecord:
         """Log-probability of the whole target, in nats."""
         return float(self.log_probs.sum())
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A name for exactly this picture: 16 hexadecimal digits over all that was recorded.
 
