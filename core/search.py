@@ -30,8 +30,11 @@ class Hypothesis:
 
 
 def length_limit(source_length: int, max_length: int) -> int:
-    """How many tokens a translation may have: twice the source's and 20, at most the model's."""
-    return min(2 * source_length + 20, max_length)
+    """How many tokens a translation may have: 50 more than the source (Vaswani et al. 2017, §6.1).
+
+    Of a short source no more than twice its number and 20; never more than the model's.
+    """
+    return min(source_length + 50, 2 * source_length + 20, max_length)
 
 
 def penalised(log_prob: float, length: int, alpha: float) -> float:
@@ -153,14 +156,15 @@ def steps(
         log_probs_NKV = _next_log_probs(logits).view(len(going), K, -1)
         # Sums in float64: a long sentence's score must not depend on the order of its additions.
         totals = [fronts[n].totals for n in going]
-        total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
-        sums_NKV = total_NK[:, :, None] + log_probs_NKV
         if step < len(prefix):
+            forced = log_probs_NKV[:, 0, prefix[step]].double().tolist()
             candidates = [
-                [Candidate(row[0, prefix[step]].item(), 0, prefix[step])] for row in sums_NKV
+                [Candidate(total[0] + log_prob, 0, prefix[step])]
+                for total, log_prob in zip(totals, forced, strict=True)
             ]
         else:
-            candidates = _best(sums_NKV)
+            total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
+            candidates = _best(total_NK, log_probs_NKV)
         step += 1
         fronts = list(fronts)
         for n, best in zip(going, candidates, strict=True):
@@ -174,16 +178,22 @@ def steps(
         token = torch.tensor(last, dtype=torch.int64, device=device)
 
 
-def _best(sums_NKV: Tensor) -> list[list[Candidate]]:
+def _best(total_NK: Tensor, log_probs_NKV: Tensor) -> list[list[Candidate]]:
     """Each sentence's best 2K continuations: K of them end at most, so K are left to go on.
 
-    Never fewer than 5, so that whoever watches a narrow beam sees what it chose from.
+    Never fewer than 5, so that whoever watches a narrow beam sees what it chose from. They are
+    among the best of each prefix, so no other sum is worked out.
     """
-    _, K, V = sums_NKV.shape
-    best, index = sums_NKV.flatten(1).topk(min(max(2 * K, 5), K * V), dim=1)
+    _, K, V = log_probs_NKV.shape
+    wanted = max(2 * K, 5)
+    each = min(wanted, V)
+    log_probs_NKC, id_NKC = log_probs_NKV.topk(each, dim=-1)
+    sums = (total_NK[:, :, None] + log_probs_NKC).flatten(1)
+    best, place = sums.topk(min(wanted, K * each), dim=1)
+    ids = id_NKC.flatten(1).gather(1, place)
     return [
-        [Candidate(total, *divmod(flat, V)) for total, flat in zip(*pair, strict=True)]
-        for pair in zip(best.tolist(), index.tolist(), strict=True)
+        [Candidate(total, at // each, id) for total, at, id in zip(*found, strict=True)]
+        for found in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
     ]
 
 

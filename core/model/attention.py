@@ -8,6 +8,8 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from core.model.linear import Linear
+
 
 def scaled_dot_product_attention(
     q_BHTE: Tensor,
@@ -50,10 +52,10 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = num_heads
         self.dropout = dropout
         self.mask_score = mask_score
-        self.query = nn.Linear(d_model, d_model, bias=qkv_bias)
-        self.key = nn.Linear(d_model, d_model, bias=qkv_bias)
-        self.value = nn.Linear(d_model, d_model, bias=qkv_bias)
-        self.output = nn.Linear(d_model, d_model)
+        self.query = Linear(d_model, d_model, bias=qkv_bias)
+        self.key = Linear(d_model, d_model, bias=qkv_bias)
+        self.value = Linear(d_model, d_model, bias=qkv_bias)
+        self.output = Linear(d_model, d_model)
 
     def split_heads(self, x_BTD: Tensor) -> Tensor:
         """[B, T, D] → [B, H, T, E]: each head gets its own slice of the features."""

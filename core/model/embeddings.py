@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.model.dropout import Dropout
+from core.model.linear import Linear, linear
 from core.model.positions import LearnedPositions, SinusoidalPositions
 from core.text.tokenizer import PAD
 
@@ -26,7 +27,7 @@ class Embeddings(nn.Module):
         self.source_positions = positions(config.max_length, config.d_model)
         self.target_positions = positions(config.max_length, config.d_model)
         if not self.tied:
-            self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
+            self.classifier = Linear(config.d_model, config.target_vocab_size)
         self.dropout = Dropout(config.dropout)
 
     @property
@@ -51,4 +52,4 @@ class Embeddings(nn.Module):
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""
-        return F.linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
+        return linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)

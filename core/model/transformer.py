@@ -1,6 +1,7 @@
 """The Transformer of Vaswani et al. 2017, from scratch, in the paper's order.
 
-Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E head size.
+Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E head size; in a
+search B rows are K hypotheses of each of N sentences, and M are the tokens written so far.
 """
 
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from core.model.attention import MultiHeadAttention
 from core.model.dropout import Dropout
 from core.model.embeddings import Embeddings
 from core.model.interface import AttentionSite
+from core.model.linear import Linear, few_rows
 from core.model.masks import padding_mask, target_mask
 from core.text.tokenizer import PAD
 
@@ -21,7 +23,8 @@ from core.text.tokenizer import PAD
 class LayerNorm(nn.Module):
     """(x − mean) / √(variance + eps), scaled and shifted by learned vectors (Ba et al. 2016).
 
-    In training torch does the same in one kernel, whose backward pass is several times as fast.
+    Torch does the same in one kernel: in training for its backward pass, which is several times as
+    fast, and for the few rows of a search, where one call is faster than seven.
     """
 
     def __init__(self, size: int, eps: float):
@@ -31,7 +34,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training:
+        if self.training or few_rows(x):
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
         return (x - mean) * torch.rsqrt(variance + self.eps) * self.weight + self.bias
@@ -42,8 +45,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.inner = nn.Linear(config.d_model, config.dim_feedforward)
-        self.outer = nn.Linear(config.dim_feedforward, config.d_model)
+        self.inner = Linear(config.d_model, config.dim_feedforward)
+        self.outer = Linear(config.dim_feedforward, config.d_model)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,63 +115,80 @@ class DecoderLayer(nn.Module):
         return self.norm3(x_BTD + self.dropout(self.feed_forward(x_BTD)))
 
     def step(
-        self, x_B1D: Tensor, cache: "LayerCache", source_mask: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """One new position at inference: `forward` for the last row, with cached keys and values.
+        self, x_NKD: Tensor, cache: "LayerCache", path_mask: Tensor, source_mask: Tensor
+    ) -> tuple[Tensor, "LayerCache"]:
+        """One new position of K hypotheses of each sentence, at inference: `forward` for that row.
 
-        Returns the output [B, 1, D] and the grown self-attention keys and values [B, H, t+1, E].
+        Returns the output [N, K, D] and the cache with the new position's keys and values.
         """
 
-        def look_back(h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def look_back(h: Tensor) -> tuple[Tensor, LayerCache]:
             k, v = self.self_attention.keys_values(h)
             k, v = torch.cat((cache.k, k), dim=2), torch.cat((cache.v, v), dim=2)
-            return self.self_attention.attend(h, k, v, None, False)[0], k, v
+            looked = self.self_attention.attend(h, k, v, path_mask, False)[0]
+            return looked, replace(cache, k=k, v=v)
 
         def look_across(h: Tensor) -> Tensor:
-            return self.cross_attention.attend(h, cache.cross_k, cache.cross_v, source_mask, False)[
-                0
-            ]
+            cross = self.cross_attention
+            return cross.attend(h, cache.cross_k, cache.cross_v, source_mask, False)[0]
 
         if self.norm_first:
-            h, k, v = look_back(self.norm1(x_B1D))
-            x_B1D = x_B1D + h
-            x_B1D = x_B1D + look_across(self.norm2(x_B1D))
-            return x_B1D + self.feed_forward(self.norm3(x_B1D)), k, v
-        h, k, v = look_back(x_B1D)
-        x_B1D = self.norm1(x_B1D + h)
-        x_B1D = self.norm2(x_B1D + look_across(x_B1D))
-        return self.norm3(x_B1D + self.feed_forward(x_B1D)), k, v
+            h, grown = look_back(self.norm1(x_NKD))
+            x_NKD = x_NKD + h
+            x_NKD = x_NKD + look_across(self.norm2(x_NKD))
+            return x_NKD + self.feed_forward(self.norm3(x_NKD)), grown
+        h, grown = look_back(x_NKD)
+        x_NKD = self.norm1(x_NKD + h)
+        x_NKD = self.norm2(x_NKD + look_across(x_NKD))
+        return self.norm3(x_NKD + self.feed_forward(x_NKD)), grown
 
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One decoder layer's keys and values: its own so far, and the encoder's; all [B, H, ·, E]."""
+    """One decoder layer's keys and values: of the M tokens written, and of the memory."""
 
-    k: Tensor
+    k: Tensor  # [N, H, M, E]
     v: Tensor
-    cross_k: Tensor
+    cross_k: Tensor  # [N, H, S, E]
     cross_v: Tensor
 
     def select(self, rows_N: Tensor) -> "LayerCache":
-        return LayerCache(
-            self.k[rows_N], self.v[rows_N], self.cross_k[rows_N], self.cross_v[rows_N]
-        )
+        tensors = (self.k, self.v, self.cross_k, self.cross_v)
+        return LayerCache(*(tensor.index_select(0, rows_N) for tensor in tensors))
 
 
 @dataclass(frozen=True)
 class DecoderState:
-    """All that decoding one more token needs; a value, so a search may reorder it freely."""
+    """All that decoding one more token needs; a value, so a search may reorder it freely.
+
+    Its rows are B = N · K hypotheses: K of each of N sentences, one sentence after the other. They
+    are paths through a tree of M tokens, K more with each step. All of a sentence's hypotheses are
+    queries of one attention, over the whole tree, and a mask keeps each one to its path: so to
+    follow the survivors of a beam nothing is copied but that mask.
+    """
 
     layers: tuple[LayerCache, ...]
-    source_mask: Tensor
+    source_mask: Tensor  # [N, 1, 1, S]
+    path_BM: Tensor  # bool
     length: int
 
-    def select(self, rows_N: Tensor) -> "DecoderState":
-        """The state whose row i is this state's row rows[i]: how a beam follows its survivors."""
+    def select(self, rows_B: Tensor) -> "DecoderState":
+        """The state whose row i is this state's row rows[i]: how a beam follows its survivors.
+
+        Rows that are not as many of each sentence become sentences of their own.
+        """
+        N = len(self.source_mask)
+        state = replace(self, path_BM=self.path_BM.index_select(0, rows_B))
+        sentence_B = rows_B // (len(self.path_BM) // N)
+        sentences, rows_each = sentence_B.unique_consecutive(return_counts=True)
+        if (rows_each != rows_each[:1]).any():
+            sentences = sentence_B
+        if torch.equal(sentences, torch.arange(N, device=sentences.device)):
+            return state
         return replace(
-            self,
-            layers=tuple(layer.select(rows_N) for layer in self.layers),
-            source_mask=self.source_mask[rows_N],
+            state,
+            layers=tuple(layer.select(sentences) for layer in self.layers),
+            source_mask=self.source_mask.index_select(0, sentences),
         )
 
 
@@ -216,17 +236,23 @@ class Transformer(nn.Module):
             cross_k, cross_v = layer.cross_attention.keys_values(memory_BSD)
             nothing_yet = cross_k[:, :, :0]
             caches.append(LayerCache(nothing_yet, nothing_yet, cross_k, cross_v))
-        return DecoderState(tuple(caches), source_mask, 0)
+        path_BM = source_mask.new_empty(len(source_BS), 0)
+        return DecoderState(tuple(caches), source_mask, path_BM, 0)
 
     def step(self, token_B: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Feed one token a row: logits [B, V] for the next, and the state that includes it."""
-        x_B1D = self.embeddings.target(token_B[:, None], state.length)
+        N, B = len(state.source_mask), len(token_B)
+        itself_BK = torch.eye(B // N, dtype=torch.bool, device=token_B.device).repeat(N, 1)
+        path_BM = torch.cat((state.path_BM, itself_BK), dim=1)
+        path_mask = path_BM.view(N, 1, B // N, -1)
+        x_NKD = self.embeddings.target(token_B[:, None], state.length).view(N, B // N, -1)
         caches = []
         for layer, cache in zip(self.decoder, state.layers, strict=True):
-            x_B1D, k, v = layer.step(x_B1D, cache, state.source_mask)
-            caches.append(replace(cache, k=k, v=v))
-        logits_BV = self.classify(self.decoder_norm(x_B1D))[:, 0]
-        return logits_BV, replace(state, layers=tuple(caches), length=state.length + 1)
+            x_NKD, cache = layer.step(x_NKD, cache, path_mask, state.source_mask)
+            caches.append(cache)
+        logits_BV = self.classify(self.decoder_norm(x_NKD)).flatten(0, 1)
+        length = state.length + 1
+        return logits_BV, DecoderState(tuple(caches), state.source_mask, path_BM, length)
 
     def attention_sites(self) -> list[AttentionSite]:
         """Every place where attention happens, by kind and layer."""

@@ -13,6 +13,7 @@ from core.config import ModelConfig
 from core.model.attention import scaled_dot_product_attention
 from core.model.dropout import Dropout
 from core.model.interface import build
+from core.model.linear import Linear, linear
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.model.positions import sinusoids
 from core.model.transformer import LayerNorm
@@ -29,6 +30,20 @@ def test_sinusoids_are_the_papers():
             angle = position / 10000 ** (2 * i / 16)
             assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (5, 1), (1, 5), (2, 4), (3, 3), (4, 5), (0, 3)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_linear_is_torchs_with_and_without_a_gradient(shape, biased):
+    layer, x = Linear(6, 9, biased).double(), torch.randn(*shape, 6, dtype=torch.float64)
+    expected = F.linear(x, layer.weight, layer.bias)
+    assert_close(layer(x), expected, rtol=0, atol=1e-12)
+    with torch.inference_mode():
+        found = linear(x, layer.weight, layer.bias)
+        assert_close(found, expected.detach(), rtol=0, atol=1e-12)
+        assert found.is_contiguous()
+    layer(x).sum().backward()
+    assert_close(layer.weight.grad, x.reshape(-1, 6).sum(0).expand(9, 6), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("training", [True, False])

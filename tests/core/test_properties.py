@@ -170,6 +170,33 @@ def test_steps_equal_the_full_pass_however_the_rows_are_reordered(which, variant
         prefixes = [[*prefixes[r], row(seed + t, 4)[i]] for i, r in enumerate(rows)]
 
 
+@examples(30)
+@given(which, variant, seed, st.integers(1, 4), st.data())
+def test_steps_equal_the_full_pass_while_beams_are_followed(which, variant, seed, beam, data):
+    """K hypotheses of each sentence, survivors of its own only, and sentences that are done."""
+    model = network(which, variant)
+    lengths = data.draw(st.lists(st.integers(2, 8), min_size=1, max_size=3))
+    encoded = [row(seed + i, n) for i, n in enumerate(lengths)]
+    going = list(range(len(encoded)))
+    rows = [n for n in going for _ in range(beam)]
+    state = model.start(pad(encoded)).select(torch.tensor(rows))
+    prefixes = [[BOS] for _ in rows]
+    for t in range(data.draw(st.integers(1, 6))):
+        logits, state = model.step(torch.tensor([p[-1] for p in prefixes]), state)
+        sources = [encoded[n] for n in going for _ in range(beam)]
+        full = model(pad(sources), torch.tensor(prefixes))[:, -1]
+        assert_close(logits, full, **LIMIT)
+        places = data.draw(st.sets(st.integers(0, len(going) - 1), min_size=1).map(sorted))
+        going = [going[place] for place in places]
+        rows = [
+            beam * place + data.draw(st.integers(0, beam - 1))
+            for place in places
+            for _ in range(beam)
+        ]
+        state = state.select(torch.tensor(rows))
+        prefixes = [[*prefixes[r], 4 + (seed + t + i) % 30] for i, r in enumerate(rows)]
+
+
 @examples(60)
 @given(
     sizes=st.tuples(*[st.integers(1, n) for n in (3, 3, 8, 8, 6)]),
