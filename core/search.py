@@ -202,8 +202,7 @@ def _advance(
 ) -> Front:
     """One sentence's next front: candidates that end are finished, the best K others go on.
 
-    A sentence is done when its K-th best finished hypothesis beats what the best open one could
-    still score.
+    A sentence is done when K hypotheses have finished and no open one can still beat the best.
     """
     K, alpha = config.beam, config.length_penalty
     finished, survivors = list(front.finished), []
@@ -226,7 +225,11 @@ def _advance(
 def _settled(
     finished: list[Hypothesis], best_open: float, limit: int, config: DecodeConfig
 ) -> bool:
-    """Whether no open prefix can still enter the beam: sums only fall, the divisor has a limit."""
+    """Whether the beam is full and its best can't be beaten: sums only fall, lengths have a limit.
+
+    That proves the translation. The others are the best that have finished by then: to prove them
+    as well took a tenth more steps.
+    """
     if len(finished) < config.beam:
         return False
-    return finished[-1].score >= penalised(best_open, limit, config.length_penalty)
+    return finished[0].score >= penalised(best_open, limit, config.length_penalty)

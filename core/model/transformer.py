@@ -14,6 +14,7 @@ from core.config import ModelConfig
 from core.model.attention import MultiHeadAttention
 from core.model.dropout import Dropout
 from core.model.embeddings import Embeddings
+from core.model.growing import Growing
 from core.model.interface import AttentionSite
 from core.model.linear import Linear, few_rows
 from core.model.masks import padding_mask, target_mask
@@ -123,9 +124,11 @@ class DecoderLayer(nn.Module):
         """
 
         def look_back(h: Tensor) -> tuple[Tensor, LayerCache]:
-            k, v = self.self_attention.keys_values(h)
-            k, v = torch.cat((cache.k, k), dim=2), torch.cat((cache.v, v), dim=2)
-            looked = self.self_attention.attend(h, k, v, path_mask, False)[0]
+            k_NHKE, v_NHKE = self.self_attention.keys_values(h)
+            k = cache.k.append(k_NHKE.transpose(1, 2))
+            v = cache.v.append(v_NHKE.transpose(1, 2))
+            k_NHME, v_NHME = k.tensor.transpose(1, 2), v.tensor.transpose(1, 2)
+            looked = self.self_attention.attend(h, k_NHME, v_NHME, path_mask, False)[0]
             return looked, replace(cache, k=k, v=v)
 
         def look_across(h: Tensor) -> Tensor:
@@ -147,14 +150,15 @@ class DecoderLayer(nn.Module):
 class LayerCache:
     """One decoder layer's keys and values: of the M tokens written, and of the memory."""
 
-    k: Tensor  # [N, H, M, E]
-    v: Tensor
+    k: Growing  # [N, M, H, E]
+    v: Growing
     cross_k: Tensor  # [N, H, S, E]
     cross_v: Tensor
 
     def select(self, rows_N: Tensor) -> "LayerCache":
-        tensors = (self.k, self.v, self.cross_k, self.cross_v)
-        return LayerCache(*(tensor.index_select(0, rows_N) for tensor in tensors))
+        written = (Growing.of(x.tensor.index_select(0, rows_N)) for x in (self.k, self.v))
+        memory = (x.index_select(0, rows_N) for x in (self.cross_k, self.cross_v))
+        return LayerCache(*written, *memory)
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,7 @@ class Transformer(nn.Module):
         caches = []
         for layer in self.decoder:
             cross_k, cross_v = layer.cross_attention.keys_values(memory_BSD)
-            nothing_yet = cross_k[:, :, :0]
+            nothing_yet = Growing.of(cross_k.transpose(1, 2)[:, :0])
             caches.append(LayerCache(nothing_yet, nothing_yet, cross_k, cross_v))
         path_BM = source_mask.new_empty(len(source_BS), 0)
         return DecoderState(tuple(caches), source_mask, path_BM, 0)

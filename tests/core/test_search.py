@@ -8,8 +8,9 @@ from torch.testing import assert_close
 
 from core.batches import pad
 from core.config import DecodeConfig
+from core.model.growing import Growing
 from core.model.interface import build
-from core.search import beam, greedy, length_limit, penalised, search
+from core.search import beam, greedy, length_limit, penalised, search, steps
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 
@@ -50,6 +51,18 @@ def test_selecting_rows_of_a_state_selects_hypotheses():
     picked, _ = network.step(target[rows, 3], state.select(rows))
     plain, _ = network.step(target[:, 3], state)
     assert_close(picked, plain[rows], rtol=0, atol=1e-12)
+
+
+def test_a_growing_tensor_is_a_value_though_its_buffer_is_shared():
+    rows = torch.arange(2 * 40.0).view(2, 40)
+    grown = [Growing.of(rows[:, :0])]
+    for n in range(39):
+        grown.append(grown[-1].append(rows[:, n : n + 1]))
+    assert sum(a._buffer is not b._buffer for a, b in itertools.pairwise(grown)) < 8
+    other = grown[17].append(-rows[:, :5])  # a second future of one past
+    assert_close(other.tensor, torch.cat((rows[:, :17], -rows[:, :5]), 1), rtol=0, atol=0)
+    for n, value in enumerate(grown):
+        assert_close(value.tensor, rows[:, :n], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -119,6 +132,25 @@ def test_a_wide_beam_finds_what_trying_everything_finds(monkeypatch):
     best = sorted(scored, key=lambda ids: -scored[ids])[:5]
     found = beam(network, torch.tensor([source]), DecodeConfig(beam=16))[0]
     assert [h.ids for h in found][:5] == best
+
+
+def test_a_search_that_settles_finds_the_translation_of_one_that_never_does(monkeypatch):
+    rows, took = [small.source_row(n) for n in (3, 6, 9)], []
+    for settles in (True, False):
+        if not settles:
+            monkeypatch.setattr("core.search._settled", lambda *_: False)
+        found, count = [], 0
+        for seed in range(6):
+            network = model(seed)
+            network.embeddings.classifier.bias.data[EOS] += 4  # beams fill before the limit
+            for row in rows:
+                *_, (_, _, [front]) = walk = list(steps(network, pad([row]), DecodeConfig(beam=3)))
+                found.append(front.finished[0].ids)
+                count += len(walk)
+        took.append((found, count))
+    (early, few), (late, many) = took
+    assert early == late
+    assert few < many
 
 
 def test_lengths_are_limited():

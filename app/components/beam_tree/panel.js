@@ -41,7 +41,7 @@ function wordsOfFate(data, node) {
     case "overtaken":
       return `${ended}, and ${beam} others ended with a better score.`;
     case "left":
-      return "Still open when the search was settled: what had ended could not be beaten any more.";
+      return "Still open when the search was settled: the best that had ended could not be beaten any more.";
     case "pruned":
       return `${ended ? `${ended} and was pruned` : "Pruned"}: ${best}.`;
     default:
