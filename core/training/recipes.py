@@ -1,7 +1,7 @@
 """Training recipes by name: each one frozen configuration with its source."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.config import TrainConfig
@@ -315,5 +315,39 @@ RECIPES = {
             network=_SMOKE_SHAPE,
             training=_SMOKE_TRAINING,
         ),
+    )
+}
+
+
+def _further(recipe: Recipe, steps: int) -> Recipe:
+    """For a start from the recipe's own network: its text alone, at a quarter of its peak rate.
+
+    No corpus is repeated. What a network learned from translations by others is often clumsy; what
+    people wrote, seen last, mends that.
+    """
+    training = replace(
+        recipe.training,
+        steps=steps,
+        schedule="constant",
+        peak_lr=recipe.training.peak_lr / 4,
+        warmup_steps=300,
+        cooldown_steps=steps // 3,
+    )
+    return replace(
+        recipe,
+        name=f"{recipe.name}-further",
+        source=f"{recipe.name}, for a start from its weights: a quarter of its peak rate, constant "
+        "until it falls in the last third of the steps, and no corpus repeated",
+        corpora=dict.fromkeys(recipe.corpora, 1),
+        training=training,
+    )
+
+
+RECIPES |= {
+    further.name: further
+    for further in (
+        _further(RECIPES["captions"], 3000),
+        _further(RECIPES["mixed"], 6000),
+        _further(RECIPES["wide"], 6000),
     )
 }
