@@ -322,8 +322,8 @@ RECIPES = {
 def _further(recipe: Recipe, steps: int) -> Recipe:
     """For a start from the recipe's own network: its text alone, at a quarter of its peak rate.
 
-    No corpus is repeated. What a network learned from translations by others is often clumsy; what
-    people wrote, seen last, mends that.
+    No corpus is repeated. A network that has learned from others' translations as well sees last
+    what people wrote.
     """
     training = replace(
         recipe.training,
