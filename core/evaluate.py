@@ -1,7 +1,8 @@
 """Score a checkpoint: sacreBLEU, lower-cased tokenised BLEU, chrF, loss and bits per character.
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
-python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR] [--small-letters]
+python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
+Either may be scored [--joined N] [--small-letters].
 """
 
 import argparse
@@ -17,7 +18,7 @@ from core.config import DecodeConfig
 from core.corpora import CORPORA, read_pairs
 from core.corpora.files import LinePairs
 from core.device import pick_device
-from core.training.typed import in_small_letters
+from core.training.typed import in_small_letters, several_at_once
 from core.translator import translate_ids
 
 
@@ -100,11 +101,18 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
+    changes = []
+    if arguments.joined < 1:
+        raise ValueError(f"{arguments.joined} pairs at once are none: choose 1 or more")
+    if arguments.joined > 1:
+        pairs = several_at_once(pairs, arguments.joined)
+        changes.append(f"{arguments.joined} at once")
     if arguments.small_letters:
         pairs = [in_small_letters(*pair) for pair in pairs]
+        changes.append("in small letters, without their last mark")
     scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device)
-    if arguments.small_letters:
-        scores["sources"] = "in small letters, without their last mark"
+    if changes:
+        scores["sources"] = ", ".join(changes)
     table(scores.items())
     write_result(arguments.json, scores)
 
@@ -118,6 +126,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
     p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument(
+        "--joined",
+        type=int,
+        default=1,
+        help="how many pairs that follow each other are translated and scored as one",
+        metavar="N",
+    )
     p.add_argument(
         "--small-letters",
         action="store_true",

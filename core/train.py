@@ -91,6 +91,7 @@ class _Job:
     start: Card | None
     teachers: list[Card]
     joined: float
+    joined_up_to: int
     typed: float
     device: str
     out: Path
@@ -122,6 +123,7 @@ class _Job:
             "source": self.recipe.source,
             "corpora": self.data.corpora,
             "joined": self.joined,
+            "joined_up_to": self.joined_up_to,
             "typed": self.typed,
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
@@ -200,6 +202,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         taught,
         arguments.joined,
         arguments.typed,
+        arguments.joined_up_to,
     )
     for reason, count in data.left_out.items():
         if count and processes.first:
@@ -225,6 +228,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         start and start.card,
         [teacher.checkpoint.card for teacher in teachers],
         arguments.joined,
+        arguments.joined_up_to,
         arguments.typed,
         device,
         arguments.out,
@@ -365,6 +369,12 @@ def _share(text: str) -> float:
     return float(text)
 
 
+def _several(text: str) -> int:
+    if int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text} pairs are no joined ones: choose 2 or more")
+    return int(text)
+
+
 def _folders(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, text.split(",")))
 
@@ -402,6 +412,13 @@ def parser() -> argparse.ArgumentParser:
         default=0.0,
         help="how many of the pairs are shown once more, joined to another: 0.1 is one in ten",
         metavar="SHARE",
+    )
+    p.add_argument(
+        "--joined-up-to",
+        type=_several,
+        default=2,
+        help="of how many pairs such a one is at most, any number from 2 being as likely",
+        metavar="N",
     )
     p.add_argument(
         "--typed",

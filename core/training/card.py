@@ -30,9 +30,11 @@ def render(card: Card) -> str:
     repeated = ", ".join(
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
+    up_to = training.get("joined_up_to", 2)
+    how_joined = {"joined": f"each joined to one to {up_to - 1} others"} if up_to > 2 else {}
     further = "".join(
         f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
-        for option, how in _FURTHER.items()
+        for option, how in (_FURTHER | how_joined).items()
         if training.get(option)
     )
     teachers = training.get("teachers", [])
@@ -107,6 +109,8 @@ def _options(training: dict[str, Any]) -> str:
     for option in _FURTHER:
         if training.get(option):
             options += f" --{option} {training[option]:g}"
+    if (up_to := training.get("joined_up_to", 2)) > 2:
+        options += f" --joined-up-to {up_to}"
     return options
 
 

@@ -1,5 +1,6 @@
 """What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -69,13 +70,14 @@ def prepare(
     further: Callable[[TextPairs], Iterable[TextPairs]] = lambda _: (),
     share_joined: float = 0.0,
     share_typed: float = 0.0,
+    joined_up_to: int = 2,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
     With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
     each corpus, which are repeated as often as it is. `share_joined` of a corpus's own pairs are
-    shown once more, `joined`, and `share_typed`, `typed`, where they are not longer than
-    `max_pair_tokens`. Raises ValueError, in one line, for text that cannot be used.
+    shown once more, `joined` (up to `joined_up_to` of them), and `share_typed`, `typed`, where they
+    are not longer than `max_pair_tokens`. Raises ValueError, in one line, for unusable text.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -123,8 +125,9 @@ def prepare(
             yield source, target
 
     def as_people_type() -> Iterator[Pair]:
+        several = functools.partial(joined, up_to=joined_up_to)
         for text, times in repeats:
-            for some, share in ((joined, share_joined), (typed, share_typed)):
+            for some, share in ((several, share_joined), (typed, share_typed)):
                 shown = itertools.chain.from_iterable(itertools.repeat(text, times if share else 0))
                 for pair in encode_pairs(some(shown, share), *tokenizers):
                     if max(map(len, pair)) <= max_pair_tokens:

@@ -11,16 +11,19 @@ _BETWEEN = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a numbe
 _LAST = re.compile(r"\s*[.!?]+$")
 
 
-def joined(pairs: Iterable[TextPair], share: float) -> Iterator[TextPair]:
-    """A random `share` of the pairs, each joined to an earlier one, in either order.
+def joined(pairs: Iterable[TextPair], share: float, up_to: int = 2) -> Iterator[TextPair]:
+    """A random `share` of the pairs, each joined to earlier ones, in any order.
 
     People type more than one sentence, and longer text than a corpus of single ones shows (Nguyen,
-    Murray & Chiang 2021).
+    Murray & Chiang 2021). A text so made is of 2 to `up_to` pairs, each number as likely.
     """
     drawn = random.Random(1)
-    for pair, earlier in _with_an_earlier(pairs, drawn):
+    for pair, earlier in _with_earlier(pairs, drawn):
+        some = [drawn.choice(earlier)]
         if drawn.random() < share:
-            yield _join(pair, earlier, drawn)
+            if up_to > 2:
+                some += drawn.choices(earlier, k=drawn.randrange(up_to - 1))
+            yield _join([pair, *some], drawn)
 
 
 def typed(pairs: Iterable[TextPair], share: float) -> Iterator[TextPair]:
@@ -31,9 +34,10 @@ def typed(pairs: Iterable[TextPair], share: float) -> Iterator[TextPair]:
     three is two sentences. What comes out as it was is left out.
     """
     drawn = random.Random(2)
-    for pair, earlier in _with_an_earlier(pairs, drawn):
+    for pair, earlier in _with_earlier(pairs, drawn):
+        another = drawn.choice(earlier)
         if drawn.random() < share:
-            written = _join(pair, earlier, drawn) if drawn.random() < 1 / 3 else pair
+            written = _join([pair, another], drawn) if drawn.random() < 1 / 3 else pair
             found = retyped(*written, drawn)
             if found[0] != written[0]:
                 yield found
@@ -63,25 +67,34 @@ def in_small_letters(source: str, target: str) -> TextPair:
     return source.lower(), target
 
 
+def several_at_once(pairs: list[TextPair], number: int) -> list[TextPair]:
+    """Texts of so many pairs that follow each other; the last may be of fewer."""
+    return [_in_a_row(pairs[i : i + number]) for i in range(0, len(pairs), number)]
+
+
 def _unmarked(source: str, target: str) -> TextPair:
     if _LAST.search(source) and _LAST.search(target):
         return _LAST.sub("", source), _LAST.sub("", target)
     return source, target
 
 
-def _join(one: TextPair, other: TextPair, drawn: random.Random) -> TextPair:
-    first, second = drawn.sample([one, other], 2)
-    return f"{first[0]} {second[0]}", f"{first[1]} {second[1]}"
+def _join(some: list[TextPair], drawn: random.Random) -> TextPair:
+    return _in_a_row(drawn.sample(some, len(some)))
 
 
-def _with_an_earlier(
+def _in_a_row(some: list[TextPair]) -> TextPair:
+    sources, targets = zip(*some, strict=True)
+    return " ".join(sources), " ".join(targets)
+
+
+def _with_earlier(
     pairs: Iterable[TextPair], drawn: random.Random
-) -> Iterator[tuple[TextPair, TextPair]]:
-    """Each pair but the first, with one of those before it; no more than 1,000 are remembered."""
+) -> Iterator[tuple[TextPair, list[TextPair]]]:
+    """Each pair but the first, with those before it; no more than 1,000 are remembered."""
     earlier: list[TextPair] = []
     for count, pair in enumerate(pairs):
         if earlier:
-            yield pair, drawn.choice(earlier)
+            yield pair, earlier
         # Each pair so far is as likely as any other to be remembered.
         if len(earlier) < _REMEMBERED:
             earlier.append(pair)

@@ -72,6 +72,27 @@ def test_sources_in_small_letters_are_scored_as_if_they_stood_in_a_file(
     assert scores[1] == scores[0] | sources
 
 
+def test_several_sentences_at_once_are_scored_as_if_they_stood_on_one_line(
+    checkpoint_folder, data, tmp_path
+):
+    for language in ("de", "en"):
+        text = (data / f"multi30k/val.{language}").read_text().splitlines()
+        assert len(text) == 6
+        (tmp_path / language).write_text(" ".join(text[:4]) + "\n" + " ".join(text[4:]) + "\n")
+    scores = []
+    for text in (
+        ["--src", tmp_path / "de", "--ref", tmp_path / "en"],
+        ["--corpus", "multi30k", "--data", data, "--joined", 4],
+    ):
+        arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json", *text]
+        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+        scores.append(json.loads((tmp_path / "scores.json").read_text()) | {"seconds": 0})
+    assert scores[1] == scores[0] | {"sources": "4 at once"} and scores[1]["sentences"] == 2
+    with pytest.raises(ValueError, match="0 pairs at once are none: choose 1 or more"):
+        arguments[-1] = 0
+        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+
+
 def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
     lines = ["Eine Frau sagt: „Trader Joe's“ – U-Bahn!", "An MVP's 4' sign reads \"x & y\"."]
     german, english = (

@@ -110,7 +110,7 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     shutil.copytree(checkpoint_folder, other)
     out = tmp_path / "s"
     trained = ["--start-from", checkpoint_folder, "--teachers", f"{checkpoint_folder},{other}"]
-    further = ["--joined", 0.25, "--typed", 0.5]
+    further = ["--joined", 0.25, "--joined-up-to", 4, "--typed", 0.5]
     run_train("--data", data, "--out", out, "--direction", "en-de", *further, *trained)
     card = read_card(out)
     assert card.training["start"] == "scratch-de-en"
@@ -118,14 +118,14 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     text = (out / "MODEL_CARD.md").read_text()
     assert "started from the weights of `scratch-de-en`" in text
     assert "its translations by `scratch-de-en` and `other-de-en`" in text
-    assert "A random 25% of the pairs are shown once more, each joined to another." in text
+    assert "A random 25% of the pairs are shown once more, each joined to one to 3 others." in text
     assert "A random 50% of the pairs are shown once more, with the source as people" in text
     first, second, own = text.split("```")[1].strip().splitlines()
     assert first.endswith("--direction de-en --seed 1 --out scratch-de-en")
     assert second == first.replace("scratch-de-en", "other-de-en")
     assert own.endswith(
         "--start-from scratch-de-en --teachers scratch-de-en,other-de-en "
-        "--joined 0.25 --typed 0.5 --out s"
+        "--joined 0.25 --typed 0.5 --joined-up-to 4 --out s"
     )
     made = [f.read_text().splitlines() for f in (out / "translations").iterdir()]
     assert [len(lines) for lines in made] == [

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections import Counter
 
 from core.training.typed import joined, retyped, typed
 
@@ -58,3 +59,15 @@ def test_joined_pairs_are_of_this_text_in_both_orders():
     assert 0.2 < sum(order) / len(order) < 0.8
     assert list(joined(PAIRS, 0.5)) == found
     assert not list(joined(PAIRS, 0.0)) and not list(joined(PAIRS[:1], 1.0))
+
+
+def test_joined_pairs_are_of_as_many_as_was_asked_for_each_number_as_likely():
+    found = list(joined(PAIRS, 0.5, up_to=5))
+    translations = dict(PAIRS)
+    counts = Counter()
+    for source, target in found:
+        parts = [f"{part.strip()}." for part in source.split(".")[:-1]]
+        assert target == " ".join(translations[part] for part in parts)
+        counts[len(parts)] += 1
+    assert sorted(counts) == [2, 3, 4, 5]
+    assert max(counts.values()) < 1.25 * min(counts.values())
