@@ -8,11 +8,13 @@ need it, so that a page can list checkpoints before it is loaded.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.config import ModelConfig
+from core.corpora import LANGUAGES
 from core.files import json_bytes, sha256, write_together
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 _MAX_JSON_BYTES = 8 << 20
 _MAX_PARAMETERS = 300_000_000
+_MAX_HEADER_BYTES = 8 << 20  # of safetensors, before the weights
+_ARCHITECTURES = ("scratch", "baseline")
 
 
 class CheckpointError(ValueError):
@@ -106,10 +110,12 @@ def save(
 def read_card(folder: Path) -> Card:
     """Read config.json and metrics.json. Raises CheckpointError."""
     config = _read_config(folder)
+    metrics_file = folder / "metrics.json"
+    metrics = _read_json(metrics_file) if metrics_file.is_file() else {}
+    if not isinstance(metrics, dict) or not isinstance(metrics.get("final", {}), dict):
+        raise _damaged(metrics_file, "its results are not listed by name")
     try:
-        metrics_file = folder / "metrics.json"
-        metrics = json.loads(metrics_file.read_bytes()) if metrics_file.is_file() else {}
-        return Card(
+        card = Card(
             folder=folder,
             architecture=config["architecture"],
             source_language=config["source_language"],
@@ -122,23 +128,40 @@ def read_card(folder: Path) -> Card:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder / "config.json", str(error)) from None
+    if card.architecture not in _ARCHITECTURES:
+        raise _damaged(folder / "config.json", f"unknown architecture {card.architecture!r}")
+    for language in (card.source_language, card.target_language):
+        if language not in tuple(LANGUAGES):
+            raise CheckpointError(
+                f"{folder / 'config.json'} is of the language {_printable(repr(language))}: "
+                f"use a checkpoint between {' and '.join(LANGUAGES)}"
+            )
+    if not isinstance(card.training, dict):
+        raise _damaged(folder / "config.json", "it does not say how it was trained")
+    return card
 
 
 def list_cards(root: Path) -> tuple[list[Card], list[str]]:
-    """All usable checkpoints below `root`, by name, and one line for each other folder."""
+    """All usable checkpoints below `root`, by name, and one line for each other folder.
+
+    No folder, whatever it holds, keeps the others from being listed.
+    """
     cards, problems = [], []
     for folder in sorted(f for f in root.glob("*") if f.is_dir()):
         try:
             cards.append(read_card(folder))
         except CheckpointError as error:
             problems.append(str(error))
+        except Exception as error:
+            problems.append(str(_damaged(folder, f"{type(error).__name__}: {error}")))
     return cards, problems
 
 
 def load(folder: Path, device: str = "cpu") -> Checkpoint:
     """Verify and load a checkpoint folder onto a device. Raises CheckpointError.
 
-    Sizes and hashes are checked first, then names, shapes and types against config.json, then
+    The network that config.json asks for is laid out first, without memory, so that its size is
+    counted and not believed. Then sizes and hashes are checked, then names, shapes and types, then
     that every value is finite: safetensors itself checks none of these.
     """
     import torch
@@ -149,13 +172,26 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint:
 
     card = read_card(folder)
     config = _read_config(folder)
-    contents = {
-        name: _verified(folder / name, entry["bytes"], entry["sha256"])
-        for name, entry in config["files"].items()
-    }
     try:
         with torch.device("meta"):
             model = build(card.architecture, card.model)
+    except Exception as error:
+        raise _damaged(folder / "config.json", f"{type(error).__name__}: {error}") from None
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if count != card.parameters or count > _MAX_PARAMETERS:
+        raise _damaged(
+            folder / "config.json",
+            f"a network of {count:,} parameters, not the {card.parameters:,} that it claims"
+            if count != card.parameters
+            else f"{count:,} parameters, the limit is {_MAX_PARAMETERS:,}",
+        )
+    largest = dict.fromkeys(config["files"], _MAX_JSON_BYTES)
+    largest["model.safetensors"] = count * 8 + _MAX_HEADER_BYTES  # float64 at most
+    contents = {
+        name: _verified(folder / name, entry["bytes"], entry["sha256"], largest[name])
+        for name, entry in config["files"].items()
+    }
+    try:
         tensors = from_bytes(contents["model.safetensors"])
         _compare(folder / "model.safetensors", dict(model.named_parameters()), tensors)
         model = build(card.architecture, card.model)
@@ -179,13 +215,8 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint:
 def _read_config(folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():
-        raise CheckpointError(f"{file} is missing: make a checkpoint with `make train`")
-    if file.stat().st_size > _MAX_JSON_BYTES:
-        raise _damaged(file, f"larger than {_MAX_JSON_BYTES >> 20} MB")
-    try:
-        config = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise _damaged(file, f"not JSON ({error})") from None
+        raise CheckpointError(f"{_printable(str(file))} is missing: {_remedy(folder)}")
+    config = _read_json(file)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise _damaged(file, f"not a checkpoint of format {FORMAT}")
     files, tokenizers = config.get("files"), config.get("tokenizers")
@@ -194,19 +225,43 @@ def _read_config(folder: Path) -> dict[str, Any]:
     names = {*files, *map(str, tokenizers.values())}
     if "model.safetensors" not in files or names != set(files):
         raise _damaged(file, "it does not list the weights and the tokenizers among its files")
-    if odd := [name for name in names if Path(name).name != name]:
-        raise _damaged(file, f"{odd[0]!r} is not the plain name of a file beside it")
-    if not isinstance(config.get("parameters"), int) or config["parameters"] > _MAX_PARAMETERS:
-        raise _damaged(file, f"more than {_MAX_PARAMETERS:,} parameters")
+    if set(tokenizers) != {"source", "target"}:
+        raise _damaged(file, "it does not name a tokenizer for the source and one for the target")
+    if odd := [name for name in names if Path(name).name != name or len(name) > 100]:
+        raise _damaged(file, f"{odd[0][:100]!r} is not the plain name of a file beside it")
+    for name, entry in files.items():
+        size = entry.get("bytes") if isinstance(entry, dict) else None
+        if type(size) is not int or size < 0 or not isinstance(entry.get("sha256"), str):
+            raise _damaged(file, f"it does not say the size and SHA-256 of {name}")
+    if type(config.get("parameters")) is not int:
+        raise _damaged(file, "it does not say how many parameters there are")
     return config
 
 
-def _verified(file: Path, size: int, digest: str) -> bytes:
+def _read_json(file: Path) -> Any:
+    try:
+        if file.stat().st_size > _MAX_JSON_BYTES:
+            raise _damaged(file, f"larger than {_MAX_JSON_BYTES >> 20} MB")
+        return json.loads(file.read_bytes())
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, f"not JSON ({error})") from None
+    except OSError as error:
+        raise _damaged(file, f"it cannot be read: {error.strerror}") from None
+
+
+def _verified(file: Path, size: int, digest: str, largest: int) -> bytes:
     if not file.is_file():
-        raise CheckpointError(f"{file} is missing: make the checkpoint again with `make train`")
+        raise CheckpointError(f"{_printable(str(file))} is missing: {_remedy(file.parent)}")
     if file.stat().st_size != size:
         raise _damaged(file, f"{file.stat().st_size:,} bytes, expected {size:,}")
-    content = file.read_bytes()
+    if size > largest:
+        raise _damaged(file, f"{size:,} bytes, the limit for this network is {largest:,}")
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise _damaged(file, f"it cannot be read: {error.strerror}") from None
     if sha256(content) != digest:
         raise _damaged(file, "its SHA-256 differs from the one in config.json")
     return content
@@ -224,5 +279,18 @@ def _compare(file: Path, expected: dict[str, Any], found: dict[str, Any]) -> Non
 
 
 def _damaged(file: Path, what: str) -> CheckpointError:
-    what = " ".join(what.split())[:300]
-    return CheckpointError(f"{file} is damaged ({what}): make it again with `make train`")
+    folder = file if file.is_dir() else file.parent
+    return CheckpointError(
+        f"{_printable(str(file))} is damaged ({_printable(what)[:300]}): {_remedy(folder)}"
+    )
+
+
+def _remedy(folder: Path) -> str:
+    """What helps a folder that comes with the project, and one that does not."""
+    name = shlex.quote(_printable(str(folder)))
+    return f"restore it with `git checkout -- {name}`, or delete the folder and train it again"
+
+
+def _printable(text: str) -> str:
+    """One line without control characters: files of strangers are quoted in it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

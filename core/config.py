@@ -27,6 +27,27 @@ class _Json:
         return cls(**values)
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
+
+
+def _is_finite(value: Any) -> bool:
+    return (isinstance(value, float) or _is_integer(value)) and math.isfinite(value)
+
+
+# The largest sizes that are built: a file that asks for more would fill the memory or never end.
+_LARGEST = {
+    "source_vocab_size": 1_000_000,
+    "target_vocab_size": 1_000_000,
+    "d_model": 16_384,
+    "num_heads": 1_024,
+    "num_encoder_layers": 128,
+    "num_decoder_layers": 128,
+    "dim_feedforward": 131_072,
+    "max_length": 4_096,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(_Json):
     """The shape of a network; the names are the paper's and torch's (Vaswani et al. 2017, table 3).
@@ -35,6 +56,7 @@ class ModelConfig(_Json):
     `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
     (one joint vocabulary); with `tie_classifier` the output projection is the target table.
     `mask_score` is what a masked score is set to before the softmax; None is the paper's −∞.
+    Raises ValueError for a value of another type or out of its range.
     """
 
     source_vocab_size: int
@@ -56,6 +78,27 @@ class ModelConfig(_Json):
     tie_classifier: bool = False
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.type is bool and not isinstance(getattr(self, field.name), bool):
+                raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
+        for name, largest in _LARGEST.items():
+            value = getattr(self, name)
+            if not _is_integer(value) or not 1 <= value <= largest:
+                raise ValueError(
+                    f"{name} {value!r} is out of range: it must be a whole number from 1 to "
+                    f"{largest:,}"
+                )
+        for name in ("dropout", "attention_dropout"):
+            rate = getattr(self, name)
+            if not (rate is None and name == "attention_dropout") and not (
+                _is_finite(rate) and 0 <= rate < 1
+            ):
+                raise ValueError(f"{name} {rate!r} is out of range: it must be at least 0, below 1")
+        if not _is_finite(self.layer_norm_eps) or not 0 < self.layer_norm_eps < 1:
+            raise ValueError(
+                f"layer_norm_eps {self.layer_norm_eps!r} is out of range: it must lie between "
+                "0 and 1, such as 1e-5"
+            )
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads {self.num_heads} must divide d_model {self.d_model}")
         if self.d_model % 2:
@@ -66,7 +109,9 @@ class ModelConfig(_Json):
             raise ValueError(
                 "share_embeddings needs one joint vocabulary, but the two sizes differ"
             )
-        if self.mask_score is not None and not -math.inf < self.mask_score < 0:
+        if self.mask_score is not None and not (
+            _is_finite(self.mask_score) and self.mask_score < 0
+        ):
             raise ValueError(
                 f"mask_score {self.mask_score} must be a negative number: leave it out for −∞"
             )
@@ -138,8 +183,24 @@ class TrainConfig(_Json):
             "save_every",
         ):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} {value} is out of range: it must be at least 1")
+            required = name in ("steps", "batch_tokens", "snapshot_every", "average_last")
+            if (value is not None or required) and (not _is_integer(value) or value < 1):
+                raise ValueError(
+                    f"{name} {value!r} is out of range: it must be a whole number of at least 1"
+                )
+        for name, below in (
+            ("peak_lr", math.inf),
+            ("plateau_factor", 1.0),
+            ("label_smoothing", 1.0),
+            ("adam_eps", math.inf),
+            ("weight_decay", math.inf),
+        ):
+            value = getattr(self, name)
+            if not _is_finite(value) or not 0 <= value < below:
+                raise ValueError(
+                    f"{name} {value!r} is out of range: it must be at least 0, "
+                    + ("and finite" if below == math.inf else f"below {below:g}")
+                )
         if self.cooldown_steps and self.schedule == "plateau":
             raise ValueError("cooldown_steps do not go with the schedule 'plateau': leave them out")
         if any(epoch < 1 for epoch in self.keep_epochs):
@@ -158,8 +219,14 @@ class DecodeConfig(_Json):
     length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beam <= 16:
-            raise ValueError(f"beam {self.beam} is out of range: choose 1 (greedy) to 16")
+        if not _is_integer(self.beam) or not 1 <= self.beam <= 16:
+            raise ValueError(f"beam {self.beam!r} is out of range: choose 1 (greedy) to 16")
+        # A negative alpha would reward short translations: the search's bound, that the longest
+        # open one can do best, would no longer hold.
+        if not _is_finite(self.length_penalty) or not 0 <= self.length_penalty <= 10:
+            raise ValueError(
+                f"length_penalty {self.length_penalty!r} is out of range: choose 0 (none) to 10"
+            )
 
     @property
     def label(self) -> str:

@@ -238,7 +238,7 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
     (folder / "model.safetensors").write_bytes(content)
     app = run_with(tmp_path, monkeypatch)
     (error,) = app.error
-    assert "model.safetensors" in error.value and "make train" in error.value
+    assert "model.safetensors" in error.value and "git checkout" in error.value
     assert "\n" not in error.value
 
 

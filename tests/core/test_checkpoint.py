@@ -33,7 +33,7 @@ def refuse(folder, *words: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         load(folder)
     message = str(caught.value)
-    assert "\n" not in message and "make train" in message
+    assert "\n" not in message and f"git checkout -- {folder}" in message
     for word in words:
         assert word in message, message
 
@@ -133,9 +133,14 @@ def test_a_config_that_is_none_is_refused(folder, text):
     "changes",
     [
         dict(files={"../model.safetensors": {}}),
-        dict(parameters=10**12),
+        dict(files={"model.safetensors": {}, "tokenizer.json": {}}),
+        dict(files={"model.safetensors": None, "tokenizer.json": None}),
+        dict(tokenizers={"source": "tokenizer.json"}),
         dict(architecture="lstm"),
+        dict(architecture=[]),
         dict(model={"d_model": 16}),
+        dict(model=[]),
+        dict(training=None),
     ],
     ids=str,
 )
@@ -143,6 +148,111 @@ def test_a_config_that_asks_for_something_else_is_refused(folder, changes):
     config = json.loads((folder / "config.json").read_text())
     write_json(folder / "config.json", {**config, **changes})
     refuse(folder)
+    assert list_cards(folder.parent)[0] == []
+
+
+def change_model(folder, **changes) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**config, "model": {**config["model"], **changes}})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(num_heads=0),
+        dict(max_length=400_000),
+        dict(num_encoder_layers=100_000),
+        dict(dropout=1),
+        dict(layer_norm_eps=float("nan")),
+    ],
+    ids=str,
+)
+def test_a_network_out_of_range_is_refused_by_name(folder, changes):
+    config = json.loads((folder / "config.json").read_text())
+    config["model"] |= changes
+    (folder / "config.json").write_text(json.dumps(config))  # NaN too
+    refuse(folder, *changes, "out of range")
+
+
+def test_parameters_are_counted_and_not_believed(folder, monkeypatch):
+    """Neither too many that are claimed to be few, nor few that are claimed to be more."""
+    true = read_card(folder).parameters
+    change_model(folder, dim_feedforward=100_000)
+    refuse(folder, "parameters", f"not the {true:,} that it claims")
+    change_model(folder, dim_feedforward=32)
+    write_config(folder, parameters=true + 1)
+    refuse(folder, f"a network of {true:,} parameters")
+    write_config(folder, parameters=true)
+    monkeypatch.setattr("core.checkpoint._MAX_PARAMETERS", true - 1)
+    refuse(folder, f"{true:,} parameters, the limit is {true - 1:,}")
+
+
+def write_config(folder, **changes) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**config, **changes})
+
+
+def test_a_file_is_not_read_that_is_larger_than_the_network_needs(folder, monkeypatch):
+    weights = folder / "model.safetensors"
+    with weights.open("r+b") as stream:
+        stream.truncate(1 << 30)  # a hole: it takes no room
+    config = json.loads((folder / "config.json").read_text())
+    config["files"]["model.safetensors"]["bytes"] = 1 << 30
+    write_json(folder / "config.json", config)
+    monkeypatch.setattr("core.checkpoint.sha256", None)  # nothing is hashed
+    refuse(folder, "model.safetensors", "the limit for this network")
+
+
+@pytest.mark.parametrize("language", ["fr", "", {}, None, 3])
+def test_a_language_that_nobody_knows_is_refused(folder, language):
+    """The app has no examples for it, and a record would have no name for it."""
+    write_config(folder, source_language=language)
+    for read in (read_card, load):
+        with pytest.raises(CheckpointError, match="use a checkpoint between de and en"):
+            read(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b"[" * 100_000),
+        ("metrics.json", b"[" * 100_000),
+        ("metrics.json", b"[]"),
+        ("metrics.json", b'{"final": []}'),
+        ("metrics.json", b"\xff"),
+        ("metrics.json", b" " * (9 << 20)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[:12],
+)
+def test_a_file_that_cannot_be_read_is_named(folder, name, content):
+    (folder / name).write_bytes(content)
+    refuse(folder, name)
+
+
+def test_no_folder_keeps_the_others_from_being_listed(folder, monkeypatch):
+    """Whatever is raised by one, expected or not."""
+    shutil.copytree(folder, folder.parent / "another")
+    change_model(folder.parent / "another", num_heads=0)
+    cards, problems = list_cards(folder.parent)
+    assert [card.folder.name for card in cards] == ["scratch-de-en"]
+    assert len(problems) == 1 and "num_heads 0 is out of range" in problems[0]
+
+    def read(folder):
+        if folder.name == "another":
+            raise ZeroDivisionError("modulo by\nzero")
+        return read_card(folder)
+
+    monkeypatch.setattr("core.checkpoint.read_card", read)
+    cards, problems = list_cards(folder.parent)
+    assert [card.folder.name for card in cards] == ["scratch-de-en"]
+    assert len(problems) == 1 and "ZeroDivisionError: modulo by zero" in problems[0]
+
+
+def test_what_a_stranger_wrote_reaches_a_terminal_as_text(folder):
+    change_weights(folder, lambda t: t.update({"\x1b]0;hello\x07": torch.zeros(1)}))
+    with pytest.raises(CheckpointError) as caught:
+        load(folder)
+    assert str(caught.value).isprintable()
 
 
 def test_a_vocabulary_of_another_size_is_refused(folder):

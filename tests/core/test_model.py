@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from core.config import ModelConfig
+from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.model.attention import scaled_dot_product_attention
 from core.model.dropout import Dropout
 from core.model.interface import build
@@ -170,11 +170,52 @@ def test_both_models_start_from_the_same_distribution():
         (dict(num_heads=3), "must divide"),
         (dict(d_model=15, num_heads=5), "even"),
         (dict(share_embeddings=True, target_vocab_size=41), "joint"),
+        (dict(num_heads=0), "num_heads 0 is out of range"),
+        (dict(num_heads=-2), "num_heads -2 is out of range"),
+        (dict(num_heads=2.0), "num_heads 2.0 is out of range"),
+        (dict(num_heads=True), "num_heads True is out of range"),
+        (dict(d_model=-4), "d_model -4 is out of range"),
+        (dict(source_vocab_size=0), "source_vocab_size 0 is out of range"),
+        (dict(num_encoder_layers=0), "num_encoder_layers 0 is out of range"),
+        (dict(num_decoder_layers=129), "num_decoder_layers 129 .* from 1 to 128"),
+        (dict(dim_feedforward="24"), "dim_feedforward '24' is out of range"),
+        (dict(max_length=0), "max_length 0 is out of range"),
+        (dict(max_length=4097), "max_length 4097 .* from 1 to 4,096"),
+        (dict(dropout=-1), "dropout -1 is out of range"),
+        (dict(dropout=1), "dropout 1 is out of range"),
+        (dict(dropout=None), "dropout None is out of range"),
+        (dict(attention_dropout=math.nan), "attention_dropout nan is out of range"),
+        (dict(layer_norm_eps=0.0), "layer_norm_eps 0.0 is out of range"),
+        (dict(layer_norm_eps=math.nan), "layer_norm_eps nan is out of range"),
+        (dict(layer_norm_eps="1e-5"), "layer_norm_eps '1e-5' is out of range"),
+        (dict(mask_score=-math.inf), "mask_score -inf must be a negative number"),
+        (dict(mask_score="low"), "mask_score low must be a negative number"),
+        (dict(norm_first=1), "norm_first 1 is not true or false"),
     ],
 )
 def test_impossible_shapes_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         small.config(**wrong)
+
+
+def test_the_edges_of_each_range_are_allowed():
+    shape = small.config(max_length=4096, dropout=0, attention_dropout=0.0, num_encoder_layers=1)
+    assert shape.max_length == 4096 and shape.attention_dropout == 0
+    assert DecodeConfig(length_penalty=0).length_penalty == 0
+    assert DecodeConfig(beam=16, length_penalty=10).beam == 16
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(dict(beam=beam) for beam in (0, 17, 2.0, True, "5")),
+        *(dict(length_penalty=alpha) for alpha in (-1, 10.5, math.nan, math.inf, "1", None)),
+    ],
+    ids=str,
+)
+def test_a_search_out_of_range_is_refused(wrong):
+    with pytest.raises(ValueError, match="is out of range: choose"):
+        DecodeConfig(**wrong)
 
 
 def test_configurations_refuse_unknown_and_missing_keys():
@@ -190,3 +231,19 @@ def test_configurations_refuse_unknown_and_missing_keys():
 def test_an_unknown_architecture_is_named():
     with pytest.raises(ValueError, match="choose one of scratch, baseline"):
         build("lstm", small.config())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(dict(steps=steps) for steps in (0, 2.0, None, True)),
+        *(dict(patience=patience) for patience in (0, 1.5)),
+        *(dict(peak_lr=rate) for rate in (-1, math.nan, math.inf, "1e-3")),
+        *(dict(label_smoothing=share) for share in (-0.1, 1)),
+    ],
+    ids=str,
+)
+def test_a_training_out_of_range_is_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name} .* is out of range"):
+        TrainConfig(**{"steps": 1, **wrong})
