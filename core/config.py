@@ -56,6 +56,9 @@ class ModelConfig(_Json):
     `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
     (one joint vocabulary); with `tie_classifier` the output projection is the target table.
     `mask_score` is what a masked score is set to before the softmax; None is the paper's −∞.
+    Without `scale_embeddings` they are not multiplied by √d_model (paper §3.4); without
+    `final_norm` nothing is normalised behind the last layer of either stack, as in the paper's
+    figure 1, where torch.nn.Transformer has one more norm. hyunwoongko/transformer has neither.
     Raises ValueError for a value of another type or out of its range.
     """
 
@@ -76,6 +79,8 @@ class ModelConfig(_Json):
     max_length: int = 256
     share_embeddings: bool = False
     tie_classifier: bool = False
+    scale_embeddings: bool = True
+    final_norm: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

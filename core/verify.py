@@ -109,11 +109,14 @@ VARIANTS: Mapping[str, ModelConfig] = {
     "q, k, v without bias": small(qkv_bias=False),
     "norm epsilon 1e-12": small(layer_norm_eps=1e-12),
     "mask −10000, for queries that may look somewhere": small(mask_score=-10_000.0),
-    "all four variants together": small(
+    "embeddings not scaled, no final norm": small(scale_embeddings=False, final_norm=False),
+    "all variants together": small(
         learned_positions=True,
         qkv_bias=False,
         layer_norm_eps=1e-12,
         mask_score=-10_000.0,
+        scale_embeddings=False,
+        final_norm=False,
         norm_first=True,
         num_decoder_layers=3,
     ),
@@ -253,6 +256,7 @@ def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
     The sinusoids are stored in float32, and so they are here.
     """
     embeddings, width = scratch.embeddings, scratch.config.d_model
+    scale = math.sqrt(width) if scratch.config.scale_embeddings else 1.0
     for side, ids, table in [
         ("source", batch.source, embeddings.source_table.weight),
         ("target", batch.target_in, embeddings.target_weight),
@@ -268,7 +272,7 @@ def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
             positions = torch.tensor(waves, dtype=torch.float32)
         with torch.no_grad():
             found = getattr(embeddings, side)(ids)
-            expected = table[ids] * math.sqrt(width) + positions
+            expected = table[ids] * scale + positions
         name = f"{side} embeddings against the paper's formula"
         yield _close(name, found[real], expected[real])
 
@@ -330,10 +334,13 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
         with torch.no_grad(), capture(model) as captured:
             model(batch.source, batch.target_in)
         found.append(captured)
+    ours, theirs = found
+    looks = {(look.site.kind, look.site.layer): look.weights for look in theirs.looks()}
     for kind in KINDS:
         real = (batch.source if kind == "encoder" else batch.target_in) != PAD
-        ours, theirs = (captured.maps(kind).transpose(2, 3) for captured in found)
-        for layer, (mine, its) in enumerate(zip(ours, theirs, strict=True)):
+        for layer, maps in enumerate(ours.maps(kind)):
+            # One side as a record holds it, the other as its layer ran: an order shows.
+            mine, its = maps.transpose(1, 2), looks[kind, layer].transpose(1, 2)
             heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
             check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
             largest = heads.argmax().item() + 1

@@ -57,6 +57,8 @@ class Baseline(nn.Module):
         self.transformer = nn.Transformer(
             **shape, custom_encoder=encoder, num_decoder_layers=config.num_decoder_layers
         )
+        if not config.final_norm:
+            encoder.norm, self.transformer.decoder.norm = nn.Identity(), nn.Identity()
         for site in self.attention_sites():
             if config.attention_dropout is not None:
                 site.module.dropout = config.attention_dropout

@@ -17,7 +17,7 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.scale = math.sqrt(config.d_model)
+        self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.shared = config.share_embeddings
         self.tied = config.tie_classifier
         self.source_table = nn.Embedding(config.source_vocab_size, config.d_model)
@@ -36,7 +36,7 @@ class Embeddings(nn.Module):
         return self.source_table.weight if self.shared else self.target_table.weight
 
     def source(self, ids_BS: Tensor) -> Tensor:
-        """embedding·√d_model + position: ids [B, S] → [B, S, D]."""
+        """embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
         x_BSD = self._look_up(ids_BS, self.source_table.weight)
         return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
 

@@ -4,12 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_FEW = 8  # a beam and more; from about ten on the usual order is the faster one
-
-
-def few_rows(x: Tensor) -> bool:
-    """Whether x [..., in] has at most 8 rows, as in a step of the search of one sentence."""
-    return x.shape[:-1].numel() <= _FEW
+_FEW = 8  # rows of x: a beam and more; from about ten on the usual order is the faster one
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -17,7 +12,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     On a CPU (Wxᵀ + b)ᵀ is the faster order for few rows, where no gradient is wanted.
     """
-    if not few_rows(x) or torch.is_grad_enabled() or x.device.type != "cpu":
+    if x.shape[:-1].numel() > _FEW or torch.is_grad_enabled() or x.device.type != "cpu":
         return F.linear(x, weight, bias)
     columns = x.reshape(-1, x.shape[-1]).t()
     product = weight @ columns if bias is None else torch.addmm(bias[:, None], weight, columns)

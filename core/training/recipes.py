@@ -201,11 +201,21 @@ RECIPES = {
         ),
         Recipe(
             name="hyunwoongko",
-            source="hyunwoongko/transformer: lower-cased words seen twice, 6 + 6 layers, rate 1e-5 "
-            "that falls on a plateau after 100 epochs, weight decay 5e-4, 1,000 epochs",
+            source="hyunwoongko/transformer: lower-cased words seen twice, 6 + 6 layers, no "
+            "√d_model on the embeddings, no norm behind the stacks, norm epsilon 1e-12, mask "
+            "−10,000, no dropout on the attention weights; rate 1e-5 that falls on a plateau "
+            "after 100 epochs, weight decay 5e-4, 1,000 epochs",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=2, lower=True),
-            network=dict(**_BASE, dropout=0.1),
+            network=dict(
+                **_BASE,
+                dropout=0.1,
+                attention_dropout=0.0,
+                layer_norm_eps=1e-12,
+                mask_score=-10_000.0,
+                scale_embeddings=False,
+                final_norm=False,
+            ),
             training=_plain(
                 1000 * _EPOCH_OF_128,
                 128,

@@ -29,6 +29,8 @@ def may_grow(narrow: ModelConfig, wide: ModelConfig) -> bool:
         and wide.norm_first
         and wide.share_embeddings
         and wide.tie_classifier
+        and wide.scale_embeddings
+        and wide.final_norm
         and not wide.learned_positions
     )
 

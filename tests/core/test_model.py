@@ -16,7 +16,7 @@ from core.model.interface import build
 from core.model.linear import Linear, linear
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.model.positions import sinusoids
-from core.model.transformer import LayerNorm
+from core.model.transformer import LayerNorm, layer_norm
 from tests import small
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
@@ -46,14 +46,21 @@ def test_linear_is_torchs_with_and_without_a_gradient(shape, biased):
     assert_close(layer.weight.grad, x.reshape(-1, 6).sum(0).expand(9, 6), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("eps", [1e-5, 0.1])
 @pytest.mark.parametrize("training", [True, False])
-def test_layer_norm_is_torchs(training):
-    norm = LayerNorm(12, 1e-5).double().train(training)
+def test_the_layer_norm_that_runs_is_the_formula_in_value_and_in_gradient(training, eps):
+    norm = LayerNorm(12, eps).double().train(training)
     with torch.no_grad():
         norm.weight.normal_()
         norm.bias.normal_()
-    x = torch.randn(4, 5, 12, dtype=torch.float64) * 3 + 1
-    assert_close(norm(x), F.layer_norm(x, (12,), norm.weight, norm.bias, 1e-5), rtol=0, atol=1e-12)
+    x = (torch.randn(4, 5, 12, dtype=torch.float64) * 3 + 1).requires_grad_()
+    ours, written_out = norm(x), layer_norm(x, norm.weight, norm.bias, eps)
+    assert_close(ours, written_out, rtol=0, atol=1e-12)
+    leaves, direction = (x, norm.weight, norm.bias), torch.randn_like(x)
+    gradients = (torch.autograd.grad(y, leaves, direction) for y in (ours, written_out))
+    for one, other in zip(*gradients, strict=True):
+        assert one.abs().max() > 0.1
+        assert_close(one, other, rtol=0, atol=1e-12)
 
 
 def test_dropout_keeps_and_scales_the_right_share():
@@ -221,6 +228,8 @@ def test_a_search_out_of_range_is_refused(wrong):
 def test_configurations_refuse_unknown_and_missing_keys():
     values = small.config().to_json()
     assert ModelConfig.from_json(values) == small.config()
+    older = {k: v for k, v in values.items() if k not in ("scale_embeddings", "final_norm")}
+    assert ModelConfig.from_json(older) == small.config()  # a file from before they existed
     with pytest.raises(ValueError, match="unknown keys \\['heads'\\]"):
         ModelConfig.from_json({**values, "heads": 8})
     del values["source_vocab_size"]

@@ -17,7 +17,12 @@ LIMIT = dict(rtol=0, atol=1e-12)
 VARIANTS = [
     dict(norm_first=norm_first, share_embeddings=tied, tie_classifier=tied, qkv_bias=qkv_bias)
     for norm_first, tied, qkv_bias in itertools.product((False, True), repeat=3)
-] + [dict(learned_positions=True), dict(num_encoder_layers=1, num_decoder_layers=1)]
+] + [
+    dict(learned_positions=True),
+    dict(num_encoder_layers=1, num_decoder_layers=1),
+    dict(scale_embeddings=False, final_norm=False),
+    dict(scale_embeddings=False, final_norm=False, norm_first=True, tie_classifier=True),
+]
 
 
 @pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])

@@ -24,6 +24,7 @@ VARIANTS = [
     dict(),
     dict(norm_first=True, share_embeddings=True, tie_classifier=True),
     dict(learned_positions=True, qkv_bias=False, layer_norm_eps=1e-12, mask_score=-10_000.0),
+    dict(scale_embeddings=False, final_norm=False),
 ]
 BOTH, SCRATCH = range(2), 1  # small.pair gives the baseline, then the scratch model
 

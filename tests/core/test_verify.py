@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from core import verify
+from core.capture import Captured
 from core.checkpoint import load
 from core.config import ModelConfig
 from core.model.attention import MultiHeadAttention
@@ -157,6 +158,7 @@ def test_the_networks_cover_what_they_should():
     assert {c.mask_score for c in configs} == {None, -10_000.0}
     assert any(c.learned_positions for c in configs) and any(not c.qkv_bias for c in configs)
     assert any(c.layer_norm_eps == 1e-12 for c in configs)
+    assert any(not c.scale_embeddings and not c.final_norm for c in configs)
 
 
 def test_it_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
@@ -223,6 +225,17 @@ def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
                 name, lambda ids, pad: torch.ones_like(ids, dtype=torch.bool)[:, None, None]
             )
         assert red() == {PADDING_MASK, CAUSAL_MASK}
+
+
+def test_layers_in_another_order_in_the_record_are_caught(monkeypatch):
+    """The maps of one side are taken as a record takes them, of the other as each layer ran."""
+    honest = Captured.maps
+    monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
+    config = small.config()
+    twins = verify.twins(verify.fresh(config))
+    checks = verify.compare(*twins, verify.random_pairs(config))
+    red = {check.name for check in checks if not check.passed}
+    assert red == {*ENCODER_MAPS, DECODER_MAPS[0], DECODER_MAPS[2], CROSS_MAPS[0], CROSS_MAPS[2]}
 
 
 def test_a_weight_that_is_no_number_turns_red_and_stays_json():
