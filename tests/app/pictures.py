@@ -1,0 +1,525 @@
+"""Reads what the explorer has drawn: canvases pixel by pixel, saved files, texts in their places.
+
+Nothing here knows the explorer's own functions: it presses buttons, points, and reads what a
+browser shows. What a record holds is worked out once more, in numpy, from its float32.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import Page
+
+from app.components.explorer.payload import KINDS
+from core.record import TranslationRecord
+from tests.app.test_explorer_arithmetic import as_words, groups, sides
+
+Colour = tuple[int, int, int]
+
+# Set up before the page's own scripts: canvases tell what is written on them and where, and a saved
+# file is kept instead of downloaded.
+DRIVER = r"""(() => {
+  const texts = new WeakMap();
+  const textsOf = (canvas) => texts.get(canvas) ?? texts.set(canvas, []).get(canvas);
+  const own = CanvasRenderingContext2D.prototype;
+  const { fillText, clearRect, drawImage } = own;
+  own.fillText = function (words, x, y) {
+    const { a, b, c, d, e, f } = this.getTransform();
+    const place = { x: a * x + c * y + e, y: b * x + d * y + f, turn: Math.atan2(b, a) };
+    const look = { align: this.textAlign, fill: this.fillStyle };
+    textsOf(this.canvas).push({ words: String(words), ...place, ...look });
+    fillText.call(this, words, x, y);
+  };
+  own.clearRect = function (x, y, width, height) {
+    const all = x <= 0 && y <= 0 && width >= this.canvas.width && height >= this.canvas.height;
+    const within = (place, from, size) => place >= from && place <= from + size;
+    const gone = (text) => all || (within(text.x, x, width) && within(text.y, y, height));
+    texts.set(this.canvas, textsOf(this.canvas).filter((text) => !gone(text)));
+    clearRect.call(this, x, y, width, height);
+  };
+  own.drawImage = function (image, ...place) {
+    const [x, y] = place;
+    if (place.length < 5) {
+      for (const text of texts.get(image) ?? []) {
+        textsOf(this.canvas).push({ ...text, x: text.x + x, y: text.y + y });
+      }
+    }
+    drawImage.call(this, image, ...place);
+  };
+  const files = [];
+  URL.createObjectURL = (blob) => (files.push(blob), "blob:kept");
+  URL.revokeObjectURL = () => {};
+  const click = HTMLElement.prototype.click;
+  HTMLAnchorElement.prototype.click = function () {
+    if (!this.download) click.call(this);
+  };
+
+  const find = (selector) => {
+    const found = document.querySelector(selector);
+    if (!found) throw new Error(`there is no ${selector}`);
+    return found;
+  };
+  const part = (name) => find(`[data-part="${name}"]`);
+  const map = () => part("map");
+  const send = (target, type, at = {}) => {
+    const Kind = type === "click" ? MouseEvent : PointerEvent;
+    target.dispatchEvent(new Kind(type, { bubbles: true, pointerType: "mouse", detail: 1, ...at }));
+  };
+  /* A point of the map's canvas, of a cell or of the picture, as a pointer has it. */
+  const onMap = (x, y) => {
+    const box = map().getBoundingClientRect();
+    return { clientX: box.left + x, clientY: box.top + y };
+  };
+  const middle = (query, key) => {
+    const { left, top, cell } = map().dataset;
+    return onMap(+left + (key + 0.5) * cell, +top + (query + 0.5) * cell);
+  };
+  const encoded = (bytes) => {
+    let text = "";
+    for (let at = 0; at < bytes.length; at += 32768) {
+      text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+    }
+    return btoa(text);
+  };
+  const pixelsOf = (canvas) => {
+    const { width, height } = canvas;
+    return canvas.getContext("2d").getImageData(0, 0, width, height);
+  };
+  const sampled = (canvas, xs, ys) => {
+    const { data, width } = pixelsOf(canvas);
+    const found = new Uint8Array(4 * xs.length * ys.length);
+    let place = 0;
+    for (const y of ys) {
+      for (const x of xs) {
+        const at = 4 * (y * width + x);
+        found.set(data.subarray(at, at + 4), place);
+        place += 4;
+      }
+    }
+    return found;
+  };
+  const decoded = async (source) => {
+    const image = new Image();
+    image.src = source;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    drawImage.call(canvas.getContext("2d"), image, 0, 0);
+    return canvas;
+  };
+
+  window.pictures = {
+    show({ kind, layer, head, view, unit, combine, hide }) {
+      if (!part("let-go").hidden) part("let-go").click();
+      send(map(), "pointerleave");
+      find(`[data-kind-option="${kind}"]`).click();
+      find(`[data-unit-option="${unit}"]`).click();
+      find(`[data-view-option="${view}"]`).click();
+      find(`[data-combine-option="${combine}"]`).click();
+      for (const name of ["eos", "punctuation"]) {
+        if (part(`hide-${name}`).checked !== hide.includes(name)) part(`hide-${name}`).click();
+      }
+      find(`.thumbnail[data-l="${layer}"][data-h="${head}"]`).click();
+    },
+    /* The colours of every cell of several heads, at a place inside each cell. */
+    heads(places, xs, ys) {
+      const found = places.map(([layer, head]) => {
+        find(`.thumbnail[data-l="${layer}"][data-h="${head}"]`).click();
+        return sampled(map(), xs, ys);
+      });
+      return encoded(Uint8Array.from(found.flatMap((bytes) => [...bytes])));
+    },
+    sample: (selector, xs, ys) => encoded(sampled(find(selector), xs, ys)),
+    image(selector) {
+      const { data, width, height } = pixelsOf(find(selector));
+      return { width, height, data: encoded(data) };
+    },
+    texts: (selector) => textsOf(find(selector)),
+    point(query, key) {
+      send(map(), "pointermove", middle(query, key));
+    },
+    pointAt(x, y) {
+      send(map(), "pointermove", onMap(x, y));
+    },
+    leave: () => send(map(), "pointerleave"),
+    keep: (query, key) => send(map(), "click", middle(query, key)),
+    keepAt: (x, y) => send(map(), "click", onMap(x, y)),
+    said: () => ({ ...find(".explorer").dataset, ...map().dataset }),
+    geometry() {
+      const { left, top, cell } = map().dataset;
+      const { width, height } = map();
+      return { left: +left, top: +top, cell: +cell, width, height };
+    },
+    async saved(name) {
+      files.length = 0;
+      find(`[data-export="${name}"]`).click();
+      while (!files.length) await new Promise((resolve) => setTimeout(resolve, 5));
+      return files[0].type.startsWith("image/png") ? "" : files[0].text();
+    },
+    async savedPixels(name) {
+      files.length = 0;
+      find(`[data-export="${name}"]`).click();
+      while (!files.length) await new Promise((resolve) => setTimeout(resolve, 5));
+      const canvas = document.createElement("canvas");
+      const bitmap = await createImageBitmap(files[0]);
+      [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
+      drawImage.call(canvas.getContext("2d"), bitmap, 0, 0);
+      const { data } = pixelsOf(canvas);
+      return { width: canvas.width, height: canvas.height, data: encoded(data) };
+    },
+    async decodedImages(sources) {
+      const found = [];
+      for (const source of sources) {
+        const canvas = await decoded(source);
+        const { data, width, height } = pixelsOf(canvas);
+        found.push({ width, height, data: encoded(data) });
+      }
+      return found;
+    },
+    /* Every piece of the two sentences: its ground, whether it is greyed, its bar. */
+    pieces: () =>
+      Object.fromEntries(
+        ["source", "target"].map((side) => [
+          side,
+          [...document.querySelectorAll(`.${side} .piece`)].map((piece) => {
+            const bar = piece.querySelector(".probability");
+            const wide = (element) => element.getBoundingClientRect().width;
+            return {
+              words: piece.querySelector(".form").textContent,
+              ground: getComputedStyle(piece).backgroundColor,
+              faint: Number(getComputedStyle(piece).opacity) < 0.9,
+              bar: bar && wide(bar.firstChild) / wide(bar),
+            };
+          }),
+        ]),
+      ),
+    alternatives(step) {
+      part("step").value = step + 1;
+      send(part("step"), "input");
+      return [...document.querySelectorAll(".alternative")].map((item) => {
+        const bar = item.querySelector(".bar");
+        const wide = (element) => element.getBoundingClientRect().width;
+        return {
+          words: item.querySelector(".form").textContent,
+          chance: item.querySelector(".chance").textContent,
+          bar: wide(bar.firstChild) / wide(bar),
+          written: getComputedStyle(bar.firstChild).backgroundColor,
+        };
+      });
+    },
+    readout() {
+      const chip = document.querySelector(".readout .weight");
+      const first = find(".readout .first").textContent;
+      return { first, chip: chip && getComputedStyle(chip).backgroundColor };
+    },
+    /* Where the thumbnails stand on their canvas, and how each is framed. */
+    thumbnails() {
+      const origin = find(".overview-maps").getBoundingClientRect();
+      return [...document.querySelectorAll(".thumbnail")]
+        .filter((button) => getComputedStyle(button).visibility === "visible")
+        .map((button) => {
+          const frame = button.querySelector(".frame");
+          const { left, top, width } = frame.getBoundingClientRect();
+          const { outlineWidth, outlineColor } = getComputedStyle(frame);
+          // Whole pixels: a canvas begins and ends its pictures there.
+          const place = { left: left - origin.left, top: top - origin.top, size: width };
+          for (const side in place) place[side] = Math.round(place[side]);
+          return { ...place, outlineWidth, outlineColor, name: button.getAttribute("aria-label") };
+        });
+    },
+    legend: () => ({
+      low: part("scale-low").textContent,
+      high: part("scale-high").textContent,
+      masked: getComputedStyle(part("masked-legend")).visibility === "visible",
+    }),
+    title: () => part("title").textContent,
+  };
+})()"""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words where they are drawn, without the marks around a right-to-left word; px, radians."""
+
+    words: str
+    x: float
+    y: float
+    turn: float
+    align: str
+    fill: str
+    label: bool
+    """Whether it stood between isolating marks, as every token's own text does."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A rectangle, a path or a picture of a saved SVG, in px of the picture it is of."""
+
+    tag: str
+    x: float
+    y: float
+    width: float
+    height: float
+    path: str
+    fill: str
+    stroke: str
+    thickness: float
+    opacity: float
+    href: str
+
+
+@dataclass
+class Found:
+    """What a check compared, and each thing that is not as the record has it."""
+
+    compared: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def same(self, what: str, seen: object, expected: object) -> None:
+        self.true(what, seen == expected, f"{seen!r}, not {expected!r}")
+
+    def near(self, what: str, seen: float, expected: float, by: float) -> None:
+        self.true(what, abs(seen - expected) <= by, f"{seen:g}, not {expected:g}")
+
+    def true(self, what: str, holds: object, but: str = "false") -> None:
+        self.compared += 1
+        if not holds:
+            self.wrong.append(f"{what}: {but}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen on the page; a layer or head behind the last one stands for all together."""
+
+    kind: str
+    layer: int
+    head: int
+    unit: str = "pieces"
+    view: str = "map"
+    combine: str = "mean"
+    hide: tuple[str, ...] = ()
+
+
+class Picture:
+    """One page with one record on it, and what the record says must be drawn there."""
+
+    def __init__(self, page: Page, record: TranslationRecord, near: float) -> None:
+        """`near` is how far a weight may be from the record's, after its way to the page."""
+        self.page = page
+        self.record = record
+        self.near = near
+        self.layers = {kind: record.maps(kind).shape[0] for kind in KINDS}
+        self.heads = record.encoder.shape[1]
+
+    def do(self, name: str, *arguments: object) -> object:
+        return self.page.evaluate(
+            "([name, given]) => window.pictures[name](...given)", [name, list(arguments)]
+        )
+
+    def bytes(self, name: str, *arguments: object) -> bytes:
+        return base64.b64decode(self.do(name, *arguments))
+
+    # What the record says.
+
+    def values(self, choice: Choice) -> tuple[NDArray, NDArray]:
+        """The numbers of a choice and which cells are open, [query, key]."""
+        maps = self.record.maps(choice.kind).astype(np.float64)
+        mask = self.record.mask(choice.kind)
+        if choice.unit == "words":
+            maps = as_words(self.record, choice.kind, maps)
+            mask = as_words(self.record, choice.kind, mask[None, None] * 1.0)[0, 0] > 0
+        layers = slice(None) if choice.layer == len(maps) else slice(choice.layer, choice.layer + 1)
+        heads = slice(None) if choice.head == self.heads else slice(choice.head, choice.head + 1)
+        several = maps[layers, heads]
+        return several.max((0, 1)) if choice.combine == "max" else several.mean((0, 1)), mask
+
+    def tolerance(self, choice: Choice) -> float:
+        """Several pieces of a word each miss by as much."""
+        if choice.unit == "pieces":
+            return self.near
+        return self.near * max(np.bincount(groups(sides(self.record, choice.kind)[1])))
+
+    def labels(self, choice: Choice) -> tuple[list[str], list[str]]:
+        """The words of rows and columns."""
+        return tuple(
+            [token.text for token in tokens] if choice.unit == "pieces" else words_of(tokens)
+            for tokens in sides(self.record, choice.kind)
+        )
+
+    def members(self, choice: Choice, axis: int) -> list[list[int]]:
+        """The pieces of each row (axis 0) or column (1)."""
+        tokens = sides(self.record, choice.kind)[axis]
+        if choice.unit == "pieces":
+            return [[i] for i in range(len(tokens))]
+        word = groups(tokens)
+        return [list(np.flatnonzero(word == w)) for w in range(word[-1] + 1)]
+
+    # What the page shows.
+
+    def show(self, choice: Choice) -> None:
+        self.do("show", {**vars(choice), "hide": list(choice.hide)})
+
+    def scale(self) -> NDArray:
+        """The 256 colours of the legend: the colour of each step from 0 to 1."""
+        if not hasattr(self, "_scale"):
+            self._scale = self.image("[data-part=scale]")[0, :, :3]
+        return self._scale
+
+    def image(self, selector: str) -> NDArray:
+        return _pixels(self.do("image", selector))
+
+    def sample(self, selector: str, xs: Iterable[int], ys: Iterable[int]) -> NDArray:
+        """The pixels at each y and x, [y, x, rgba]."""
+        xs, ys = list(map(int, xs)), list(map(int, ys))
+        found = np.frombuffer(self.bytes("sample", selector, xs, ys), np.uint8)
+        return found.reshape(len(ys), len(xs), 4)
+
+    def texts(self, selector: str = "[data-part=map]") -> list[Text]:
+        return [
+            _text(t["words"], t["x"], t["y"], t["turn"], t["align"], t["fill"])
+            for t in self.do("texts", selector)
+        ]
+
+    def svg(self, name: str = "map-svg") -> tuple[list[Text], list[Shape]]:
+        """The texts and shapes of a saved file, in px of the canvas that it is a picture of."""
+        return read_svg(self.do("saved", name))
+
+    def cell_colours(
+        self, found: Found, what: str, seen: NDArray, values: NDArray, open_: NDArray, near: float
+    ) -> None:
+        """Each open cell of [query, key, rgb] has the legend's colour of its number."""
+        low, high = (np.clip(np.floor(255 * (values + d) + 0.5), 0, 255) for d in (-near, near))
+        fits = np.zeros(values.shape, bool)
+        for more in range(int((high - low).max()) + 1):
+            step = np.minimum(low + more, high).astype(int)
+            fits |= (seen[..., :3] == self.scale()[step]).all(-1)
+        found.compared += int(open_.sum())
+        for q, k in zip(*np.nonzero(open_ & ~fits), strict=True):
+            colour = tuple(int(c) for c in seen[q, k, :3])
+            found.wrong.append(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
+
+    def has_colour(
+        self, found: Found, what: str, seen: Colour | None, value: float, near: float
+    ) -> None:
+        """One ground has the legend's colour of a number."""
+        cell = np.array(seen if seen else (-1, -1, -1)).reshape(1, 1, 3)
+        one = np.array([[value]])
+        self.cell_colours(found, what, cell, one, np.ones((1, 1), bool), near)
+
+
+def words_of(tokens: tuple) -> list[str]:
+    """Pieces joined to words, as `groups` of the arithmetic's tests has them."""
+    words: list[str] = []
+    for token, word in zip(tokens, groups(tokens), strict=True):
+        if word == len(words):
+            words.append("")
+        words[word] += token.text
+    return words
+
+
+def colour(css: str) -> Colour | None:
+    """`rgb(1,2,3)` as numbers, `#010203` too; None for what is not there or transparent."""
+    if re.fullmatch("#[0-9a-f]{6}", css or ""):
+        return tuple(int(css[i : i + 2], 16) for i in (1, 3, 5))
+    numbers = [float(n) for n in re.findall(r"[\d.]+", css or "")]
+    if len(numbers) < 3 or numbers[3:] == [0]:
+        return None
+    return tuple(int(n) for n in numbers[:3])
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number as the page writes it, with a true minus."""
+    return f"{value:.{digits}f}".replace("-", "\u2212")
+
+
+def either(value: float, near: float, digits: int) -> set[str]:
+    """The one or two ways in which a number that is sent with an error can be rounded."""
+    return {fixed(value + d, digits) for d in (-near, 0, near)}
+
+
+def entropy(weights: NDArray) -> NDArray:
+    """Of each row, in bits."""
+    return -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+
+
+def _text(words: str, x: float, y: float, turn: float, align: str, fill: str) -> Text:
+    label = words.startswith("\u2068")
+    return Text(words.strip("\u2068\u2069"), x, y, turn, align, fill, label)
+
+
+def _pixels(image: dict) -> NDArray:
+    data = np.frombuffer(base64.b64decode(image["data"]), np.uint8)
+    return data.reshape(image["height"], image["width"], 4)
+
+
+def decode(picture: Picture, hrefs: list[str]) -> list[NDArray]:
+    """The pixels of the pictures inside a saved SVG."""
+    return [_pixels(image) for image in picture.do("decodedImages", hrefs)]
+
+
+def png(picture: Picture, name: str) -> NDArray:
+    return _pixels(picture.do("savedPixels", name))
+
+
+def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
+    """Texts and shapes, moved so that the picture itself, below its title, begins at 0, 0."""
+    root = ElementTree.fromstring(text)
+    placed = [(element, _matrix(element.get("transform", ""))) for element in _drawn(root)]
+    # The first thing that is moved is the picture's own beginning: what came before is its title.
+    origin = next((m[:2, 2] for _, m in placed if m[:2, 2].any()), np.zeros(2))
+    texts, shapes = [], []
+    for element, matrix in placed:
+        tag = element.tag.rpartition("}")[2]
+        at = np.array([float(element.get("x", 0)), float(element.get("y", 0)), 1])
+        x, y = (matrix @ at)[:2] - origin
+        if tag == "text":
+            turn = float(np.arctan2(matrix[1, 0], matrix[0, 0]))
+            align = {"start": "left", "end": "right", "middle": "center"}
+            anchor = align[element.get("text-anchor", "start")]
+            texts.append(_text(element.text or "", x, y, turn, anchor, element.get("fill", "")))
+            continue
+        shapes.append(
+            Shape(
+                tag,
+                x,
+                y,
+                float(element.get("width", 0)),
+                float(element.get("height", 0)),
+                element.get("d", ""),
+                element.get("fill", ""),
+                element.get("stroke", ""),
+                float(element.get("stroke-width", 0)),
+                float(element.get("opacity", 1)),
+                element.get("href", ""),
+            )
+        )
+    return texts, shapes
+
+
+def _drawn(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    clips = {c for e in root.iter() if e.tag.endswith("clipPath") for c in e.iter()}
+    for element in root.iter():
+        tag = element.tag.rpartition("}")[2]
+        if tag in ("rect", "text", "path", "image") and element not in clips:
+            yield element
+
+
+def _matrix(transform: str) -> NDArray:
+    """The product of an SVG's translations and rotations, in degrees there."""
+    matrix = np.eye(3)
+    for name, inside in re.findall(r"(\w+)\(([^)]*)\)", transform):
+        numbers = [float(n) for n in inside.split()]
+        step = np.eye(3)
+        if name == "translate":
+            step[:2, 2] = numbers
+        else:
+            angle = np.radians(numbers[0])
+            step[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        matrix = matrix @ step
+    return matrix
