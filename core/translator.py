@@ -2,9 +2,11 @@
 
 import dataclasses
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Literal, Self
 
@@ -20,15 +22,14 @@ from core.device import pick_device
 from core.edits import Edits, edited
 from core.model.baseline import copy_to_baseline, copy_to_scratch
 from core.model.interface import Seq2Seq, build
-from core.record import RecordHypothesis, RecordToken, TranslationRecord
+from core.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
 from core.replay import replay
 from core.search import Hypothesis, search
 from core.search_tree import WrittenTree, search_tree
-from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise, special
+from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
 
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
-
 
 Side = Literal["source", "target"]
 
@@ -46,6 +47,37 @@ class Translation:
     hypotheses: tuple[Hypothesis, ...]
 
 
+class _Queue:
+    """A lock that threads get in the order in which they ask for it.
+
+    A plain Lock goes back to the thread that let go of it a moment ago: the others would wait for
+    a long list's last batch.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[object] = deque()  # who has the lock comes first
+
+    def __enter__(self) -> None:
+        me = object()
+        with self._changed:
+            self._waiting.append(me)
+            try:
+                self._changed.wait_for(lambda: self._waiting[0] is me)
+            except BaseException:  # such as Ctrl-C: nobody waits for one who is gone
+                self._waiting.remove(me)
+                self._changed.notify_all()
+                raise
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._waiting.popleft()
+            self._changed.notify_all()
+
+    def locked(self) -> bool:
+        return bool(self._waiting)
+
+
 class Translator:
     """One model behind one lock: hooks are process-wide, and pages run in many threads."""
 
@@ -55,7 +87,7 @@ class Translator:
         self._model: Seq2Seq = checkpoint.model
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
-        self._lock = threading.Lock()
+        self._lock = _Queue()
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "auto") -> Self:
@@ -84,9 +116,14 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts, in their order; an empty one stays empty.
 
-        `done` is called with how many more are done. Raises InputError, before any work, for one
-        longer than the model's positions.
+        `done` is called with how many more are done. Other threads take their turns between two
+        batches. Raises, before any work, InputError for a text longer than the model's positions,
+        and TypeError for anything but a list of texts.
         """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise TypeError(
+                "translate takes a list of texts: put a single one in brackets, translate([text])"
+            )
         encoded = [[t.id for t in self._source.encode(text)] for text in texts]
         limit = self.card.model.max_length - 1
         for number, ids in enumerate(encoded, start=1):
@@ -94,8 +131,9 @@ class Translator:
                 raise InputError(
                     f"sentence {number} has {len(ids)} tokens: the limit is {limit}, shorten it"
                 )
-        with self._lock:
-            found = translate_ids(self._model, encoded, decode, self.device, batch_tokens, done)
+        found = translate_ids(
+            self._model, encoded, decode, self.device, batch_tokens, done, self._lock
+        )
         return [
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
             for text, (best, *rest) in zip(texts, found, strict=True)
@@ -109,8 +147,7 @@ class Translator:
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
         """What one side is fed of a text, <eos> included. Raises InputError if it is too long."""
-        tokenizer = self._source if side == "source" else self._target
-        return _record_tokens((*_within_limits(text, tokenizer), special(EOS)))
+        return _record_tokens(self._within_limits(text, side))
 
     def search_tree(
         self, source: str, *, decode: DecodeConfig = DecodeConfig(), prefix: tuple[int, ...] = ()
@@ -119,7 +156,7 @@ class Translator:
 
         Raises InputError for an empty or over-long text, ValueError for an impossible prefix.
         """
-        source_ids = [t.id for t in (*_within_limits(source, self._source), special(EOS))]
+        source_ids = [t.id for t in self._within_limits(source, "source")]
         if len(source_ids) == 1:
             raise InputError("nothing to translate: type a sentence")
         with self._lock:
@@ -136,7 +173,7 @@ class Translator:
 
         Raises InputError for an over-long text.
         """
-        first, *rest = (*_within_limits(text, self._target), special(EOS))
+        first, *rest = self._within_limits(text, "target")
         lone_boundary = not first.text and rest[:-1]
         return tuple(t.id for t in (rest if lone_boundary else [first, *rest]))[:-1]
 
@@ -151,13 +188,15 @@ class Translator:
     ) -> TranslationRecord:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
-        `target_ids` name a target by its ids: a prefix of pieces, which may be no text of its own.
+        `target_ids` name a target by its ids instead: the first tokens of a translation, which may
+        be no text of their own, with or without <eos>.
 
         Search and replay both run under the edits, and the record carries what core.check found.
-        Raises InputError for an empty or over-long text, and for edits that leave nothing to look
-        at; EditError for edits that the network or the sentence cannot have.
+        Raises InputError for an empty or over-long text, for ids that are no target, and for edits
+        that leave nothing to look at; EditError for edits that the network or the sentence cannot
+        have.
         """
-        source_tokens = (*_within_limits(source, self._source), special(EOS))
+        source_tokens = self._within_limits(source, "source")
         if len(source_tokens) == 1:
             raise InputError("nothing to translate: type a sentence")
         if target is None and target_ids is None and not edits.causal_mask:
@@ -166,9 +205,11 @@ class Translator:
             raise InputError("every source token is masked away: leave at least one open")
         given = None
         if target is not None:
-            given = (*_within_limits(target, self._target), special(EOS))
+            if target_ids is not None:
+                raise InputError("two targets are given: leave out target or target_ids")
+            given = self._within_limits(target, "target")
         elif target_ids is not None:
-            given = tuple(self._target.token(id) for id in target_ids)
+            given = self._named(target_ids)
         with self._lock:
             if given is None:
                 ids = torch.tensor([[t.id for t in source_tokens]], device=self.device)
@@ -193,7 +234,7 @@ class Translator:
             weights_sha256=self.card.weights_sha256,
             source_language=LANGUAGES[self.card.source_language],
             target_language=LANGUAGES[self.card.target_language],
-            search=("given target" if given else decode.label)
+            search=(decode.label if given is None else "given target")
             + (", edited" if edits != Edits() else ""),
             source_text=normalise(source),
             translation=self._target.decode([t.id for t in target_tokens]),
@@ -211,21 +252,45 @@ class Translator:
         )
         return dataclasses.replace(record, checks=check(record, seen.evidence, edits))
 
+    def _within_limits(self, text: str, side: Side) -> tuple[Token, ...]:
+        """Tokens of one side's text, <eos> included, as many as are drawn and the model allows.
 
-def _within_limits(text: str, tokenizer: Tokenizer) -> tuple[Token, ...]:
-    """Tokens of a text; refuses a long one by its characters first, which costs nothing."""
-    if len(text) > MAX_CHARACTERS:
-        raise InputError(
-            f"{len(text):,} characters are too many: the limit is {MAX_CHARACTERS}, "
-            "try one sentence at a time"
-        )
-    tokens = tokenizer.encode(text)
-    if len(tokens) > MAX_TOKENS:
-        raise InputError(
-            f"{len(tokens)} tokens are too many: the limit is {MAX_TOKENS}, "
-            "try one sentence at a time"
-        )
-    return tokens
+        A long one is refused by its characters first, which costs nothing.
+        """
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(
+                f"{len(text):,} characters are too many: the limit is {MAX_CHARACTERS}, "
+                "try one sentence at a time"
+            )
+        tokens = (self._source if side == "source" else self._target).encode(text)
+        limit = min(MAX_TOKENS, self.card.model.max_length - 1)
+        if len(tokens) > limit:
+            raise InputError(
+                f"{len(tokens)} tokens are too many: the limit is {limit}, "
+                "try one sentence at a time"
+            )
+        return (*tokens, special(EOS))
+
+    def _named(self, ids: Sequence[int]) -> tuple[Token, ...]:
+        """The tokens of given target ids. Raises InputError for what no search could write."""
+        ids = tuple(ids)
+        limit = min(MAX_RECORD_TOKENS, self.card.model.max_length)
+        size = self.card.model.target_vocab_size
+        if not ids:
+            raise InputError("no target ids are given: give at least one, such as 2 for <eos>")
+        if len(ids) > limit:
+            raise InputError(f"{len(ids)} target ids are too many: the limit is {limit}")
+        for place, id in enumerate(ids):
+            if isinstance(id, bool) or not isinstance(id, Integral) or not 0 <= id < size:
+                raise InputError(
+                    f"target id {id!r} is not in the vocabulary: choose from {EOS} to {size - 1}"
+                )
+            if id in (PAD, BOS) or (id == EOS and place < len(ids) - 1):
+                raise InputError(
+                    f"target id {id} ({special(id).piece}) cannot stand at place {place}: "
+                    "leave <pad> and <bos> out, and <eos> for the end"
+                )
+        return tuple(self._target.token(int(id)) for id in ids)
 
 
 def _record_tokens(tokens: tuple[Token, ...]) -> tuple[RecordToken, ...]:
@@ -239,11 +304,12 @@ def translate_ids(
     device: str,
     batch_tokens: int = 2048,
     done: Callable[[int], object] = lambda count: None,
+    lock: AbstractContextManager = nullcontext(),
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
 
     Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
-    with how many more sentences are done.
+    with how many more sentences are done. The model is used only under `lock`, one batch at a time.
     """
     found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
     waiting: list[int] = []
@@ -251,7 +317,9 @@ def translate_ids(
 
     def flush() -> None:
         source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
-        for i, hypotheses in zip(waiting, search(model, source, decode), strict=True):
+        with lock:
+            batch = search(model, source, decode)
+        for i, hypotheses in zip(waiting, batch, strict=True):
             found[i] = hypotheses
         done(len(waiting))
 

@@ -1,6 +1,14 @@
 """From text to record: the maps are the search's own, and a record refuses to be wrong."""
 
 import dataclasses
+import io
+import json
+import random
+import shutil
+import threading
+import time
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +17,17 @@ import torch
 from core.capture import capture
 from core.checkpoint import load
 from core.config import DecodeConfig
-from core.record import TranslationRecord
+from core.files import write_json
+from core.record import RecordToken, TranslationRecord
 from core.replay import replay
 from core.text.tokenizer import BOS, EOS
 from core.translator import InputError, Translator
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+TEXTS = (
+    "model", "weights_sha256", "source_language", "target_language", "search", "source_text",
+    "translation",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +139,191 @@ def test_saving_and_loading(record, tmp_path):
         assert not any(array.dtype.hasobject for array in arrays.values())
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04broken"])
-def test_a_file_that_is_no_record_is_refused(tmp_path, content):
+def refused(content: bytes | Path, *words: str) -> None:
+    """Loading fails with one line of ours, which never advises what numpy does."""
+    file = content if isinstance(content, Path) else io.BytesIO(content)
+    with pytest.raises(ValueError, match="is not a saved record") as caught:
+        TranslationRecord.load(file)
+    message = str(caught.value)
+    assert type(caught.value) is ValueError
+    assert "\n" not in message and "pickle" not in message and "unsafe" not in message
+    for word in words:
+        assert word in message, message
+
+
+def archive(members: dict[str, bytes], **options: object) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in members.items():
+            opened.writestr(name, content, **options)
+    return buffer.getvalue()
+
+
+def members(record: TranslationRecord) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def words(record: TranslationRecord, change) -> bytes:
+    """The saved record with its words as `change` leaves them."""
+    saved = members(record)
+    values = json.loads(np.load(io.BytesIO(saved["words.npy"])).tobytes())
+    change(values)
+    text = json.dumps(values).encode()
+    return archive({**saved, "words.npy": npy(np.frombuffer(text, np.uint8))})
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no archive", b"PK\x03\x04broken", npy(np.zeros(3)), b"\x80\x04N."]
+)
+def test_a_file_of_another_kind_is_refused(content, tmp_path):
+    refused(content)
     (tmp_path / "x.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="not a saved record"):
-        TranslationRecord.load(tmp_path / "x.npz")
+    refused(tmp_path / "x.npz", "x.npz")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    refused(tmp_path / "x.npz", "x.npz", "No such file")
+    refused(tmp_path, "Is a directory")
+
+
+def drop(*names: str):
+    def change(values: dict) -> None:
+        for name in names:
+            del values[name]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict.clear, "do not say in which format"),
+        (drop("format"), "do not say in which format"),
+        (lambda w: w.update(format=1), "saved in format 1"),
+        (drop("source"), "missing or unknown: source"),
+        (lambda w: w.update(extra=1), "missing or unknown: extra"),
+        (lambda w: w.update(source={}), "source is not a list"),
+        (lambda w: w.update(alternatives=3), "alternatives is not a list"),
+        (lambda w: w["alternatives"].__setitem__(0, None), "is not a list"),
+        (lambda w: w["alternatives"][0].pop(), "axis K"),
+        (lambda w: w["source"].__setitem__(0, None), "no RecordToken"),
+        (lambda w: w["source"][0].pop("piece"), "no RecordToken"),
+        (lambda w: w["source"][0].update(id="5"), "a id that is no int"),
+        (lambda w: w["source"][0].update(text=None), "a text that is no str"),
+        (lambda w: w["hypotheses"][0].update(ids=[True]), "a ids that is no tuple"),
+        (lambda w: w["hypotheses"][0].update(score="low"), "a score that is no float"),
+        (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
+        (lambda w: w["checks"][0].update(passed=False), "is not False"),
+        (lambda w: w.update(model=["x"]), "model is not a text"),
+        (lambda w: w.update(translation=None), "translation is not a text"),
+        (lambda w: w.update(source=[], target_in=[], target_out=[], alternatives=[]), "axis"),
+    ],
+)
+def test_words_of_another_kind_are_refused(record, change, message):
+    refused(words(record, change), message)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cross", b""),
+        ("cross", b"\x93NUMPY\x01\x00"),
+        ("cross", npy(np.zeros((1, 2), np.float32))),
+        ("cross", npy(np.zeros((2, 2, 3, 4), np.float64))),
+        ("cross", npy(np.array([[[[None]]]], object))),
+        ("words", npy(np.array([None], object))),
+        ("words", npy(np.frombuffer(b"[" * 100_000, np.uint8))),
+        ("words", npy(np.frombuffer(b"\xff", np.uint8))),
+        ("words", npy(np.frombuffer(b"[]", np.uint8))),
+    ],
+)
+def test_arrays_of_another_kind_are_refused(record, name, content):
+    refused(archive({**members(record), f"{name}.npy": content}), name)
+
+
+def test_an_array_too_few_is_refused(record):
+    saved = members(record)
+    del saved["cross.npy"]
+    refused(archive(saved), "cross")
+
+
+def test_damaged_bytes_are_refused(record):
+    """Cut anywhere or with a byte changed: refused, or read as what it was."""
+    content = record.to_bytes()
+    draw = random.Random(0)
+    for _ in range(100):
+        refused(content[: draw.randrange(len(content))])
+        spoiled = bytearray(content)
+        spoiled[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        try:
+            assert TranslationRecord.load(io.BytesIO(spoiled)).id == record.id
+        except ValueError as error:
+            assert "is not a saved record" in str(error)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(record, monkeypatch):
+    saved = members(record)
+    bomb = archive({**saved, "cross.npy": bytes(257 << 20)})
+    wordy = archive({**saved, "words.npy": bytes(5 << 20)})
+    assert max(len(bomb), len(wordy)) < 1 << 20
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    refused(bomb, "it unpacks to", "the limit is 256 MB")
+    refused(wordy, "words take more than 4 MB")
+
+
+def test_a_header_that_promises_more_than_there_is_makes_no_room(record):
+    """numpy would set 4 TB aside for it; the zip's own sizes are small."""
+    header = npy(np.zeros((2, 2, 3, 4), np.float32))
+    for shape in ((10**6, 10**6, 3, 4), (2, 2, 3, 5), (-1, -1, 3, 4)):
+        said = header.replace(b"(2, 2, 3, 4)", str(shape).encode())
+        refused(archive({**members(record), "cross.npy": said}), "cross")
+
+
+def test_too_many_tokens_are_refused_before_they_are_unpacked(record):
+    saved = members(record)
+    assert TranslationRecord.load(io.BytesIO(archive(saved))).id == record.id
+    rows = npy(np.zeros((2, 2, 513, 4), np.float32))
+    refused(archive({**saved, "cross.npy": rows}), "513 tokens are too many")
+    with pytest.raises(ValueError, match="513 tokens of the target are too many"):
+        long_record(513)
+    long_record(512)
+
+
+def long_record(length: int) -> TranslationRecord:
+    """One source token, and a target that says the same over and over."""
+    token = RecordToken(5, "a", "a", True, False, False)
+    bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
+    past = np.tri(length, dtype=np.float32)
+    return TranslationRecord(
+        **dict.fromkeys(TEXTS, ""),
+        source=(token,),
+        target_in=(bos, *[token] * (length - 1)),
+        target_out=(token,) * length,
+        encoder=np.ones((1, 1, 1, 1), np.float32),
+        decoder=(past / past.sum(1, keepdims=True))[None, None],
+        cross=np.ones((1, 1, length, 1), np.float32),
+        encoder_mask=np.ones((1, 1), bool),
+        decoder_mask=past.astype(bool),
+        cross_mask=np.ones((length, 1), bool),
+        source_positions=np.zeros((1, 2), np.float32),
+        target_positions=np.zeros((length, 2), np.float32),
+        log_probs=np.zeros(length, np.float32),
+        alternatives=((),) * length,
+        alternative_log_probs=np.zeros((length, 0), np.float32),
+        hypotheses=(),
+    )
+
+
+def test_a_record_without_alternatives_can_be_saved():
+    record = long_record(3)
+    assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id
 
 
 def test_a_record_cannot_be_changed(record):
@@ -138,6 +331,30 @@ def test_a_record_cannot_be_changed(record):
         record.translation = "something else"
     with pytest.raises(ValueError, match="read-only"):
         record.cross[0, 0, 0, 0] = 1
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        record.cross.flags.writeable = True
+
+
+def test_a_record_keeps_no_hold_on_the_callers_array(record):
+    """Who made the arrays may go on writing to them, directly or through what they view."""
+    whole = np.zeros((2, *record.cross.shape), np.float32)
+    whole[1] = record.cross
+    again = dataclasses.replace(record, cross=whole[1])
+    whole[:] = 0
+    assert whole.flags.writeable and np.array_equal(again.cross, record.cross)
+    own = record.cross.copy()
+    again = dataclasses.replace(record, cross=own)
+    own[:] = 0
+    assert again.id == record.id
+
+
+def test_a_notebook_shows_a_record_in_one_line(record):
+    shown = repr(record)
+    assert len(shown) < 300 and "\n" not in shown
+    tokens = f"{len(record.source)} → {len(record.target_out)} tokens"
+    for part in (SENTENCE, record.translation, tokens, "1 + 2 layers", "2 heads", "5 of 5 passed"):
+        assert part in shown
+    assert len(repr(dataclasses.replace(record, translation="x\n" * 10_000))) < 400
 
 
 def test_the_id_names_exactly_one_picture(translator, record):
@@ -189,6 +406,133 @@ def test_bad_input_is_one_line_before_any_work(translator, monkeypatch, text, me
     with pytest.raises(InputError, match=message) as caught:
         translator.inspect(text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def narrow(checkpoint_folder, tmp_path_factory):
+    """The same network with room for 32 tokens; the sinusoids are not stored."""
+    folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en")
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["max_length"] = 32
+    write_json(folder / "config.json", config)
+    return Translator.load(folder, device="cpu")
+
+
+def test_a_networks_own_limit_is_one_line_everywhere(narrow):
+    long = "x " * 40
+    for ask in (
+        lambda: narrow.inspect(long),
+        lambda: narrow.inspect(SENTENCE, target=long),
+        lambda: narrow.search_tree(long),
+        lambda: narrow.tokens(long, "source"),
+        lambda: narrow.tokens(long, "target"),
+        lambda: narrow.continuation(long),
+    ):
+        with pytest.raises(InputError, match="tokens are too many: the limit is 31"):
+            ask()
+    with pytest.raises(InputError, match="33 target ids are too many: the limit is 32"):
+        narrow.inspect(SENTENCE, target_ids=[5] * 33)
+    assert len(narrow.inspect(SENTENCE, target_ids=[5] * 32).target_out) == 32
+    dots = ("." * n for n in range(1, 32))  # a token each
+    fitting = next(text for text in dots if len(narrow._source.encode(text)) == 31)
+    assert len(narrow.inspect(fitting, target=fitting).source) == 32
+    assert narrow.search_tree(fitting).tree.nodes and narrow.continuation(fitting)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([], "no target ids are given"),
+        ([99_999], "99999 is not in the vocabulary: choose from 2 to"),
+        ([-1], "-1 is not in the vocabulary"),
+        ([5.0], "5.0 is not in the vocabulary"),
+        ([True], "True is not in the vocabulary"),
+        (["5"], "'5' is not in the vocabulary"),
+        ([0], "target id 0 \\(<pad>\\) cannot stand at place 0"),
+        ([5, 1, 2], "target id 1 \\(<bos>\\) cannot stand at place 1"),
+        ([5, 2, 6], "target id 2 \\(<eos>\\) cannot stand at place 1"),
+        ([5] * 257, "257 target ids are too many: the limit is 256"),
+    ],
+)
+def test_ids_that_are_no_target_are_refused(translator, monkeypatch, ids, message):
+    monkeypatch.setattr("core.translator.replay", None)
+    with pytest.raises(InputError, match=message):
+        translator.inspect(SENTENCE, target_ids=ids)
+
+
+def test_a_record_of_a_target_ends_where_records_end(translator, monkeypatch):
+    """A network may have room for more than can be drawn."""
+    monkeypatch.setattr("core.translator.MAX_RECORD_TOKENS", 7)
+    with pytest.raises(InputError, match="8 target ids are too many: the limit is 7"):
+        translator.inspect(SENTENCE, target_ids=[5] * 8)
+
+
+def test_two_targets_at_once_are_refused(translator):
+    with pytest.raises(InputError, match="two targets are given"):
+        translator.inspect(SENTENCE, target="A dog.", target_ids=[5])
+
+
+def test_target_ids_are_shown_as_given(translator):
+    for ids in ([5, 6, EOS], [EOS], [5, 3], np.array([5, 6])):
+        record = translator.inspect(SENTENCE, target_ids=ids)
+        assert [t.id for t in record.target_out] == list(ids)
+        assert record.search == "given target"
+    assert translator.inspect(SENTENCE, target="").search == "given target"
+
+
+@pytest.mark.parametrize("texts", ["Ein Hund läuft.", "", [b"Ein Hund."], ["Ein Hund.", None]])
+def test_anything_but_a_list_of_texts_is_refused(translator, texts):
+    with pytest.raises(TypeError, match=r"put a single one in brackets") as caught:
+        translator.translate(texts)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_long_list_lets_others_in_between_its_batches(translator):
+    """Whoever asks during a batch is served before the next one, not after the last."""
+    served: list[str] = []
+    others: list[threading.Thread] = []
+
+    def other() -> None:
+        translator.inspect("Ein Hund.")
+        served.append("other")
+
+    def done(count: int) -> None:
+        if count:
+            served.append("batch")
+
+    original = translator._model.start
+
+    def start(source):  # inside the first batch, so while the lock is held
+        if not others:
+            others.append(threading.Thread(target=other))
+            others[0].start()
+            while len(translator._lock._waiting) < 2:
+                time.sleep(0.001)
+        return original(source)
+
+    vars(translator._model)["start"] = start
+    try:
+        translator.translate([SENTENCE, "Ein Hund.", "Eine Frau."] * 3, batch_tokens=16, done=done)
+    finally:
+        del vars(translator._model)["start"]
+        others[0].join()
+    assert served.count("batch") > 3
+    assert served.index("other") <= 2 and not translator._lock.locked()
+
+
+def test_a_thread_that_gives_up_waiting_is_passed_over(translator, monkeypatch):
+    lock = translator._lock
+    with lock, monkeypatch.context() as patched:
+        patched.setattr(lock._changed, "wait_for", stop)
+        with pytest.raises(KeyboardInterrupt), lock:
+            pass
+    with lock:
+        assert lock.locked()
+    assert not lock.locked()
+
+
+def stop(ready) -> None:
+    raise KeyboardInterrupt
 
 
 def test_translating_keeps_order_and_empty_lines(translator):
