@@ -16,7 +16,7 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
-tour_links, tour_0 …, take_away, save_page, save_record, save_tables, open_record,
+tour_links, tour_0 …, examples, take_away, save_page, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
 first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,
@@ -146,7 +146,7 @@ def sidebar() -> None:
             key="search",
         )
         st.caption("Examples")
-        with st.container(gap=None):
+        with st.container(key="examples", gap=None):
             for i, example in enumerate(EXAMPLES):
                 st.button(
                     example.title,
@@ -155,7 +155,7 @@ def sidebar() -> None:
                     on_click=session.put,
                     args=("source", example.text(direction)),
                 )
-                st.caption(example.look_for)
+                st.caption(example.hint(direction))
 
 
 def _translate_example() -> None:
@@ -258,8 +258,8 @@ def model_note() -> None:
         st.badge(session.device_label(card), color="gray")
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
-            f"{shape.num_heads} heads, d {shape.d_model}, "
+            f"{shape.num_heads} heads, d_model {shape.d_model}, "
             f"{card.parameters / 1e6:.1f} million weights"
         )
         if scores:
-            st.caption(f"BLEU {scores} that it was not trained on. On other text it guesses.")
+            st.caption(f"BLEU {scores} that it was not trained on. Other text: expect errors.")

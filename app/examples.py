@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence as it is typed in either direction."""
+    """One sentence as it is typed in either direction, with a hint for each."""
 
     title: str
-    look_for: str
+    look_for: tuple[str, str]  # from German, from English
     de: str
     en: str
+
+    def hint(self, direction: str) -> str:
+        """What to look for in a direction."""
+        return self.look_for[direction.startswith("en")]
 
     def text(self, direction: str) -> str:
         """The sentence in the language that a direction starts from."""
@@ -20,37 +24,37 @@ class Example:
 EXAMPLES = (
     Example(
         "A word twice",
-        "Which man, which shirt does it look at?",
+        ("Which man, which shirt is meant?", "Which man, which shirt is meant?"),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
     ),
     Example(
         "A word that moves",
-        "Fußball stands last, soccer does not.",
+        ("Fußball stands last, soccer does not.", "soccer moves to the sentence’s end."),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
     ),
     Example(
         "Compounds",
-        "One German word, several English ones.",
+        ("One German word, several English ones.", "Several words become one in German."),
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
         "A street musician is playing guitar at a bus stop.",
     ),
     Example(
         "A split verb",
-        "bereitet … zu is one verb in English.",
+        ("bereitet … zu is one verb in English.", "is preparing: one verb, two places."),
         "Eine Frau bereitet in der Küche das Essen für ihre Kinder zu.",
         "A woman is preparing the food for her children in the kitchen.",
     ),
     Example(
         "A verb at the end",
-        "After wenn, German keeps the verb for last.",
+        ("After wenn the verb stands last.", "After wenn the verb goes to the end."),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
     ),
     Example(
         "Unknown letters",
-        "What the vocabulary lacks is marked.",
+        ("What the vocabulary lacks is marked.", "What the vocabulary lacks is marked."),
         "Ein Tourist aus 東京 fotografiert einen Hund.",
         "A tourist from 東京 takes a picture of a dog.",
     ),

@@ -10,6 +10,7 @@ import streamlit as st
 from app import controls
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
+st.html(Path(__file__).parent / "look.css")
 st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
 
 page = st.navigation(

@@ -399,10 +399,17 @@ def tour_stop(count: int) -> int:
 def first_view(record: "TranslationRecord") -> dict[str, str | int]:
     """Kind, layer and head that a link asks for, within what the record has.
 
-    The explorer reads them once, when it appears; without a link, or with a wrong one, it opens on
-    the first head of the last cross-attention layer but one.
+    The explorer reads them once, when it appears. A link that asks for none of them opens on the
+    word that tells most, pinned (`q`), or, where no word does, on the first head of the last
+    cross-attention layer but one, as a wrong link does.
     """
+    from core.analysis.telling import telling
+
     asked = st.query_params
+    if not any(name in asked for name in ("kind", "layer", "head", "q", "k", "words")):
+        found = telling(record.cross, record.source, record.target_out)
+        if found is not None:
+            return {"kind": "cross", "layer": found.layer, "head": found.head, "q": found.query}
     kind = asked.get("kind", "cross")
     if kind not in ("encoder", "decoder", "cross"):
         kind = "cross"

@@ -52,7 +52,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
     return {i: f"{first + i} · {word}" for i, word in enumerate(words)}
 
 
-st.header("Inside a head")
+st.title("Inside a head")
 card, record = controls.sentence(
     "Translate a sentence on the first page: one of its weights is taken apart here."
 )

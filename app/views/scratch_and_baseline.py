@@ -20,7 +20,7 @@ def shape(lengths: tuple[int, ...]) -> str:
     return " × ".join(map(str, lengths))
 
 
-st.header("Scratch and baseline")
+st.title("Scratch and baseline")
 st.caption(
     "The model on the first page was written from scratch. Beside it stands torch.nn.Transformer, "
     "the library's own. Look for any difference between the two that is more than rounding."

@@ -113,7 +113,7 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
         explorer(payload(seen, session.first_view(seen), None, quantity), key="path_explorer")
 
 
-st.header("Step by step")
+st.title("Step by step")
 card, record = controls.sentence(
     "Translate a sentence on the first page: the search behind it is shown here."
 )

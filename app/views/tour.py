@@ -12,7 +12,7 @@ number = session.tour_stop(len(STOPS))
 stop = STOPS[number]
 chosen = controls.selection()
 
-st.header("Guided tour")
+st.title("Guided tour")
 if chosen.card is None or chosen.direction != "de-en":
     st.caption("The tour's sentences are German: choose the direction German → English.")
     st.stop()

@@ -7,6 +7,13 @@ from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.views.take_away import take_away
 
+st.title("See where each attention head looks", anchor=False)
+with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
+    st.markdown(
+        "A Transformer translates a sentence here, and shows every weight of every head.",
+        width="content",
+    )
+    st.page_link("views/tour.py", label="New here? Take the guided tour", width="content")
 controls.source_box()
 controls.target_box()
 chosen = controls.selection()

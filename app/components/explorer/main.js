@@ -50,6 +50,7 @@ function createExplorer(parent, key) {
     painted: 0,
     size: "",
     givenView: "",
+    chosen: false,
     addressTimer: 0,
     ask: () => {},
   };
@@ -88,8 +89,10 @@ function takeData(explorer, bytes) {
   const [everyLayer, everyHead] = before ? [allLayers(explorer), allHeads(explorer)] : [false, false];
   explorer.bytes = bytes;
   explorer.data = data;
-  const asked = before ? null : takeFirstView(explorer, raw.view);
-  if (before) {
+  // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
+  const opens = !before || (!same && !explorer.chosen && raw.view.q !== undefined);
+  const asked = opens ? takeFirstView(explorer, raw.view) : null;
+  if (!opens) {
     const layers = data.layers[explorer.kind];
     explorer.layer = everyLayer ? layers : between(0, explorer.layer, layers - 1);
     explorer.head = everyHead ? data.heads : between(0, explorer.head, data.heads - 1);
@@ -120,7 +123,8 @@ function takeFirstView(explorer, given) {
   const { data } = explorer;
   const last = lastViews.get(explorer.key);
   explorer.givenView = JSON.stringify(given);
-  const asked = last?.given === explorer.givenView ? last.view : { ...askedByLink(), ...given };
+  const again = last?.given === explorer.givenView;
+  const asked = again ? last.view : { ...askedByLink(), ...given };
   takeFurtherView(explorer, asked);
   explorer.kind = asked.kind;
   const together = [asked.layer, asked.head].find((value) => OPTIONS.combine.includes(value));
@@ -128,7 +132,7 @@ function takeFirstView(explorer, given) {
   const place = (value, count) => (OPTIONS.combine.includes(value) ? count : between(0, Number(value) || 0, count - 1));
   explorer.layer = place(asked.layer, data.layers[explorer.kind]);
   explorer.head = place(asked.head, data.heads);
-  return last?.sentence === undefined || last.sentence === data.sentence ? asked : null;
+  return again && last.sentence !== data.sentence ? null : asked;
 }
 
 /* Shows the wanted quantity if it came along; until it does, what the data holds, and asks for it. */
@@ -202,6 +206,7 @@ function chooseHead(explorer, layer, head) {
 }
 
 function rememberView(explorer) {
+  explorer.chosen = true;
   const { givenView: given, data } = explorer;
   lastViews.set(explorer.key, { given, view: viewOf(explorer), sentence: data.sentence });
   saveAddress(explorer);

@@ -7,7 +7,7 @@ from app.views.masks.batch import batch
 from app.views.masks.closing import closing
 from app.views.masks.without import without_a_word, without_causal, without_padding
 
-st.header("Masks")
+st.title("Masks")
 st.caption(
     "Attention by itself looks everywhere. A mask M says where it may not: at padding, which is no "
     "word, and in the decoder at words that are not yet written."

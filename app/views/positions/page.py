@@ -9,7 +9,7 @@ from app.views.positions.sums import sums
 from app.views.positions.table import distance, rotation, table
 from app.views.positions.what_if import order, what_if
 
-st.header("Positions")
+st.title("Positions")
 st.caption(
     "Attention compares every word with every word and knows no order. So a pattern that says "
     "where a word stands is added to its vector before the first layer."

@@ -72,7 +72,7 @@ def what_if(given: Lesson) -> None:
     record = given.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
         change = choose("Positions", CHANGES, "off", "position_change")
-        side = choose("Of the", SIDES, "source", "position_change_side")
+        side = choose("Of the", SIDES, "both", "position_change_side")
         seed = shift = 0
         with st.container(width=150):
             if change == "shuffled":
