@@ -1,24 +1,28 @@
-"""Check a record from outside the model: its maps worked out a second time, in numpy and float64.
+"""Check a record from outside the model: all that it shows worked out again, in numpy and float64.
 
 Nothing here runs the model or its attention. The evidence is what the pass itself was seen to be
-fed; masks are drawn again from the ids, and the paper's formula is written out again below.
-Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
+fed; masks are drawn again from the ids, and the paper's formulas are written out again below.
+Axes: L layer, H head, Q query, K key, D d_model, E size of one head, T target token, V vocabulary.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from core.capture import Captured, Look
-from core.edits import Edits
+from core.config import DecodeConfig
+from core.edits import Edits, Places
 from core.model.interface import KINDS, Kind
-from core.record import RecordCheck, TranslationRecord
-from core.text.tokenizer import PAD
+from core.record import RecordCheck, RecordToken, TranslationRecord
+from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
 
 WEIGHT_LIMIT = 1e-5
 """Float32 against float64 differs by about 1e-6 at most; any mix-up by a thousand times more."""
@@ -44,16 +48,29 @@ class SiteEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is needed to check one pass: sites in the order in which they ran, ids, logits."""
+    """All that is needed to check one pass: sites in the order in which they ran, ids, logits.
+
+    `log_probs` are the sums of whole targets, by their ids, from a teacher-forced pass that nobody
+    watched; `learned_positions` are the two sides' tables [max_length, D], None of sinusoids.
+    """
 
     sites: tuple[SiteEvidence, ...]
     source_ids: tuple[int, ...]
     target_ids: tuple[int, ...]
     logits_TV: Tensor
     unwatched_TV: Tensor
+    log_probs: Mapping[tuple[int, ...], float]
+    learned_positions: tuple[Tensor, Tensor] | None
 
     @classmethod
-    def of(cls, captured: Captured, logits_TV: Tensor, unwatched_TV: Tensor) -> Evidence:
+    def of(
+        cls,
+        captured: Captured,
+        logits_TV: Tensor,
+        unwatched_TV: Tensor,
+        log_probs: Mapping[tuple[int, ...], float],
+        learned_positions: tuple[Tensor, Tensor] | None,
+    ) -> Evidence:
         """The evidence of a pass over one sentence; the caller still holds the model's lock.
 
         Raises RuntimeError if the pass did not embed one source and then one target.
@@ -62,7 +79,7 @@ class Evidence:
             raise RuntimeError(f"the pass embedded {len(captured.embedded)} sequences, not 2")
         source, target = (tuple(ids[0].tolist()) for ids in captured.embedded)
         sites = tuple(_site_evidence(look) for look in captured.looks())
-        return cls(sites, source, target, logits_TV, unwatched_TV)
+        return cls(sites, source, target, logits_TV, unwatched_TV, log_probs, learned_positions)
 
 
 def _site_evidence(look: Look) -> SiteEvidence:
@@ -75,16 +92,25 @@ def _site_evidence(look: Look) -> SiteEvidence:
 
 
 def check(
-    record: TranslationRecord, evidence: Evidence, edits: Edits = Edits()
+    record: TranslationRecord,
+    evidence: Evidence,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    edits: Edits = Edits(),
 ) -> tuple[RecordCheck, ...]:
-    """The five checks of a record, made under these edits, in the order in which they are shown."""
+    """The eight checks of a record made under these edits, in the order in which they are shown.
+
+    `tokenizers` are the source's and the target's.
+    """
     masks = masks_of(evidence.source_ids, evidence.target_ids, edits)
     return (
         _recomputed(record, evidence, masks),
         _rows(record, masks),
         _masked(record, masks, edits),
         _labels(record, evidence),
-        _untouched(record, evidence),
+        _text(record, tokenizers),
+        _probabilities(record, evidence),
+        _positions(record, evidence, edits),
+        _untouched(evidence),
     )
 
 
@@ -180,17 +206,17 @@ def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -
     what = "padding, and what is not yet written"
     if edits != Edits():
         what += ", but for the edits"
-    closed = wrong = 0
+    masked = wrong = 0
     for kind, mask in masks.items():
         weights = record.maps(kind)[..., ~mask]
-        closed += weights.size
+        masked += weights.size
         wrong += np.count_nonzero(weights) + np.count_nonzero(record.mask(kind) != mask)
     return _line(
         "A masked cell is exactly 0",
         float(wrong),
         0.0,
-        f"{closed:,} cells are closed, found again from the pieces: {what}. Shown: how many break "
-        "this.",
+        f"{masked:,} cells are masked, worked out again from the token ids: {what}. Shown: how "
+        "many break this.",
     )
 
 
@@ -206,12 +232,12 @@ def _labels(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
     layers += [(kind, layer) for layer in decoder for kind in ("decoder", "cross")]
     shown.append((layers, [(site.kind, site.layer) for site in evidence.sites]))
     wrong = sum(_unequal(labels, truth) for labels, truth in shown)
-    pieces = len(evidence.source_ids) + len(evidence.target_ids)
+    tokens = len(evidence.source_ids) + len(evidence.target_ids)
     return _line(
         "Labels are what was fed",
         float(wrong),
         0.0,
-        f"Against the {pieces:,} pieces that entered the model, their sides and order, and the "
+        f"Against the {tokens:,} tokens that entered the model, their sides and order, and the "
         "order in which its layers ran. Shown: how many labels differ.",
     )
 
@@ -220,18 +246,135 @@ def _unequal(labels: list, truth: tuple | list) -> int:
     return sum(a != b for a, b in zip(labels, truth, strict=False)) + abs(len(labels) - len(truth))
 
 
-def _untouched(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
-    change = (evidence.logits_TV - evidence.unwatched_TV).detach().cpu().numpy()
-    differences = [_largest(change)]
-    words = "The same pass without looking gives the same scores for the next piece"
-    if record.hypotheses:
-        replayed = float(record.log_probs.sum(dtype=np.float64))
-        differences.append(abs(replayed - record.hypotheses[0].log_prob))
-        words += ", and the search the same log-probability"
+def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
+    """Every word against its id, or, of the source, against what was typed."""
+    source, target = tokenizers
+    typed = [_face(t) for t in (*source.encode(record.source_text), special(EOS))]
+    wrong = _unequal([_face(t) for t in record.source], typed)
+    produced = [*record.target_in, *record.target_out]
+    alternatives = [token for row in record.alternatives for token in row]
+    by_id = {id: target.token(id) for id in {t.id for t in (*produced, *alternatives)}}
+    for tokens in (record.target_in, record.target_out):
+        begun = False  # a text's first visible token starts a word, whatever its id
+        for token in tokens:
+            wrong += not _says(token, by_id[token.id], begun)
+            begun = begun or not (token.special or token.text == "")
+    wrong += sum(_face(token) != _face(by_id[token.id]) for token in alternatives)
+    texts = [(record.translation, [t.id for t in record.target_out])]
+    texts += [(h.text, list(h.ids)) for h in record.hypotheses]
+    wrong += sum(text != target.decode(ids) for text, ids in texts)
+    tokens = len(record.source) + len(produced) + len(alternatives)
     return _line(
-        "Looking changed nothing",
+        "Words are those of the ids",
+        float(wrong),
+        0.0,
+        f"{tokens:,} tokens against the tokenizers' vocabularies and the text that was typed, and "
+        f"{len(texts)} translated texts against their ids. Shown: how many differ.",
+    )
+
+
+def _face(token: Token | RecordToken) -> tuple:
+    return (token.id, token.piece, token.text, token.starts_word, token.special, token.unknown)
+
+
+def _says(shown: RecordToken, own: Token, begun: bool) -> bool:
+    """Whether a target token shows what its id says; an unknown word shows what was typed."""
+    if shown.id == UNK and shown.unknown:
+        return shown.piece == own.piece
+    starts_word = own.starts_word if begun else shown.starts_word
+    return _face(shown) == (own.id, own.piece, own.text, starts_word, own.special, own.unknown)
+
+
+def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
+    """Of each token, of the likeliest at each step, and of each hypothesis."""
+    logits_TV = _double([evidence.logits_TV])[0]
+    peak = logits_TV.max(-1, keepdims=True)
+    total = np.log(np.exp(logits_TV - peak).sum(-1, keepdims=True)) + peak
+    K = record.alternative_log_probs.shape[1]
+    best = np.sort(np.partition(logits_TV, -K)[:, -K:])[:, ::-1] - total
+    ids = np.array([[token.id for token in row] for row in record.alternatives])
+    own = np.array([[token.id] for token in record.target_out])
+    own_log_probs, of_ids = (np.take_along_axis(logits_TV, x, 1) - total for x in (own, ids))
+    differences = [
+        _largest(own_log_probs[:, 0] - record.log_probs),
+        _largest(best - record.alternative_log_probs),
+        _largest(of_ids - record.alternative_log_probs),
+    ]
+    if any(max(Counter(row).values()) > 1 for row in ids.tolist()):
+        differences.append(math.inf)
+    words = (
+        f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
+        "bits from the scores of the whole vocabulary"
+    )
+    if record.hypotheses:
+        differences += _hypotheses(record, evidence)
+        words += (
+            f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
+            "teacher-forced pass over each"
+        )
+    return _line(
+        "Log-probabilities recomputed",
         _largest(differences),
         LOGIT_LIMIT,
-        f"{words}. Shown: the largest difference; faster code adds in another order, so the last "
-        "digits may differ.",
+        f"{words}. Shown: the largest difference, in nats.",
+    )
+
+
+def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
+    """How far their sums and scores are off, and their order: the best comes first."""
+    try:
+        decode = DecodeConfig.from_label(record.search)
+    except ValueError:
+        return [math.inf]
+    alpha = 0.0 if decode.beam == 1 else decode.length_penalty
+    differences = []
+    for h in record.hypotheses:
+        score = h.log_prob / ((5 + len(h.ids)) / 6) ** alpha  # Wu et al. 2016, eq. 14
+        differences += [h.log_prob - evidence.log_probs.get(h.ids, math.inf), h.score - score]
+    scores = [h.score for h in record.hypotheses]
+    falls = pairwise(scores)
+    return differences + [max(0.0, worse - better) for better, worse in falls]
+
+
+def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> RecordCheck:
+    width = evidence.sites[0].query_QD.shape[-1]
+    tables = evidence.learned_positions or (None, None)
+    moved = (edits.source_positions, edits.target_positions)
+    shown = (record.source_positions, record.target_positions)
+    differences = []
+    for places, table, rows in zip(moved, tables, shown, strict=True):
+        again = _position_rows(places, len(rows), width, table)
+        differences.append(_largest(again - rows) if again.shape == rows.shape else math.inf)
+    against = (
+        "the learned tables"
+        if evidence.learned_positions
+        else f"sin and cos of p/10000^(2i/{width})"
+    )
+    if moved != (Places(), Places()):
+        against += ", under the edits"
+    return _line(
+        "Positions recomputed",
+        _largest(differences),
+        WEIGHT_LIMIT,
+        f"{sum(map(len, shown)):,} rows against {against}. Shown: the largest difference.",
+    )
+
+
+def _position_rows(places: Places, length: int, width: int, table: Tensor | None) -> Doubles:
+    """What is added at the first positions: rows of a table, or of the formula of paper §3.5."""
+    rows = np.array(places.rows(0, length))
+    if table is not None:
+        return places.scale * _double([table])[0][rows]
+    angles = rows[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)
+    return places.scale * np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, width)
+
+
+def _untouched(evidence: Evidence) -> RecordCheck:
+    change = (evidence.logits_TV - evidence.unwatched_TV).detach().cpu().numpy()
+    return _line(
+        "Looking changed nothing",
+        _largest(change),
+        LOGIT_LIMIT,
+        "The same pass without looking gives the same scores for the next token. Shown: the "
+        "largest difference; faster code adds in another order, so the last digits may differ.",
     )

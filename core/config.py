@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -235,5 +236,18 @@ class DecodeConfig(_Json):
 
     @property
     def label(self) -> str:
-        """What a person reads: "greedy" or "beam 5"."""
-        return "greedy" if self.beam == 1 else f"beam {self.beam}"
+        """What a person reads: "greedy", "beam 5", or "beam 5, length penalty 0.6"."""
+        if self.beam == 1:
+            return "greedy"
+        usual = self.length_penalty == type(self).length_penalty
+        return f"beam {self.beam}" + ("" if usual else f", length penalty {self.length_penalty!r}")
+
+    @classmethod
+    def from_label(cls, label: str) -> Self:
+        """The settings that a label names, whatever follows it. Raises ValueError for none."""
+        found = re.match(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
+        if not found:
+            raise ValueError(f"{label!r} names no search")
+        beam, penalty = found.groups()
+        settings = {"length_penalty": float(penalty)} if penalty else {}
+        return cls(beam=int(beam or 1), **settings)

@@ -30,6 +30,8 @@ from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, spec
 
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
+_MOST_HYPOTHESES = 16  # the widest beam
+_EDITED = ", edited"  # at the end of a record's search, if it was made under edits
 
 Side = Literal["source", "target"]
 
@@ -219,7 +221,11 @@ class Translator:
             else:
                 hypotheses, target_tokens = [], given
             seen = replay(
-                self._model, [t.id for t in source_tokens], [t.id for t in target_tokens], edits
+                self._model,
+                [t.id for t in source_tokens],
+                [t.id for t in target_tokens],
+                edits,
+                [h.ids for h in hypotheses],
             )
         found = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
         arrays = {
@@ -235,7 +241,7 @@ class Translator:
             source_language=LANGUAGES[self.card.source_language],
             target_language=LANGUAGES[self.card.target_language],
             search=(decode.label if given is None else "given target")
-            + (", edited" if edits != Edits() else ""),
+            + (_EDITED if edits != Edits() else ""),
             source_text=normalise(source),
             translation=self._target.decode([t.id for t in target_tokens]),
             source=_record_tokens(source_tokens),
@@ -250,7 +256,45 @@ class Translator:
                 for h in hypotheses
             ),
         )
-        return dataclasses.replace(record, checks=check(record, seen.evidence, edits))
+        checks = check(record, seen.evidence, (self._source, self._target), edits)
+        return dataclasses.replace(record, checks=checks)
+
+    def recheck(self, record: TranslationRecord) -> TranslationRecord:
+        """The record with its checks made anew from these weights, for a file may have been edited.
+
+        Raises ValueError, in one line, for what cannot be checked here: a record of other weights,
+        under another name, made under edits, or with tokens that the model cannot be fed.
+        """
+        card = self.card
+        if record.weights_sha256 != card.weights_sha256:
+            raise ValueError(f"it was made with other weights than those of {card.folder.name}")
+        languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
+        named = (record.model, record.source_language, record.target_language)
+        if named != (card.folder.name, *languages):
+            raise ValueError(
+                f"it names itself {', '.join(named)}: these weights are "
+                f"{', '.join((card.folder.name, *languages))}"
+            )
+        if record.search.endswith(_EDITED):
+            raise ValueError("it was made under edits, and a saved record does not hold them")
+        source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+        hypotheses = [h.ids for h in record.hypotheses]
+        candidates = [t.id for row in record.alternatives for t in row]
+        model = card.model
+        if len(hypotheses) > _MOST_HYPOTHESES:
+            raise ValueError(f"it holds {len(hypotheses)} hypotheses: no search keeps so many")
+        for ids in (source, target, *hypotheses):
+            if not 1 <= len(ids) <= model.max_length:
+                raise ValueError(f"one of its texts has {len(ids)} tokens: {model.max_length} fit")
+        written = [*target, *candidates, *(id for ids in hypotheses for id in ids)]
+        for ids, size in ((source, model.source_vocab_size), (written, model.target_vocab_size)):
+            if odd := [id for id in ids if not 0 <= id < size]:
+                raise ValueError(f"it holds the token id {odd[0]}: the vocabulary has {size:,}")
+        with self._lock:
+            evidence = replay(self._model, source, target, hypotheses=hypotheses).evidence
+        return dataclasses.replace(
+            record, checks=check(record, evidence, (self._source, self._target))
+        )
 
     def _within_limits(self, text: str, side: Side) -> tuple[Token, ...]:
         """Tokens of one side's text, <eos> included, as many as are drawn and the model allows.

@@ -248,12 +248,15 @@ def test_the_outside_check_is_not_talked_round(translator):
     from core.check import check
     from core.replay import replay
 
-    record = translator.inspect(SENTENCE, None, Edits(hidden_source=(1,)))
+    edits = Edits(hidden_source=(1,))
+    record = translator.inspect(SENTENCE, None, edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
     with translator.held() as model:
-        seen = replay(model, source, target, Edits(hidden_source=(1,)))
-    assert all(line.passed for line in check(record, seen.evidence, Edits(hidden_source=(1,))))
-    wrong = {line.name for line in check(record, seen.evidence) if not line.passed}
+        seen = replay(model, source, target, edits, [h.ids for h in record.hypotheses])
+    tokenizers = translator._source, translator._target
+    assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
+    lines = check(record, seen.evidence, tokenizers)
+    wrong = {line.name for line in lines if not line.passed}
     assert wrong == {"Recomputed outside the model", "A masked cell is exactly 0"}
 
 

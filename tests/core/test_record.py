@@ -133,7 +133,7 @@ def test_saving_and_loading(record, tmp_path):
     again = TranslationRecord.load(tmp_path / "record.npz")
     assert again.id == record.id
     assert again.source == record.source and again.hypotheses == record.hypotheses
-    assert again.checks == record.checks and len(again.checks) == 5
+    assert again.checks == record.checks and len(again.checks) == 8
     assert np.array_equal(again.cross, record.cross)
     with np.load(tmp_path / "record.npz", allow_pickle=False) as arrays:
         assert not any(array.dtype.hasobject for array in arrays.values())

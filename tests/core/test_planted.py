@@ -1,0 +1,376 @@
+"""Whatever a record shows beside its maps is checked too: each planted lie turns its line red.
+
+On a shipped network that really translates, and on the same weights in torch.nn.Transformer.
+"""
+
+import dataclasses
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.capture import Captured
+from core.check import check
+from core.config import DecodeConfig
+from core.edits import Edits
+from core.model.transformer import Transformer
+from core.record import TranslationRecord
+from core.replay import replay
+from core.text.tokenizer import BOS, UNK
+from core.translator import Translator
+from tests.core.test_check import (
+    LABELS,
+    POSITIONS,
+    PROBABILITIES,
+    RECOMPUTED,
+    TEXT,
+    planted,
+)
+
+ROOT = Path(__file__).parents[2] / "checkpoints"
+SENTENCE = "Two young men are playing soccer in the park."
+Record = TranslationRecord
+
+
+@pytest.fixture(scope="module", params=["scratch", "baseline"])
+def translator(request):
+    loaded = Translator.load(ROOT / "scratch-en-de", device="cpu")
+    return loaded if request.param == "scratch" else loaded.twin()
+
+
+@pytest.fixture(scope="module")
+def record(translator):
+    record = translator.inspect(SENTENCE)
+    assert len(record.target_out) > 5 and len(record.hypotheses) == 5
+    assert len({h.text for h in record.hypotheses}) > 1
+    return record
+
+
+@pytest.fixture(scope="module")
+def evidence(translator, record):
+    source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+    with translator.held() as model:
+        return replay(model, source, target, hypotheses=[h.ids for h in record.hypotheses]).evidence
+
+
+def red(record: Record) -> set[int]:
+    return {i for i, line in enumerate(record.checks) if not line.passed}
+
+
+def words_shifted(side: str) -> Callable[[Record], dict]:
+    """Every word stands beside the id of its neighbour."""
+
+    def plant(r: Record) -> dict:
+        tokens = getattr(r, side)
+        ids = [t.id for t in tokens]
+        shifted = [*tokens[1:], tokens[0]]
+        return {
+            side: tuple(dataclasses.replace(t, id=i) for t, i in zip(shifted, ids, strict=True))
+        }
+
+    return plant
+
+
+def hypotheses(change: Callable[[list], list]) -> Callable[[Record], dict]:
+    return lambda r: {"hypotheses": tuple(change(list(r.hypotheses)))}
+
+
+def exchanged(*names: str) -> Callable[[Record], dict]:
+    """The first hypothesis and the first of another text trade some of their fields."""
+
+    def plant(r: Record) -> dict:
+        best, *rest = r.hypotheses
+        other = next(i for i, h in enumerate(rest) if h.text != best.text)
+        ours = {name: getattr(best, name) for name in names}
+        theirs = {name: getattr(rest[other], name) for name in names}
+        rest[other] = dataclasses.replace(rest[other], **ours)
+        return {"hypotheses": (dataclasses.replace(best, **theirs), *rest)}
+
+    return plant
+
+
+def scored(alpha: float, more: int = 0) -> Callable[[list], list]:
+    return lambda found: [
+        dataclasses.replace(h, score=h.log_prob / ((5 + len(h.ids) + more) / 6) ** alpha)
+        for h in found
+    ]
+
+
+def changed(side: str, place: int, **values: object) -> Callable[[Record], dict]:
+    def plant(r: Record) -> dict:
+        tokens = list(getattr(r, side))
+        tokens[place] = dataclasses.replace(tokens[place], **values)
+        return {side: tuple(tokens)}
+
+    return plant
+
+
+def twice_the_best(r: Record) -> dict:
+    return {"alternatives": tuple((row[0], row[0], *row[2:]) for row in r.alternatives)}
+
+
+def moved(name: str, axis: int = 0) -> Callable[[Record], dict]:
+    return lambda r: {name: np.roll(getattr(r, name), 1, axis)}
+
+
+FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
+    "source words shifted, their ids right": (words_shifted("source"), {TEXT}),
+    "words fed in shifted": (words_shifted("target_in"), {TEXT}),
+    "words produced shifted": (words_shifted("target_out"), {TEXT}),
+    "one word changed": (changed("target_out", 1, text="Hunde"), {TEXT}),
+    "one vocabulary entry changed": (changed("source", 2, piece="▁old"), {TEXT}),
+    "a word's beginning moved": (changed("target_out", 2, starts_word=False), {TEXT}),
+    "a word said to be unknown": (changed("target_out", 1, unknown=True), {TEXT}),
+    "an unknown word invented": (
+        changed("source", 1, id=UNK, piece="<unk>", unknown=True),
+        {TEXT, LABELS},
+    ),
+    "another text said to be typed": (
+        lambda r: {"source_text": r.source_text.replace("soccer", "tennis")},
+        {TEXT},
+    ),
+    "the second hypothesis's text as the translation": (
+        lambda r: {"translation": next(h.text for h in r.hypotheses if h.text != r.translation)},
+        {TEXT},
+    ),
+    "hypotheses' texts in another order": (exchanged("text"), {TEXT}),
+    "hypotheses' sums in another order": (exchanged("log_prob"), {PROBABILITIES}),
+    "hypotheses' sums and scores in another order": (
+        exchanged("log_prob", "score"),
+        {PROBABILITIES},
+    ),
+    "the best hypothesis last": (
+        hypotheses(lambda found: [*found[1:], found[0]]),
+        {LABELS, PROBABILITIES},
+    ),
+    "the others in another order": (
+        hypotheses(lambda found: [found[0], *found[:0:-1]]),
+        {PROBABILITIES},
+    ),
+    "a sum off by a thousandth": (
+        hypotheses(lambda h: [*h[:-1], dataclasses.replace(h[-1], log_prob=h[-1].log_prob - 1e-3)]),
+        {PROBABILITIES},
+    ),
+    "no length penalty": (hypotheses(scored(0.0)), {PROBABILITIES}),
+    "half the length penalty": (hypotheses(scored(0.5)), {PROBABILITIES}),
+    "a length without the <eos>": (hypotheses(scored(1.0, more=-1)), {PROBABILITIES}),
+    "another search named": (lambda r: {"search": "greedy"}, {PROBABILITIES}),
+    "no search named": (lambda r: {"search": "given target"}, {PROBABILITIES}),
+    "alternatives one step late": (
+        lambda r: {"alternatives": (r.alternatives[-1], *r.alternatives[:-1])},
+        {PROBABILITIES},
+    ),
+    "their probabilities one step late": (moved("alternative_log_probs"), {PROBABILITIES}),
+    "both one step late": (
+        lambda r: {
+            "alternatives": (r.alternatives[-1], *r.alternatives[:-1]),
+            **moved("alternative_log_probs")(r),
+        },
+        {PROBABILITIES},
+    ),
+    "alternatives in another order": (
+        lambda r: {"alternatives": tuple(row[::-1] for row in r.alternatives)},
+        {PROBABILITIES},
+    ),
+    "one alternative twice": (twice_the_best, {PROBABILITIES}),
+    "an alternative's word changed": (
+        lambda r: {
+            "alternatives": (
+                (dataclasses.replace(r.alternatives[0][0], text="Hunde"), *r.alternatives[0][1:]),
+                *r.alternatives[1:],
+            )
+        },
+        {TEXT},
+    ),
+    "tokens' log-probabilities rotated, their sum kept": (moved("log_probs"), {PROBABILITIES}),
+    "two log-probabilities that add up": (
+        lambda r: {"log_probs": r.log_probs + np.float32(1e-3) * np.eye(1, len(r.log_probs))[0]},
+        {PROBABILITIES},
+    ),
+    "not a number": (
+        lambda r: {"log_probs": np.full_like(r.log_probs, np.nan)},
+        {PROBABILITIES},
+    ),
+    "source positions off by one": (moved("source_positions"), {POSITIONS}),
+    "target positions off by one": (moved("target_positions"), {POSITIONS}),
+    "sines and cosines exchanged": (moved("target_positions", 1), {POSITIONS}),
+    "half of each position": (
+        lambda r: {"source_positions": r.source_positions[:, :64]},
+        {POSITIONS},
+    ),
+    "one hypothesis's ids changed": (
+        hypotheses(lambda h: [*h[:-1], dataclasses.replace(h[-1], ids=(*h[-1].ids, BOS))]),
+        {PROBABILITIES},  # the text hides it: <bos> is skipped in it
+    ),
+}
+
+
+def test_the_true_record_passes(translator, record, evidence):
+    assert red(record) == set() and len(record.checks) == 8
+    assert check(record, evidence, (translator._source, translator._target)) == record.checks
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_turns_its_line_red(translator, record, evidence, fault):
+    plant, expected = FAULTS[fault]
+    lines = check(
+        planted(record, **plant(record)), evidence, (translator._source, translator._target)
+    )
+    assert {i for i, line in enumerate(lines) if not line.passed} == expected
+
+
+def layers_reversed(translator: Translator, monkeypatch) -> None:
+    honest = Captured.maps
+    monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
+
+
+def position_table_off_by_one(translator: Translator, monkeypatch) -> None:
+    with translator.held() as model:
+        for positions in (model.embeddings.source_positions, model.embeddings.target_positions):
+            monkeypatch.setitem(positions._buffers, "table", positions.table.roll(-1, dims=0))
+
+
+def no_penalty_in_the_search(translator: Translator, monkeypatch) -> None:
+    monkeypatch.setattr("core.search.penalised", lambda log_prob, length, alpha: log_prob)
+
+
+def no_eos_in_the_length(translator: Translator, monkeypatch) -> None:
+    def short(log_prob: float, length: int, alpha: float) -> float:
+        return log_prob / ((4 + length) / 6) ** alpha
+
+    monkeypatch.setattr("core.search.penalised", short)
+
+
+def steps_see_another_position(translator: Translator, monkeypatch) -> None:
+    with translator.held() as model:
+        honest = model.embeddings.target
+    monkeypatch.setattr(
+        model.embeddings,
+        "target",
+        lambda ids, offset=0: honest(ids, offset + (ids.shape[1] == 1 and offset > 0)),
+    )
+
+
+CODE_FAULTS = {
+    layers_reversed: {RECOMPUTED},
+    position_table_off_by_one: {POSITIONS},
+    no_penalty_in_the_search: {PROBABILITIES},
+    no_eos_in_the_length: {PROBABILITIES},
+    steps_see_another_position: {PROBABILITIES},
+}
+
+
+@pytest.mark.parametrize("fault", CODE_FAULTS, ids=lambda fault: fault.__name__)
+def test_a_fault_in_the_code_turns_its_line_red(translator, monkeypatch, fault):
+    with translator.held() as model:
+        if fault is steps_see_another_position and not isinstance(model, Transformer):
+            pytest.skip("torch.nn.Transformer is given the whole prefix at each step")
+    fault(translator, monkeypatch)
+    assert red(translator.inspect(SENTENCE)) == CODE_FAULTS[fault]
+
+
+def test_no_false_alarm_on_what_people_type(translator):
+    """Unknown characters, names of special tokens, marks before words, given targets, edits."""
+    for text in ("A man 🙂 <eos> has no (dog) …", ", and then?", "It is\u200b İ&amp;#."):
+        for decode in (
+            DecodeConfig(),
+            DecodeConfig(beam=1),
+            DecodeConfig(beam=2, length_penalty=0.6),
+        ):
+            assert red(translator.inspect(text, decode=decode)) == set()
+        for target in (", Ein Mann 🙂!", "<unk> Łódź", "Hund", ""):
+            assert red(translator.inspect(text, target)) == set()
+    assert red(translator.inspect(SENTENCE, edits=Edits(hidden_source=(1, 2)))) == set()
+
+
+# A saved record, opened again.
+
+
+def saved(record: Record) -> Record:
+    return TranslationRecord.load(io.BytesIO(record.to_bytes()))
+
+
+def test_a_saved_record_is_checked_again(translator, record):
+    again = translator.recheck(saved(record))
+    assert red(again) == set() and again.id == record.id
+    assert [line.name for line in again.checks] == [line.name for line in record.checks]
+    unchecked = dataclasses.replace(record, checks=())
+    assert len(translator.recheck(unchecked).checks) == 8
+
+
+def heads_exchanged(r: Record) -> dict:
+    return {"cross": r.cross[:, [1, 0, 2, 3]]}
+
+
+EDITED_FILES = {
+    "a map changed": (heads_exchanged, {RECOMPUTED}),
+    "a map blurred by a hundredth": (
+        lambda r: {"encoder": 0.99 * r.encoder + 0.01 * r.encoder[..., ::-1]},
+        {RECOMPUTED},
+    ),
+    "a word changed": (changed("target_out", 1, text="Hunde"), {TEXT}),
+    "a source token changed": (changed("source", 1, id=11), {RECOMPUTED, TEXT, PROBABILITIES}),
+    "the translation changed": (lambda r: {"translation": "Hunde."}, {TEXT}),
+    "a probability changed": (
+        lambda r: {"log_probs": np.where(r.log_probs == r.log_probs.min(), 0, r.log_probs)},
+        {PROBABILITIES},
+    ),
+    "a score changed": (hypotheses(scored(0.9)), {PROBABILITIES}),
+    "positions changed": (moved("target_positions"), {POSITIONS}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITED_FILES)
+def test_an_edited_file_turns_red_though_its_checks_say_passed(translator, record, edit):
+    change, expected = EDITED_FILES[edit]
+    values = {
+        name: value.astype(np.float32) if isinstance(value, np.ndarray) else value
+        for name, value in change(record).items()
+    }
+    forged = saved(dataclasses.replace(record, **values))
+    assert red(forged) == set()  # as it claims
+    assert red(translator.recheck(forged)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"weights_sha256": "0" * 64}, "other weights than those of scratch-en-de"),
+        ({"model": "gpt"}, "it names itself gpt, English, German"),
+        ({"source_language": "French"}, "French"),
+        ({"search": "beam 5, edited"}, "under edits"),
+    ],
+)
+def test_what_cannot_be_checked_here_is_one_line(translator, record, values, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        translator.recheck(dataclasses.replace(record, **values))
+    assert "\n" not in str(refused.value)
+
+
+def test_tokens_that_the_model_does_not_have_are_one_line(translator, record):
+    for plant in (changed("source", 1, id=8000), changed("source", 1, id=-1)):
+        with pytest.raises(ValueError, match="token id (8000|-1): the vocabulary has 8,000"):
+            translator.recheck(planted(record, **plant(record)))
+    best = record.hypotheses[0]
+    for h, message in (
+        (dataclasses.replace(best, ids=(9,) * 300), "300 tokens: 256 fit"),
+        (dataclasses.replace(best, ids=()), "0 tokens: 256 fit"),
+        (dataclasses.replace(best, ids=(9, 10**9)), "token id 1000000000"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            translator.recheck(planted(record, hypotheses=(best, h)))
+    with pytest.raises(ValueError, match="17 hypotheses"):
+        translator.recheck(planted(record, hypotheses=(best,) * 17))
+
+
+def test_a_search_is_named_by_what_a_record_keeps():
+    for decode in (DecodeConfig(beam=3), DecodeConfig(length_penalty=0.6), DecodeConfig(beam=16)):
+        for label in (decode.label, decode.label + ", edited"):
+            assert DecodeConfig.from_label(label) == decode
+    assert DecodeConfig.from_label("greedy").beam == 1
+    assert DecodeConfig(length_penalty=1e-7).label == "beam 5, length penalty 1e-07"
+    for label in ("given target", "", "beam", "beam 99"):
+        with pytest.raises(ValueError):
+            DecodeConfig.from_label(label)
