@@ -256,7 +256,7 @@ def _frozen(array: NDArray) -> NDArray:
     """The same numbers in memory that nobody can write to, not even through another array."""
     if type(array.base) is bytes:
         return array
-    array = array.copy(); array.flags.writeable = False; return array
+    return np.ndarray(array.shape, array.dtype, array.tobytes())
 
 
 def _short(text: str) -> str:

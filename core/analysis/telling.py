@@ -1,4 +1,4 @@
-"""Which cross-attention cell tells most at first sight: a word that is written, and the word behind it."""
+"""The cross-attention cell that tells most at sight: a word written, and the word behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

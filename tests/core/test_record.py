@@ -352,7 +352,7 @@ def test_a_notebook_shows_a_record_in_one_line(record):
     shown = repr(record)
     assert len(shown) < 300 and "\n" not in shown
     tokens = f"{len(record.source)} → {len(record.target_out)} tokens"
-    for part in (SENTENCE, record.translation, tokens, "1 + 2 layers", "2 heads", "5 of 5 passed"):
+    for part in (SENTENCE, record.translation, tokens, "1 + 2 layers", "2 heads", "8 of 8 passed"):
         assert part in shown
     assert len(repr(dataclasses.replace(record, translation="x\n" * 10_000))) < 400
 
