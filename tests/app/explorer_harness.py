@@ -245,7 +245,7 @@ def main() -> None:
         record = replace(record, checks=(*CHECKS[:wrong], *failing, *CHECKS[wrong + 1 :]))
     wanted = (st.session_state.get("explorer") or {}).get("quantity", "weights")
     quantity = None if wanted == "weights" else (wanted, synthetic_quantity(record, wanted))
-    explorer(payload(record, view, quantity=quantity))
+    explorer(payload(record, view, quantity=quantity, verdict=query.get("verdict", "here")))
     st.text("Below the explorer")
 
 

@@ -482,7 +482,12 @@ def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
             turn = float(np.arctan2(matrix[1, 0], matrix[0, 0]))
             align = {"start": "left", "end": "right", "middle": "center"}
             anchor = align[element.get("text-anchor", "start")]
-            texts.append(_text(element.text or "", x, y, turn, anchor, element.get("fill", "")))
+            # Its baseline lies below its middle, which is where a canvas places it.
+            x, y = (matrix @ (at - [0, 0.35 * float(element.get("font-size")), 0]))[:2] - origin
+            words = element.text or ""
+            if element.get("unicode-bidi") == "isolate":
+                words = f"\u2068{words}\u2069"
+            texts.append(_text(words, x, y, turn, anchor, element.get("fill", "")))
             continue
         shapes.append(
             Shape(

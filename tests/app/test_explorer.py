@@ -76,11 +76,11 @@ class Explorer:
 
     @property
     def badge(self) -> Locator:
-        return self.root.get_by_role("button", name="Is this picture true?")
+        return self.root.get_by_role("button", name="Checks:")
 
     @property
     def checks(self) -> Locator:
-        return self.root.get_by_role("list", name="The checks of this picture")
+        return self.root.get_by_role("list", name="The checks of these weights")
 
 
 @pytest.fixture
@@ -415,7 +415,7 @@ def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: st
     explorer = Explorer(local_page, url)
     badge, checks = explorer.badge, explorer.checks
     assert explorer.says()["checks"] == "5/5"
-    expect(badge).to_have_text("Is this picture true? 5 of 5")
+    expect(badge).to_have_text("Checks: 5 of 5 passed")
     expect(badge).to_have_attribute("aria-expanded", "false")
     expect(explorer.root.locator(".checks")).to_be_hidden()
     badge.click()
@@ -459,7 +459,7 @@ def test_the_badge_by_keyboard(local_page: Page, url: str) -> None:
 def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str, failing: int) -> None:
     explorer = Explorer(local_page, url, failing=failing)
     assert explorer.says()["checks"] == "4/5"
-    expect(explorer.badge).to_have_text("Is this picture true? 4 of 5")
+    expect(explorer.badge).to_have_text("Checks: 4 of 5 passed")
     orange = "rgb(179, 90, 0)"
     expect(explorer.badge).to_have_css("color", orange)
     explorer.badge.click()
@@ -473,6 +473,68 @@ def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str, faili
         mark = "Does not hold:" if index == failing else "Holds:"
         expect(line.get_by_role("img", name=mark, exact=True)).to_have_count(1)
     expect(lines.nth(failing).locator(".figure")).to_have_text("0.31")
+
+
+def test_the_verdict_stands_only_beside_the_weights_as_they_are(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    beside = explorer.root.locator("[data-part=not-checked]")
+    quantity = explorer.root.get_by_role("combobox", name="Shown quantity")
+
+    def verdict() -> tuple[bool, str]:
+        return explorer.badge.is_visible(), beside.inner_text()
+
+    passed, derived = (True, ""), (False, "derived, not checked")
+    assert verdict() == passed
+    explorer.badge.click()
+    explorer.head(1, HEADS)
+    assert verdict() == derived
+    expect(explorer.root.locator(".checks")).to_be_hidden()
+    explorer.head(DECODER_LAYERS, 1)
+    assert verdict() == derived
+    explorer.head(1, 1)
+    assert verdict() == passed
+    local_page.keyboard.press("w")
+    assert verdict() == derived
+    local_page.keyboard.press("w")
+    for name, said in (
+        ("scores", "not checked"),
+        ("norms", "not checked"),
+        ("rollout", derived[1]),
+    ):
+        quantity.select_option(name)
+        expect(explorer.root).to_have_attribute("data-quantity", name)
+        assert verdict() == (False, said)
+    quantity.select_option("weights")
+    assert explorer.says()["quantity"] == "weights"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [("saved", "as saved, not checked here"), ("edited", "what-if, not checked")],
+)
+def test_a_foreign_verdict_is_not_repeated(
+    local_page: Page, url: str, verdict: str, said: str
+) -> None:
+    explorer = Explorer(local_page, url, verdict=verdict)
+    expect(explorer.badge).to_be_hidden()
+    expect(explorer.root.locator("[data-part=not-checked]")).to_have_text(said)
+    assert explorer.says()["checks"] == ""
+
+
+def test_what_is_derived_from_failed_weights_says_so(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, failing=2, head="mean")
+    expect(explorer.badge).to_be_hidden()
+    expect(explorer.root.locator("[data-part=not-checked]")).to_have_text(
+        "the weights failed a check"
+    )
+
+
+def test_one_piece_is_reached_by_tab(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    explorer.piece("source", 4).click()
+    local_page.keyboard.press("ArrowRight")
+    stops = explorer.root.locator(".source .piece[tabindex='0']")
+    assert stops.evaluate_all("all => all.map(({dataset}) => dataset.index)") == ["5"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Page
 
 from app.components.explorer.payload import KINDS, pack, payload
+from app.figures.style import diverging
 from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity, synthetic_record
 
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
@@ -36,7 +38,8 @@ WORK = f"""([bytes, ask, hide, share]) => {{
           layer, head, queries: map.queries, keys: map.keys, sumsToOne: map.sumsToOne,
           lo: map.lo, hi: map.hi,
           values: [...map.values], open: [...map.open], spread: [...measured.spread],
-          peak: measured.peak, distance: measured.distance, received: [...measured.received],
+          peak: measured.peak, roles: measured.roles, distance: measured.distance,
+          received: [...measured.received],
           hidden: [...map.values].length ? hiddenMass(map, hidden) : 0,
           lines: smallestSet(map, hidden, share).lines,
         }});
@@ -169,10 +172,29 @@ def test_measures_lines_and_hidden_mass(page, seed, share):
             place = np.arange(queries)
             if kind == "cross":
                 place = place * (keys - 1) / max(1, queries - 1)
+            if kind == "decoder":  # a row is named by what it produces, which is fed in next
+                place = place + 1
             away = np.abs(np.arange(keys) - place[:, None])
             assert one["distance"] == pytest.approx((weights * away).sum() / queries, abs=2e-3)
+            assert one["roles"] == pytest.approx(roles(kind, weights), abs=1e-4)
             assert one["hidden"] == pytest.approx(weights[:, hidden].sum(-1).mean(), abs=1e-3)
             check_lines(one["lines"], np.where(hidden, 0, weights), share)
+
+
+def roles(kind: str, weights: np.ndarray) -> dict[str, float]:
+    """Mean weight on the places that a role names, seen from the token that names the row."""
+    back = {"encoder": 0, "decoder": -1}.get(kind)
+    first = 2 if kind == "decoder" else 0
+    found = {"eos": weights[:, -1]} if kind != "decoder" else {"bos": weights[first:, 0]}
+    if kind == "decoder":
+        places = {"prev": -1, "second": -2}
+    else:
+        places = {"prev": -1, "self": 0, "next": 1} if kind == "encoder" else {}
+    queries, keys = weights.shape
+    for name, away in places.items():
+        cells = [(q, q - back + away) for q in range(first, queries)]
+        found[name] = np.array([weights[q, k] for q, k in cells if 0 <= k < keys])
+    return {name: values.mean() for name, values in found.items() if values.size}
 
 
 def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> None:
@@ -195,6 +217,10 @@ def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
         ask = {"quantity": name, "unit": unit, "combine": "mean"}
         found = work(page, record, ask, quantity=(name, numbers))
         for kind in KINDS:
+            if name == "scores":  # of either sign: as far to both sides of 0
+                limit = np.abs(numbers[kind][..., getattr(record, f"{kind}_mask")]).max()
+                assert found[kind][0]["hi"] == pytest.approx(limit)
+                assert found[kind][0]["lo"] == -found[kind][0]["hi"]
             mask = getattr(record, f"{kind}_mask")
             expected = np.where(mask, numbers[kind], 0)
             if unit == "words" and name == "scores":  # the mean over the open cells of both words
@@ -214,3 +240,23 @@ def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
                         values[opened], expected[one["layer"], head][opened], atol=8 * step + 1e-5
                     )
                     assert values.max() <= one["hi"] + step
+
+
+def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
+    """Zero has no hue; the colours are those of every signed map of the app."""
+    colours = page.evaluate(
+        f"""() => {{
+{SCRIPTS}
+  const map = {{ signed: true, lo: -8, hi: 8 }};
+  const theme = {{ ramp: RAMPS.light, signed: SIGNED.light }};
+  const pixel = (value) => rampOf(theme, map).css[stepOf(map, value)].match(/\\d+/g).map(Number);
+  return [-8, 0, 8].map(pixel);
+}}"""
+    )
+    (red, _, blue), zero, (r, _, b) = colours
+    assert red > blue + 60 and b > r + 60
+    assert max(zero) - min(zero) <= 2
+    scale = diverging("light")
+    for drawn, place in zip(colours, (0, len(scale) // 2, -1), strict=True):
+        of_figures = [int(part) for part in re.findall(r"\d+", scale[place][1])]
+        assert np.abs(np.subtract(drawn, of_figures)).max() <= 3

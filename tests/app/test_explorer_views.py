@@ -257,13 +257,20 @@ def test_another_quantity_is_fetched_once(
     said = explorer.hover(3, 4)
     assert said["head"] == ("mean" if name == "rollout" else "2")
     assert float(said["weight"]) == pytest.approx(cross[1, head, 3, 4], abs=step + 1e-4)
-    high = 1.0 if name == "rollout" else cross.max()
+    high = {"rollout": 1.0, "scores": np.abs(cross).max()}.get(name, cross.max())
     assert float(text(explorer, "scale-high")) == pytest.approx(high, abs=0.06)
     explorer.kind("decoder")
     said = explorer.hover(6, 2)
     assert float(said["weight"]) == pytest.approx(
         numbers["decoder"][1, head, 6, 2], abs=2 * step + 1e-4
     )
+    if name != "rollout":
+        for head, combine in ((HEADS, "mean"), (2, "mean")):
+            explorer.head(1, head)
+            note = text(explorer, "axis-note")
+            assert (f"the {combine} of {HEADS} heads of" in note) == (head == HEADS)
+            linear = {"scores": "the softmax of a row gives", "norms": "that a key adds"}[name]
+            assert (linear in note) == (head != HEADS), "neither softmax nor norm is linear"
     choice.select_option("weights")
     assert explorer.says()["quantity"] == "weights", "the weights are there already"
     assert "quantity" not in parameters(local_page) or parameters(local_page)["quantity"] == name
@@ -424,8 +431,15 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
         assert len(content) > 5_000
     name, content = saved(explorer, "Save the overview as SVG")
     assert name == "headlight_decoder_overview.svg"
-    pictures = list(ElementTree.fromstring(content).iter(f"{SVG}image"))
+    overview = ElementTree.fromstring(content)
+    pictures = list(overview.iter(f"{SVG}image"))
     assert len(pictures) == (DECODER_LAYERS + 1) * (HEADS + 1)
+    explorer.root.get_by_role("combobox", name="Order of the heads").select_option("spread")
+    _, content = saved(explorer, "Save the overview as SVG")
+    captions = [element.text for element in ElementTree.fromstring(content).iter(f"{SVG}text")]
+    heads = sorted(f"{place[0] + 1}.{place[1] + 1}" for place in np.ndindex(DECODER_LAYERS, HEADS))
+    assert sorted(c for c in captions if re.fullmatch(r"\d\.\d\b(?! b).*", c)) == heads, "each head once"
+    explorer.root.get_by_role("combobox", name="Order of the heads").select_option("layer")
     explorer.root.get_by_role("button", name="Lines").click()
     name, content = saved(explorer, "Save this picture as SVG")
     assert name == "headlight_decoder_layer2_head3_lines.svg"

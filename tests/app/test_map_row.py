@@ -133,7 +133,8 @@ def test_colours_are_the_figures(page: Page, theme: str):
     """Between plotly's stops its own mixing may differ by a little; at zero nothing does."""
     work = f"""theme => {{
       {SCRIPT}
-      const at = (map, value) => rampOf({{name: theme, ramp: RAMPS[theme]}}, map).css[colourStep(map, value)];
+      const both = {{ramp: RAMPS[theme], signed: SIGNED[theme]}};
+      const at = (map, value) => rampOf(both, map).css[colourStep(map, value)];
       const shares = [...Array(33).keys()].map((step) => step / 32);
       return {{
         signed: shares.map((share) => at({{limit: 3}}, 3 * (2 * share - 1))),

@@ -601,7 +601,7 @@ def in_order(frames: list[dict]) -> list[dict]:
 
 ROLES = {
     "encoder": {"prev": -1, "self": 0, "next": 1, "eos": None},
-    "decoder": {"prev": -1, "self": 0, "bos": 0},
+    "decoder": {"prev": 0, "2 back": -1, "bos": 0},  # seen from the token produced
     "cross": {"eos": None},
 }
 
@@ -1054,13 +1054,13 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_saved_cells,
     ),
     "colours from dark to light": (
-        "const stepOf = (map, value) => rampStep(shareOf(map, value))",
-        "const stepOf = (map, value) => 255 - rampStep(shareOf(map, value))",
+        ": rampStep(shareOf(map, value)))",
+        ": 255 - rampStep(shareOf(map, value)))",
         check_cells,
     ),
     "the legend from dark to light": (
-        ".set(theme.ramp.pixel);",
-        ".set([...theme.ramp.pixel].reverse());",
+        ".set(ramp.pixel);",
+        ".set([...ramp.pixel].reverse());",
         check_legend,
     ),
     "colours rounded down": (
@@ -1150,8 +1150,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_masked,
     ),
     "a hidden column's bars of the row above": (
-        "shareOf(map, valueAt(map, query, key))))",
-        "shareOf(map, valueAt(map, Math.max(0, query - 1), key))))",
+        "strengthOf(map, valueAt(map, query, key))))",
+        "strengthOf(map, valueAt(map, Math.max(0, query - 1), key))))",
         check_hidden_column,
     ),
     "rows and columns of the saved squares exchanged": (

@@ -40,7 +40,7 @@ def test_a_translation_of_one_piece_has_no_staircase(translator):
         staircase.find(one_piece)
 
 
-@pytest.mark.parametrize("title, word", [("Never ahead", "self"), ("A place to rest", "eos")])
+@pytest.mark.parametrize("title, word", [("Never ahead", "prev"), ("A place to rest", "eos")])
 def test_the_caption_of_a_head_says_the_share_that_the_tour_says(
     local_page: Page, serve, translator, title, word
 ):

@@ -1,4 +1,4 @@
-// Says beside the map's title whether the picture is true; opened, it shows the checks behind that and their numbers.
+// Says beside the map's title whether what it shows passed its checks; opened, it shows them and their numbers.
 
 const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
@@ -35,16 +35,35 @@ function checkLine({ name, passed, figure, limit, words }) {
   return line;
 }
 
+/* The checks are of a record's weights as they are: what stands beside anything else says that it was not checked. */
+function verdictOf(explorer) {
+  const { data, quantity } = explorer;
+  if (data.verdict !== "here") return { saved: "as saved, not checked here", edited: "what-if, not checked" }[data.verdict];
+  const derived = derivation(explorer) !== null;
+  if (quantity === WEIGHTS && !derived) return null;
+  if (data.checks.some(({ passed }) => !passed)) return "the weights failed a check";
+  return derived ? "derived, not checked" : "not checked";
+}
+
 /* A record that nobody checked claims nothing: it has no badge. */
-function buildBadge({ root, parts, data }) {
+function buildBadge(explorer) {
+  const { root, parts, data } = explorer;
   const held = data.checks.filter(({ passed }) => passed).length;
   const whole = held === data.checks.length;
-  root.dataset.checks = `${held}/${data.checks.length}`;
-  parts.badge.hidden = data.checks.length === 0;
+  root.dataset.checks = data.verdict === "here" ? `${held}/${data.checks.length}` : "";
   parts.badge.classList.toggle("failed", !whole);
-  parts.badge.replaceChildren(checkMark(whole), `Is this picture true? ${held} of ${data.checks.length}`);
+  parts.badge.replaceChildren(checkMark(whole), `Checks: ${held} of ${data.checks.length} passed`);
   parts.checks.replaceChildren(...data.checks.map(checkLine));
-  if (parts.badge.hidden) openChecks({ parts }, false);
+}
+
+/* The verdict comes and goes with what is shown. */
+function paintBadge(explorer) {
+  const { parts, data } = explorer;
+  const words = verdictOf(explorer);
+  parts.badge.hidden = data.checks.length === 0 || words !== null;
+  parts["not-checked"].textContent = data.checks.length || data.verdict !== "here" ? (words ?? "") : "";
+  parts["not-checked"].classList.toggle("failed", data.checks.some(({ passed }) => !passed));
+  if (parts.badge.hidden && checksAreOpen(explorer)) openChecks(explorer, false);
 }
 
 const checksAreOpen = ({ parts }) => !parts.checks.hidden;

@@ -4,16 +4,16 @@ const CAPTION_MEANING = {
   prev: "mean weight on the previous piece",
   self: "mean weight on the piece itself",
   next: "mean weight on the next piece",
+  second: "mean weight on the piece two before the one produced",
   eos: "mean weight on <eos>",
   bos: "mean weight on <bos>",
   peak: "mean of each row\u2019s largest weight",
   broad: "mean spread of a row, in bits",
 };
-/* A decoder row is named by what it produces, but its own place is the piece that is fed in. */
-const DECODER_MEANING = {
-  prev: "mean weight on the piece before the one fed in",
-  self: "mean weight on the piece just fed in",
-};
+/* A decoder's row is named by what it produces: the piece before that is the one just fed in. */
+const DECODER_MEANING = { prev: "mean weight on the piece before the one produced, which was just fed in" };
+
+const ROLE_WORDS = { second: "2 back" };
 
 /* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
 const ORDERS = {
@@ -61,7 +61,7 @@ function captionOf(explorer, layer, head) {
   const role = map.sumsToOne ? roleOf(map) : null;
   if (role) {
     const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
-    return { word: role.name, number: percent(role.share), meaning };
+    return { word: ROLE_WORDS[role.name] ?? role.name, number: percent(role.share), meaning };
   }
   if (peak >= 0.5 || !map.sumsToOne) return { word: "peak", number: percent(peak), meaning: CAPTION_MEANING.peak };
   return { word: "broad", number: `${meanSpread.toFixed(1)} b`, meaning: CAPTION_MEANING.broad };

@@ -52,6 +52,18 @@ const RAMPS = {
   dark: makeRamp((t) => oklchToRgb(0.222 + 0.748 * t, 0.012 + 0.128 * chromaBell(t, 0.5, 0.12), 262 - 22 * t)),
 };
 
+/* Orange below zero, blue above: step 128 is zero, which has no hue; the same colours as the figures'. */
+const diverging = (zero, below, above) =>
+  makeRamp((t) => {
+    const share = Math.max(-1, (t * 255 - 128) / 127);
+    const [lightness, chroma, hue] = share < 0 ? below : above;
+    return oklchToRgb(zero + (lightness - zero) * Math.abs(share), chroma * Math.abs(share), hue);
+  });
+const SIGNED = {
+  light: diverging(0.955, [0.6, 0.13, 55], [0.5, 0.15, 258]),
+  dark: diverging(0.27, [0.8, 0.13, 65], [0.76, 0.12, 255]),
+};
+
 /* A closed cell in a thumbnail, where hatching has no room: a flat grey that no weight can have. */
 const CLOSED_PIXEL = { light: asPixel([226, 227, 230]), dark: asPixel([46, 48, 55]) };
 
@@ -59,6 +71,7 @@ const CLOSED_PIXEL = { light: asPixel([226, 227, 230]), dark: asPixel([46, 48, 5
 const HIDDEN_PIXEL = { light: asPixel([170, 173, 180]), dark: asPixel([70, 74, 82]) };
 
 const rampStep = (weight) => Math.max(0, Math.min(255, Math.round(weight * 255)));
+const signedStep = (share) => 128 + Math.round(127 * Math.max(-1, Math.min(1, share)));
 
 function parseColour(text) {
   const canvas = document.createElement("canvas");
@@ -78,7 +91,7 @@ function readTheme(root) {
   const style = getComputedStyle(root);
   const variable = (part) => style.getPropertyValue(`--${part}`).trim();
   const pixels = { closedPixel: CLOSED_PIXEL[name], hiddenPixel: HIDDEN_PIXEL[name] };
-  const theme = { name, ramp: RAMPS[name], ...pixels, font: style.fontFamily };
+  const theme = { name, ramp: RAMPS[name], signed: SIGNED[name], ...pixels, font: style.fontFamily };
   for (const part of ["page", "ink", "ink2", "ink3", "line", "well", "hatch", "hatch-ground"]) theme[part] = variable(part);
   theme.signature = Object.values(theme).filter((value) => typeof value === "string").join("|");
   return theme;
@@ -104,9 +117,9 @@ function drawHatch(context, theme, left, top, width, height) {
   context.restore();
 }
 
-function drawScale(canvas, theme) {
+function drawScale(canvas, ramp) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(256, 1);
-  new Uint32Array(image.data.buffer).set(theme.ramp.pixel);
+  new Uint32Array(image.data.buffer).set(ramp.pixel);
   context.putImageData(image, 0, 0);
 }

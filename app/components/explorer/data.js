@@ -22,6 +22,7 @@ function decodePayload(raw) {
     targetLanguage: raw.target_language,
     search: raw.search,
     checks: raw.checks,
+    verdict: raw.verdict,
     link: raw.link,
     inside: raw.inside,
     logProb: raw.log_prob,

@@ -54,7 +54,8 @@ function overviewPicture(explorer) {
         context.lineWidth = 1;
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
-        const name = `${place.join(".")}  ${word}`;
+        // Ordered by a measure, the caption itself names the head.
+        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
         context.font = fontOf(theme, 11);
         text(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
         text(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });

@@ -4,8 +4,8 @@ const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}
 
 /* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
 function cutLabel(context, text, limit) {
-  const characters = [...text];
   if (context.measureText(text).width <= limit) return text;
+  const characters = graphemes(text);
   let low = 1;
   let high = characters.length;
   while (low < high) {

@@ -49,8 +49,6 @@ function onSentenceKey(explorer, side, event) {
   const from = words.findIndex(({ button }) => button === event.target.closest("button"));
   const next = words[from + step];
   if (!next) return;
-  words[from].button.tabIndex = -1;
-  next.button.tabIndex = 0;
   next.button.focus();
 }
 

@@ -2,7 +2,7 @@
 
 /* Scores are no shares of a row: the lines then show the weights that these scores become. */
 function linesMap(explorer) {
-  return explorer.quantity === "scores" ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
+  return explorer.quantity === SCORES ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
 function linesOf(explorer) {
@@ -180,7 +180,7 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   const start = align === "right" ? x - wide + 3 : x - 3;
   const high = named && (shaded || lookedAt) ? Math.max(pitch, size + 5) : pitch;
   if (shaded || lookedAt) {
-    context.fillStyle = shaded ? theme.ramp.css[step] : theme.page;
+    context.fillStyle = shaded ? rampOf(theme, map).css[step] : theme.page;
     context.fillRect(start, y - high / 2 + 1, wide, high - 2);
   }
   if (lookedAt) {
@@ -189,7 +189,7 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
     context.strokeRect(start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
   }
   if (!named) return start + wide;
-  const colour = shaded ? theme.ramp.ink[step] : token.special || hidden ? "ink3" : "ink";
+  const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
   const weight = lookedAt ? 650 : 400;
   text(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
   const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };

@@ -155,7 +155,6 @@ function layOut(explorer) {
   explorer.size = sizeOf(explorer);
   fitSentences(explorer);
   reserveMap(explorer);
-  drawScale(parts.scale, theme);
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   paintAll(explorer);
 }
@@ -259,6 +258,7 @@ function describeHead(explorer) {
   const { parts, kind } = explorer;
   parts.title.replaceChildren(mapTitle(explorer), element("small", "", lookingWords(explorer)[kind]));
   markChosenHead(explorer);
+  paintBadge(explorer);
   paintAxisNote(explorer);
   paintStatistics(explorer);
 }

@@ -45,17 +45,18 @@ function drawCell(context, theme, map, geometry, query, key) {
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
   const value = valueAt(map, query, key);
   const step = stepOf(map, value);
-  context.fillStyle = theme.ramp.css[step];
+  const ramp = rampOf(theme, map);
+  context.fillStyle = ramp.css[step];
   context.fillRect(x, y, cell - gap, cell - gap);
   if (cell < 23) return;
   const digits = cellDigits(map, value);
   const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
-  if (digits) text(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: theme.ramp.ink[step], align: "center" });
+  if (digits) text(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
 }
 
 /* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
 function cellDigits(map, value) {
-  if (map.quantity === "scores") return figure(value, 1).replace(/^\u22120\.0$/, "0.0");
+  if (map.signed) return figure(value, 1).replace(/^\u22120\.0$/, "0.0");
   if (value < 0.095 * map.hi) return "";
   if (map.hi === 1) return value >= 0.995 ? "1" : value.toFixed(2).slice(1);
   return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
@@ -78,7 +79,7 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
     context.fillStyle = theme.well;
     context.fillRect(x, y, cell, cell);
     context.fillStyle = theme.ink3;
-    const share = Math.max(0, Math.min(1, shareOf(map, valueAt(map, query, key))));
+    const share = Math.max(0, Math.min(1, strengthOf(map, valueAt(map, query, key))));
     context.fillRect(x + 1, y + 1, Math.max(0, (cell - 2) * share), Math.max(1, cell - 3));
   });
 }

@@ -1,10 +1,18 @@
 // Makes the maps that are shown: of one head, over heads, over layers, of pieces or of words; each is made once.
 
 const WEIGHTS = "weights";
+const SCORES = "scores";
+const NORMS = "norms";
 const ROLLOUT = "rollout";
 
 /* Rows of these add up to 1, so that spread and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
+
+/* The ends of a kind's one scale: scores have either sign, so theirs lie as far on both sides of 0. */
+function scaleOf({ lo, hi }, quantity) {
+  const limit = Math.max(-lo, hi);
+  return quantity === SCORES ? { lo: -limit, hi: limit } : { lo, hi };
+}
 
 /* One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads. */
 function pieceValues(data, quantity, kind, layer, head) {
@@ -69,8 +77,9 @@ function mapOf(data, choice) {
   if (data.maps.has(name)) return data.maps.get(name);
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { lo, hi } = data.quantities[quantity].kinds[kind];
-  const map = { kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi };
+  const { lo, hi } = scaleOf(data.quantities[quantity].kinds[kind], quantity);
+  const signed = quantity === SCORES;
+  const map = { kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed };
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {
     const allHeads = [...Array(data.heads).keys()];
@@ -85,11 +94,11 @@ function mapOf(data, choice) {
     map.open = data.open[kind];
     if (unit === "words") {
       const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
-      Object.assign(map, wordValues(map.values, map.open, rows, columns, keys, quantity === "scores"));
+      Object.assign(map, wordValues(map.values, map.open, rows, columns, keys, quantity === SCORES));
     }
   }
   // Pieces of a word together may hold more than any one of them did.
-  if (quantity === "norms" && unit === "words") map.hi = wordCeiling(data, choice, map);
+  if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, choice, map);
   data.maps.set(name, map);
   return map;
 }
@@ -119,4 +128,8 @@ const hasMasked = (data, kind) => data.open[kind].includes(0);
 
 /* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
 const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
-const stepOf = (map, value) => rampStep(shareOf(map, value));
+const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
+const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
+
+/* How far a number stands from what has no colour, 0..1: of a score this is its distance from 0. */
+const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));

@@ -43,15 +43,20 @@ function measure(map) {
   return map.measured;
 }
 
-/* Where a row itself stands among the columns; between two languages, the same part of the way. */
+/*
+ * Where a row's own token stands among the columns; between two languages, the same part of the way. A decoder's row is
+ * named by what it produces, which will be fed in one place later: the column below it, masked in this row.
+ */
 function placeOf({ kind, queries, keys }, query) {
-  return kind === "cross" ? (query * (keys - 1)) / Math.max(1, queries - 1) : query;
+  if (kind === "cross") return (query * (keys - 1)) / Math.max(1, queries - 1);
+  return kind === "decoder" ? query + 1 : query;
 }
 
 const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
-  // The first two rows have so few open cells that every head would seem to have a role there.
-  decoder: { prev: (q) => (q > 1 ? q - 1 : -1), self: (q) => (q > 1 ? q : -1), bos: (q) => (q > 1 ? 0 : -1) },
+  // The token before the one produced is the one just fed in. The first two rows have so few open cells that every head
+  // would seem to have a role there.
+  decoder: { prev: (q) => (q > 1 ? q : -1), second: (q) => (q > 1 ? q - 1 : -1), bos: (q) => (q > 1 ? 0 : -1) },
   cross: { eos: (_q, keys) => keys - 1 },
 };
 

@@ -1,11 +1,35 @@
 // Says under the picture what its rows, columns and numbers are, and how much is hidden.
 
-/* What the numbers of a quantity are, in a sentence that stands by itself. */
+/*
+ * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
+ * of one head does not hold of its mean with others, nor of merged words, and the note says so.
+ */
 const QUANTITY_NOTES = {
-  scores: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
-  norms:
-    "Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016, the length of what a looked-at piece really adds (Kobayashi et al. 2020).",
+  scores: {
+    one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
+    joined: (how) => `Number: ${how} of q\u00b7k/\u221ad. The softmax of such a row is not a row of mean weights.`,
+  },
+  norms: {
+    one: "Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016, the length of the vector that a key adds in this head (Kobayashi et al. 2020).",
+    joined: (how) =>
+      `Number: ${how} of \u2016\u03b1\u2009v\u2009W\u1d3c\u2016. It is not the length of what these add together: ` +
+      "that is the norm of their sum (Kobayashi et al. 2020).",
+  },
 };
+
+/* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
+function derivation({ data, quantity, unit, combine, kind, layer, head }) {
+  if (quantity === ROLLOUT) return "rollout";
+  const together = combine === "max" ? "maximum" : "mean";
+  const heads = head === data.heads ? data.heads : 1;
+  const layers = layer === data.layers[kind] ? data.layers[kind] : 1;
+  const parts = [];
+  if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
+    parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
+  }
+  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s pieces`);
+  return parts.length ? `the ${parts.join(" of the ")}` : null;
+}
 
 const ROLLOUT_NOTES = {
   encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
@@ -33,10 +57,15 @@ function paintAxisNote(explorer) {
   parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
 }
 
-function numberNote({ quantity, kind, unit, view, combine, data, layer, head }, lines) {
-  if (quantity === "scores" && view === "lines") return ["Lines need shares of a row: they show the weights that the scores become."];
-  if (QUANTITY_NOTES[quantity]) return [QUANTITY_NOTES[quantity]];
+function numberNote(explorer, lines) {
+  const { quantity, kind, unit, combine, data, layer, head } = explorer;
   const together = layer === data.layers[kind] || head === data.heads;
+  const how = derivation(explorer);
+  if (quantity === SCORES && lines) {
+    return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : "the weights that the scores become"}.`];
+  }
+  const note = QUANTITY_NOTES[quantity];
+  if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
   const sum = lines ? "Each right-hand one gives 1 in all" : "Each row sums to\u00a01";
   return [unit === "words" ? `${sum}; pieces of a looked-at word are added, of a produced one averaged.` : `${sum}.`];
@@ -47,7 +76,7 @@ function hiddenMassNote(explorer) {
   const { hide } = explorer;
   const map = currentMap(explorer);
   const hidden = map.columns.filter((_, key) => isHidden(map, key, hide));
-  if (!hidden.length || explorer.quantity === "scores") return [];
+  if (!hidden.length || explorer.quantity === SCORES) return [];
   const masses = map.rows.map((_, query) => hiddenMass(map, hide, query));
   const most = masses.indexOf(Math.max(...masses));
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;

@@ -108,9 +108,9 @@ function paintOptions(explorer) {
   const waiting = wanted !== quantity;
   parts.quantity.setAttribute("aria-busy", waiting);
   parts["map-place"].classList.toggle("waiting", waiting);
-  const { lo, hi } = data.quantities[quantity].kinds[kind];
-  const { hi: shownHi } = currentMap(explorer);
-  const [low, high] = [lo, Math.max(hi, shownHi)].map((end) => figure(end, Number.isInteger(end) ? 0 : 1));
+  const map = currentMap(explorer);
+  const [low, high] = [map.lo, map.hi].map((end) => figure(end, Number.isInteger(end) ? 0 : 1));
+  drawScale(parts.scale, rampOf(explorer.theme, map));
   parts["scale-low"].textContent = low;
   parts["scale-high"].textContent = high;
   parts.scale.setAttribute("aria-label", `Colour scale from ${low} to ${high}`);

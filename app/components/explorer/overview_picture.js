@@ -156,8 +156,9 @@ function mapPixels(map, theme, hide) {
   if (map.image?.name === name) return map.image.data;
   const image = new ImageData(map.keys, map.queries);
   const pixels = new Uint32Array(image.data.buffer);
+  const ramp = rampOf(theme, map);
   for (let cell = 0; cell < pixels.length; cell++) {
-    pixels[cell] = map.open[cell] ? theme.ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
+    pixels[cell] = map.open[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
   }
   for (let key = 0; hide.size && key < map.keys; key++) {
     if (!isHidden(map, key, hide)) continue;

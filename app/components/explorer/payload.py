@@ -20,6 +20,7 @@ def payload(
     link: dict[str, str] | None = None,
     quantity: tuple[str, dict[str, np.ndarray]] | None = None,
     inside: str | None = None,
+    verdict: str = "here",
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
@@ -28,7 +29,9 @@ def payload(
     `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
     key that are kept, and decides only what is shown first. `link` holds further names and values
     to keep in the page's address beside these. `inside` is the address of a page that takes the
-    same names and opens one head; without it there is no way there.
+    same names and opens one head; without it there is no way there. `verdict` is "here" for a
+    record whose checks this program made, "saved" for one that brings them from a file: then they
+    are not shown. Those of an edited pass are no verdict on a translation and never are.
 
     `quantity` is what can be shown instead of the weights: its name and, by kind, an array
     `[layer, head, query, key]` of finite numbers (or one head, for what has no heads).
@@ -64,6 +67,7 @@ def payload(
         "search": record.search,
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
+        "verdict": "edited" if record.search.endswith(", edited") else verdict,
         "source": [_token(token) for token in record.source],
         "target_in": [_token(token) for token in record.target_in],
         "target_out": [

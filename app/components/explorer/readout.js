@@ -52,8 +52,8 @@ function exactValue({ data, quantity }, map, value) {
 function valueChip({ theme, quantity }, map, value) {
   const chip = element("span", "weight numbers", figure(value, QUANTITIES[quantity].digits));
   const step = stepOf(map, value);
-  chip.style.background = theme.ramp.css[step];
-  chip.style.color = theme.ramp.ink[step];
+  chip.style.background = rampOf(theme, map).css[step];
+  chip.style.color = rampOf(theme, map).ink[step];
   return chip;
 }
 
@@ -184,7 +184,7 @@ function describeRow(explorer, map, query) {
 /* What is left out of a row is counted where the row is described. */
 function hiddenNote({ hide, quantity }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
-  if (!keys.length || quantity === "scores") return [];
+  if (!keys.length || quantity === SCORES) return [];
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
 }
 

@@ -98,12 +98,12 @@ function fitSentences(explorer) {
 }
 
 /* The step of the scale on which a word is shaded, or null. */
-const shadeOf = (map, value) => (shareOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
+const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, shade, mark, closed, ramp) {
+function dressWord(word, shade, mark, closed, { ramp, signed }) {
   const step = shade ?? -1;
-  const shown = `${step}${mark}${closed}`;
+  const shown = `${step}${mark}${closed}${signed}`;
   if (word.shown === shown) return;
   word.shown = shown;
   const { button } = word;
@@ -119,10 +119,12 @@ function dressWord(word, shade, mark, closed, ramp) {
 function paintSentences(explorer) {
   const { words, theme } = explorer;
   const looks = looksOf(explorer);
+  const map = currentMap(explorer);
+  const colours = { ramp: rampOf(theme, map), signed: map.signed };
   for (const side of ["source", "target"]) {
     words[side].forEach((word, index) => {
       const { shade, mark, closed } = looks[side][index];
-      dressWord(word, shade, mark, closed, theme.ramp);
+      dressWord(word, shade, mark, closed, colours);
     });
   }
 }
@@ -172,6 +174,11 @@ function forgetShades(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.words[side]) word.shown = "";
 }
 
+/* One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer. */
+function chooseStop(explorer, side, chosen) {
+  for (const { button } of explorer.words[side]) button.tabIndex = button === chosen ? 0 : -1;
+}
+
 function listenToSentences(explorer) {
   for (const side of ["source", "target"]) {
     const host = explorer.parts[side];
@@ -187,6 +194,7 @@ function listenToSentences(explorer) {
     host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
     host.addEventListener("pointerleave", () => endPreview(explorer));
     host.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && preview(indexOf(event)));
+    host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
     host.addEventListener("focusout", () => endPreview(explorer));
     host.addEventListener("click", (event) => {
       const index = indexOf(event);

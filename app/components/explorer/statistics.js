@@ -10,6 +10,7 @@ const STATISTICS = [
   },
   { label: "distance", of: ({ distance }) => distance, shown: (pieces) => `${pieces.toFixed(1)} pieces` },
   { label: "on the piece before", role: "prev" },
+  { label: "two pieces before", role: "second" },
   { label: "on itself", role: "self" },
   { label: "on the piece after", role: "next" },
   { label: "rests on <bos>", role: "bos" },

@@ -114,8 +114,12 @@ class SvgContext {
     const [, weight, size, family] = /^(\d+) ([\d.]+)px (.*)$/.exec(this.font);
     const anchor = { left: "start", right: "end", center: "middle" }[this.textAlign];
     const look = { "font-family": family, "font-size": size, "font-weight": weight === "400" ? "" : weight };
-    const place = { x, y, "text-anchor": anchor, "dominant-baseline": "central", fill: this.fillStyle };
-    this.#add("text", { ...place, ...look }).textContent = words;
+    // Office programs know neither dominant-baseline nor the marks that keep right-to-left words apart: the line is
+    // lowered by hand, and what the marks set apart is a text of its own.
+    const plain = String(words).replaceAll(/[\u2066-\u2069]/g, "");
+    const own = { "unicode-bidi": plain === String(words) ? "" : "isolate" };
+    const place = { x, y: y + 0.35 * Number(size), "text-anchor": anchor, fill: this.fillStyle };
+    this.#add("text", { ...place, ...look, ...own }).textContent = plain;
   }
 
   /* A small picture, enlarged without smoothing. */

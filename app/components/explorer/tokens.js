@@ -1,5 +1,9 @@
 // Prepares tokens for showing: invisible characters made visible, words grouped, repeated words numbered.
 
+/* What a reader sees as one character: an emoji of several people is never cut in two. */
+const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+const graphemes = (text) => Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
+
 /* Zero-width, direction and control characters, and every space that is not the plain one. */
 const INVISIBLE =
   /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Zl}\p{Zp}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800]/u;
@@ -104,7 +108,7 @@ const subscript = (number) => [...String(number)].map((digit) => String.fromCode
 
 /* A token's name inside a sentence of words: short enough to read on, with its number where the word is repeated. */
 function tokenName(token) {
-  const characters = [...token.label];
+  const characters = graphemes(token.label);
   const short = characters.length > 40 ? `${characters.slice(0, 39).join("")}\u2026` : token.label;
   return isolated(short) + (token.repeated ? subscript(token.number) : "");
 }

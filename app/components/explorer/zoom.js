@@ -83,10 +83,14 @@ function listenToZoom(explorer) {
     pan(explorer, grabbed.first.query + down, grabbed.first.key + right);
   });
   parts.map.addEventListener("pointerup", () => {
-    // A drag ends in a click, which would keep the cell under it.
-    if (grabbed?.moved) parts.map.addEventListener("click", handled, { capture: true, once: true });
+    // A drag ends in a click, which would keep the cell under it; if none comes at once, the next one is meant.
+    if (grabbed?.moved) {
+      parts.map.addEventListener("click", handled, { capture: true, once: true });
+      setTimeout(() => parts.map.removeEventListener("click", handled, { capture: true }), 0);
+    }
     grabbed = null;
   });
+  parts.map.addEventListener("pointercancel", () => (grabbed = null));
 }
 
 function onWheel(explorer, event) {

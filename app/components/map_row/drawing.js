@@ -8,23 +8,8 @@ const LONGEST_LABEL = 84;
 const LEAST_WIDTH = 240; // what the words above a map need
 const BAR = { top: 10, height: 10, foot: 40 };
 
-/* Orange below zero, blue above: step 128 is zero, which has no hue; the same colours as the figures'. */
-const diverging = (zero, below, above) =>
-  makeRamp((t) => {
-    const share = Math.max(-1, (t * 255 - 128) / 127);
-    const [lightness, chroma, hue] = share < 0 ? below : above;
-    return oklchToRgb(zero + (lightness - zero) * Math.abs(share), chroma * Math.abs(share), hue);
-  });
-const SIGNED = {
-  light: diverging(0.955, [0.6, 0.13, 55], [0.5, 0.15, 258]),
-  dark: diverging(0.27, [0.8, 0.13, 65], [0.76, 0.12, 255]),
-};
-
-const rampOf = (theme, map) => (map.limit === null ? theme.ramp : SIGNED[theme.name]);
-function colourStep({ limit }, value) {
-  if (limit === null) return rampStep(value);
-  return 128 + Math.round(127 * Math.max(-1, Math.min(1, value / limit)));
-}
+const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
+const colourStep = ({ limit }, value) => (limit === null ? rampStep(value) : signedStep(value / limit));
 
 /* Labels with the numbers of repeated words, which a cut leaves standing. */
 function numberedLabels(context, tokens) {
@@ -131,7 +116,7 @@ function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
   const y = top + gridHeight + BAR.top;
   const scale = document.createElement("canvas");
   [scale.width, scale.height] = [256, 1];
-  drawScale(scale, { ramp: rampOf(theme, map) });
+  drawScale(scale, rampOf(theme, map));
   context.drawImage(scale, left, y, width, BAR.height);
   const small = { size: 12, colour: "ink2" };
   text(context, theme, map.word, left - 8, y + BAR.height / 2, { ...small, align: "right" });
