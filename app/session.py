@@ -60,7 +60,10 @@ def problems() -> list[str]:
     return problems
 
 
-@st.cache_resource(max_entries=4, show_spinner="Loading the model…")
+MODELS_KEPT = 8  # as many as are shipped and a few more: another load costs a second of everybody
+
+
+@st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")
 def _translator(folder: str, weights_sha256: str) -> "Translator":
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
@@ -107,6 +110,14 @@ def record(
     found = _record(_key(card), source, target, decode, card)
     st.session_state["latest_record"] = found
     return found
+
+
+def example_record(card: Card, source: str, decode: DecodeConfig) -> "TranslationRecord":
+    """The record of a sentence that is not the visitor's own: their latest stays what it was.
+
+    Raises InputError or CheckpointError, each one line for the reader.
+    """
+    return _record(_key(card), source, None, decode, card)
 
 
 def current_record() -> "TranslationRecord | None":
@@ -206,15 +217,16 @@ def decoding_seconds(
     """Median seconds that each of two models takes to translate a sentence now.
 
     They take turns, after one turn each that is not counted, so that neither has the machine's
-    better moments.
+    better moments. The clock runs while a model is held: a wait for another visitor counts nothing.
     """
     models = [_contestant(contestant) for contestant in pair]
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(1 + rounds):
         for model, times in zip(models, taken, strict=True):
-            start = time.perf_counter()
-            model.translate([source], decode)
-            times.append(time.perf_counter() - start)
+            with model.held():
+                start = time.perf_counter()
+                model.translate([source], decode)
+                times.append(time.perf_counter() - start)
     first, second = (statistics.median(times[1:]) for times in taken)
     return first, second
 
@@ -288,7 +300,15 @@ def _looked(key: tuple[str, str], name: str, arguments: tuple, _card: Card, _loo
 
 
 def _look(card: Card, function: Any, *arguments: object) -> Any:
-    return _looked(_key(card), function.__qualname__, arguments, card, function)
+    name = f"{function.__module__}.{function.__qualname__}"
+    return _looked(_key(card), name, arguments, card, function)
+
+
+def check_batch(count: int) -> None:
+    """Raises BatchError for more sentences than a batch may have, before any is translated."""
+    from core.analysis.batch_masks import check_count
+
+    check_count(count, "sentences")
 
 
 def batch_masks(card: Card, source: tuple[Ids, ...], target_in: tuple[Ids, ...]) -> "BatchMasks":

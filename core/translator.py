@@ -53,14 +53,19 @@ class _Queue:
     """A lock that threads get in the order in which they ask for it.
 
     A plain Lock goes back to the thread that let go of it a moment ago: the others would wait for
-    a long list's last batch.
+    a long list's last batch. A thread that has it may take it again.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._holder: int | None = None
+        self._again = 0
         self._waiting: deque[object] = deque()  # who has the lock comes first
 
     def __enter__(self) -> None:
+        if self._holder == threading.get_ident():
+            self._again += 1
+            return
         me = object()
         with self._changed:
             self._waiting.append(me)
@@ -70,9 +75,14 @@ class _Queue:
                 self._waiting.remove(me)
                 self._changed.notify_all()
                 raise
+            self._holder = threading.get_ident()
 
     def __exit__(self, *error: object) -> None:
+        if self._again:
+            self._again -= 1
+            return
         with self._changed:
+            self._holder = None
             self._waiting.popleft()
             self._changed.notify_all()
 

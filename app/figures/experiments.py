@@ -56,7 +56,14 @@ def change_figure(
         )
     )
     x = np.arange(N)
-    shown = [tick(word) for word in words]
+    data = np.array(
+        list(zip(map(tick, words), before, after, after - before, strict=True)), dtype=object
+    )
+    hover = (
+        "<b>%{customdata[0]}</b><br>"
+        f"{names[0]}: %{{customdata[1]:.4f}}<br>{names[1]}: %{{customdata[2]:.4f}}<br>"
+        "change: <b>%{customdata[3]:+.4f}</b><extra></extra>"
+    )
     figure.add_trace(
         go.Bar(
             x=x,
@@ -64,12 +71,8 @@ def change_figure(
             name=names[0],
             marker={"color": palette.line, "line": {"width": 0}},
             width=0.62,
-            customdata=np.array(
-                list(zip(shown, before, after, after - before, strict=True)), dtype=object
-            ),
-            hovertemplate="<b>%{customdata[0]}</b><br>"
-            f"{names[0]}: %{{customdata[1]:.4f}}<br>{names[1]}: %{{customdata[2]:.4f}}<br>"
-            "change: <b>%{customdata[3]:+.4f}</b><extra></extra>",
+            customdata=data,
+            hovertemplate=hover,
         )
     )
     for wanted, colour in ((after >= before, gained), (after < before, lost)):
@@ -89,7 +92,8 @@ def change_figure(
                 y=after[at],
                 mode="markers",
                 marker={"color": colour, "size": float(np.clip(pitch * 0.4, 5, 9))},
-                hoverinfo="skip",
+                customdata=data[at],  # a bar of nearly nothing offers nothing to point at
+                hovertemplate=hover,
             )
         )
     if control is not None:

@@ -78,7 +78,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
     """The tree, and below it where the heads looked for the node that is kept."""
     tree = written.tree
-    chosen = beam_tree(written, key="beam_tree")
+    chosen = beam_tree(written, session.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:

@@ -20,7 +20,11 @@ st.caption(f"Stop {number + 1} of {len(STOPS)}")
 st.subheader(stop.title)
 st.write(stop.look_for)
 
-record = session.record(chosen.card, stop.source, chosen.decode)
+try:
+    record = session.example_record(chosen.card, stop.source, chosen.decode)
+except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+    st.error(str(error))
+    st.stop()
 link = {**chosen.link, "source": stop.source}
 try:
     found = stop.find(record)

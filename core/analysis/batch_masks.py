@@ -72,6 +72,14 @@ def parse_rows(text: str) -> list[list[int]]:
     return rows
 
 
+def check_count(count: int, what: str) -> None:
+    """Raises BatchError for more rows than can be shown; `what` names them in the plural."""
+    if count > MAX_ROWS:
+        raise BatchError(
+            f"{count:,} {what} are too many: the limit is {MAX_ROWS}, take some lines out"
+        )
+
+
 def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
     """Run a batch once and take down the mask that every attention was handed.
 
@@ -103,8 +111,7 @@ def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
 def _check(rows: Rows, vocabulary: int, side: str) -> None:
     if not rows or not all(rows):
         raise BatchError(f"the {side} has an empty row: type at least one token a row")
-    if len(rows) > MAX_ROWS:
-        raise BatchError(f"{len(rows)} {side} rows are too many: the limit is {MAX_ROWS}")
+    check_count(len(rows), f"{side} rows")
     if (longest := max(map(len, rows))) > MAX_LENGTH:
         raise BatchError(
             f"a {side} row of {longest} tokens is too long to draw: the limit is {MAX_LENGTH}"

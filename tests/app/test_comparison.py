@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from app.figures import comparison
 from app.figures.numbers import percent, scientific
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
+from core.config import DecodeConfig
 from core.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_figures import HOSTILE, make_record, strings
@@ -242,6 +244,28 @@ def test_speed_is_measured_when_asked(monkeypatch):
     )
     first, second, ratio = map(float, said.groups())
     assert ratio == pytest.approx(second / first, rel=0.02)
+
+
+def test_the_clock_runs_only_while_the_model_is_held(monkeypatch, translator):
+    """Waiting for another visitor's translation is no time of this model's."""
+    noted = []
+
+    class Noting:
+        @contextmanager
+        def held(self):
+            noted.append("held")
+            yield
+            noted.append("free")
+
+        def translate(self, texts, decode):
+            noted.append("translate")
+
+    monkeypatch.setattr(session, "_contestant", lambda contestant: Noting())
+    monkeypatch.setattr(session.time, "perf_counter", lambda: noted.append("clock") or 0.0)
+    session.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
+    assert noted == ["held", "clock", "translate", "clock", "free"] * 4
+    with translator.held():  # who holds the network may translate with it
+        assert translator.translate(["Ein Hund."])[0].text
 
 
 def test_two_models_that_learned_apart_are_matched_first(monkeypatch, two_folders):

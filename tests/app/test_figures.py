@@ -267,6 +267,10 @@ def test_a_change_is_drawn_from_before_to_after():
     assert [v for t in lines for v in t.y if np.isfinite(v)] == [0.2, 0.6, 0.5, 0.5, 0.9, 0.1]
     ticks = next(t for t in figure.data if t.name == "masked")
     assert np.array_equal(ticks.y, control)
+    # A token that rises from nothing has no bar to point at: its dot answers as the bar would.
+    for dot in (up, down):
+        assert dot.hovertemplate == bar.hovertemplate and dot.hoverinfo is None
+        assert dot.customdata.tolist() == bar.customdata[list(dot.x)].tolist()
 
 
 def test_curves_hold_their_points():

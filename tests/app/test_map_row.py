@@ -292,6 +292,31 @@ def test_the_numbers_can_be_taken_away(url: str, local_page: Page):
     assert ends == ["−8", "8"] * 2  # the third head's own scale, at both bars
 
 
+def test_a_screen_with_finer_pixels_gets_a_finer_picture(url: str, local_page: Page):
+    local_page.add_init_script("""
+        const real = window.matchMedia.bind(window);
+        window.pixels = [];
+        window.matchMedia = (query) => {
+            const found = real(query);
+            if (query.startsWith("(resolution")) window.pixels.push(found);
+            return found;
+        };
+    """)
+    local_page.goto(url)
+    row = Row(local_page, "weights")
+    size = (
+        "root => { const c = root.querySelector('.map canvas'); return c.width / c.clientWidth; }"
+    )
+    for ratio in (2, 1):  # there and back: each query answers only once
+        local_page.evaluate(
+            "ratio => { Object.defineProperty(window, 'devicePixelRatio', "
+            "{ value: ratio, configurable: true }); "
+            "for (const query of [...pixels]) query.dispatchEvent(new Event('change')); }",
+            ratio,
+        )
+        assert row.root.evaluate(size) == ratio
+
+
 @pytest.mark.parametrize(("width", "count"), [(1440, 60), (390, 60), (390, 2)])
 def test_any_length_stays_inside_its_box(url: str, local_page: Page, width: int, count: int):
     local_page.set_viewport_size({"width": width, "height": 900})

@@ -190,6 +190,21 @@ def test_a_word_is_all_of_its_pieces(translator):
     assert sorted(sum(words, ())) == list(range(len(tokens) - 1))  # all but <eos>
 
 
+def test_a_batch_too_large_is_refused_before_anything_is_translated(monkeypatch):
+    page = open_page("masks")
+    (box,) = [key for key in page.session_state if key.startswith("mask_batch_")]
+    lines = [f"Ein Hund und {n} Katzen." for n in range(200)]
+    edited, asked = session.edited, []
+    monkeypatch.setattr(session, "edited", lambda *given: asked.append(given[1]) or edited(*given))
+    page.text_area(key=box).set_value("\n".join(lines)).run()
+    assert [e.value for e in page.error] == [
+        "200 sentences are too many: the limit is 6, take some lines out"
+    ]
+    assert set(asked) == {SENTENCE}  # the other sections' own
+    assert page.text_area(key=box).value == "\n".join(lines)
+    assert not page.exception and len(page.subheader) == 5
+
+
 def test_a_text_too_long_is_one_line():
     page = open_page("positions", "Hund " * 101)
     assert [e.value for e in page.error] == [

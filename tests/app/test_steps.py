@@ -197,6 +197,9 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     pruned = next(i for i, n in enumerate(tree.nodes) if n.fate == "pruned" and n.step == 2)
     root.locator(f".node[data-index='{pruned}']").click()
     expect(part(root, "fate")).to_contain_text("Pruned")
+    where = local_page.locator(".st-key-step_words")
+    looked_at = f"While producing “{label(written.tokens[tree.nodes[pruned].id])}”"
+    expect(where).to_contain_text(looked_at)
     part(root, "box").focus()
     local_page.keyboard.press("Enter")
     forced = translator.search_tree(SENTENCE, prefix=tree.ids(pruned))
@@ -218,6 +221,9 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     drawn(local_page, translator.search_tree(SENTENCE, prefix=ids))
     local_page.get_by_text("Free search").last.click()
     drawn(local_page, written)
+    # The tree that comes back rings the node that the page looks at: the one that was left.
+    expect(root).to_have_attribute("data-kept", str(pruned))
+    expect(where).to_contain_text(looked_at)
     local_page.get_by_role("button", name="Let the search free").click()
     expect(beside[1]).to_have_count(0)
     expect(local_page).not_to_have_url(re.compile("forced="))

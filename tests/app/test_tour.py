@@ -6,7 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
 
+from app import session
 from app.tour import STOPS
 from core.translator import Translator
 
@@ -30,6 +32,22 @@ def test_a_model_that_writes_other_words_says_so(translator):
     record = translator.inspect("Ein Hund.")
     with pytest.raises(LookupError, match="did not write 'soccer' for 'Fußball'"):
         STOPS[0].find(record)
+
+
+def test_the_tour_leaves_the_visitors_sentence_alone(monkeypatch):
+    page = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=60).run()
+    own = page.session_state["latest_record"]
+    page.switch_page("views/tour.py").run()
+    assert not page.exception and page.subheader[0].value == STOPS[0].title
+    assert page.session_state["latest_record"] is own
+
+    def refuse(*given):
+        raise ValueError("the weights are gone: make them with `make train`")
+
+    monkeypatch.setattr(session, "_record", refuse)
+    page.run()
+    assert [e.value for e in page.error] == ["the weights are gone: make them with `make train`"]
+    assert not page.exception
 
 
 def test_a_translation_of_one_piece_has_no_staircase(translator):

@@ -116,7 +116,7 @@ def test_ids_can_be_typed_in_many_ways():
     [
         ([], [], "the source has an empty row"),
         ([[1]], [[]], "the target has an empty row"),
-        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6"),
+        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6, take some"),
         ([[1] * 129], [[1]], "a source row of 129 tokens is too long to draw: the limit is 128"),
         ([[1]], [[1, 99999]], "id 99999 is not in the target vocabulary: its ids end at"),
         ([[1], [2]], [[1]], "2 source rows and 1 target rows: give each its other half"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -44,21 +44,31 @@ class Chosen:
     text: str
 
 
-def beam_tree(written: WrittenTree, *, key: str) -> Chosen:
-    """Show a tree; walking it happens in the browser, which tells where one stopped."""
+def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
+    """Show a tree; walking it happens in the browser, which tells where one stopped.
+
+    `state` is what the component said last, the session's value of `key`. From it the browser is
+    told which node a tree opens on, so that the ring stands where the page below looks.
+    """
     data = payload(written)
+    node = _pinned(data, state)
     told = _mount(
         key=key,
-        data=data,
+        data={**data, "pinned": node},
         width="stretch",
         height="content",
         on_kept_change=lambda: None,
         on_force_change=lambda: None,
     )
-    kept, force = told.kept, told.force
-    # Both outlive new data: what was said of another tree is nothing about this one.
-    node = kept["node"] if kept and kept["tree"] == data["tree"] else data["first"]
-    node = min(node, len(data["nodes"]) - 1)
+    force = told.force
     if force and force["tree"] == data["tree"]:
         return Chosen(node, tuple(force["ids"]), str(force["text"]))
     return Chosen(node, None, "")
+
+
+def _pinned(data: dict[str, Any], state: Any) -> int:
+    """The node that is looked at: the one pinned last, if it was in this very tree."""
+    pinned = (state or {}).get("kept")
+    if not pinned or pinned["tree"] != data["tree"]:
+        return data["first"]
+    return min(pinned["node"], len(data["nodes"]) - 1)

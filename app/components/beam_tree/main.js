@@ -63,7 +63,8 @@ function takeData(view, raw) {
   const { parts, root } = view;
   view.data = prepare(raw);
   view.hovered = null;
-  view.kept = raw.first;
+  view.kept = raw.pinned;
+  clearTimeout(view.timer); // what was about to be told is a node of the tree before
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
   const looked = raw.beam === 1 ? "the likeliest five" : `the best ${2 * raw.beam}`;

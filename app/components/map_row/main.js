@@ -16,23 +16,36 @@ function createView(parent, key) {
   for (const part of root.querySelectorAll("[data-part]")) parts[part.dataset.part] = part;
   const { layer, head } = lastChoices.get(key) ?? { layer: 0, head: 0 };
   const view = { key, root, parts, bytes: null, data: null, theme: null, layer, head, kept: NOWHERE, preview: NOWHERE };
-  Object.assign(view, { maps: [], geometry: null, width: 0, painted: 0 });
+  Object.assign(view, { maps: [], geometry: null, size: "", painted: 0 });
   for (const name of ["layer", "head"]) {
     parts[`${name}s`].addEventListener("change", (event) => choose(view, { [name]: Number(event.target.value) }));
   }
   parts.svg.addEventListener("click", () => saveRow(view, "svg", rowAsSvg(view)));
   parts.csv.addEventListener("click", () => saveRow(view, "csv", rowAsCsv(view)));
   listenToMaps(view);
-  const observer = new ResizeObserver(() => {
+  const check = () => {
     // A hidden tab has no width: there is nothing to fit until it is shown again.
-    if (view.data && root.clientWidth && root.clientWidth !== view.width) layOut(view);
-  });
+    if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
+  };
+  const observer = new ResizeObserver(check);
   observer.observe(root);
+  const gone = new AbortController();
+  onOtherPixels(check, gone.signal);
   view.destroy = () => {
     observer.disconnect();
+    gone.abort();
     views.delete(parent);
   };
   return view;
+}
+
+/* On a screen with finer pixels the width may stay; a query of the resolution answers once, for the one it names. */
+function onOtherPixels(check, signal) {
+  const again = () => {
+    check();
+    onOtherPixels(check, signal);
+  };
+  matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", again, { once: true, signal });
 }
 
 function made(tag, className, words = "") {
@@ -85,10 +98,12 @@ function choose(view, choice) {
   paintHead(view);
 }
 
+const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
+
 function layOut(view) {
   const { root, parts } = view;
-  view.width = root.clientWidth;
-  root.dataset.width = view.width < 700 ? "narrow" : "wide";
+  view.size = sizeOf(view);
+  root.dataset.width = root.clientWidth < 700 ? "narrow" : "wide";
   view.geometry = rowGeometry(view);
   const { width, height, left, top, cell } = view.geometry;
   for (const { figure, canvas } of view.maps) {

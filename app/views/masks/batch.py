@@ -99,6 +99,7 @@ def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words
     """Ids of the texts and of their translations as they are fed in, and both in words."""
     from core.edits import Edits
 
+    session.check_batch(len(texts))
     records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
