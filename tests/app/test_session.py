@@ -1,4 +1,4 @@
-"""What visitors share: results of functions of one name stay apart, and every model stays loaded."""
+"""What visitors share: functions of one name keep their results apart, and models stay loaded."""
 
 from types import SimpleNamespace
 
