@@ -47,22 +47,23 @@ class EncodedPairs(Sequence[Pair]):
 
     def __init__(self, pairs: Iterable[Pair]):
         """Write the pairs out as they come. Raises OSError where the disk is full."""
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
         lengths = array("i")
         digest = hashlib.sha256()
-        for source, target in pairs:
-            ids = np.array([*source, *target], np.int32).tobytes()
-            self._file.write(ids)
-            digest.update(ids)
-            lengths.extend((len(source), len(target)))
-        self._file.flush()
+        with tempfile.TemporaryFile() as file:
+            for source, target in pairs:
+                ids = np.array([*source, *target], np.int32).tobytes()
+                file.write(ids)
+                digest.update(ids)
+                lengths.extend((len(source), len(target)))
+            file.flush()
+            # The map keeps the file after it is closed.
+            self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else None
         self.lengths = np.array(lengths, np.int32).reshape(-1, 2)
         """Tokens of each pair's source and target, int32 [pairs, 2]."""
         digest.update(self.lengths.tobytes())
         self.sha256 = digest.hexdigest()
         """Equal where all pairs are, in their order."""
         self._ends = self.lengths.sum(1, dtype=np.int64).cumsum()
-        self._ids = np.memmap(self._file, np.int32, mode="r") if len(lengths) else None
 
     def __len__(self) -> int:
         return len(self.lengths)

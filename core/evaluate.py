@@ -15,7 +15,7 @@ from core.batches import encode_pairs
 from core.checkpoint import Checkpoint, load
 from core.command import counting, main, table, write_result
 from core.config import DecodeConfig
-from core.corpora import CORPORA, read_pairs
+from core.corpora import CORPORA, names, read_pairs
 from core.corpora.files import LinePairs
 from core.device import pick_device
 from core.training.typed import in_small_letters, several_at_once
@@ -23,9 +23,17 @@ from core.translator import translate_ids
 
 
 def evaluate(
-    checkpoint: Checkpoint, pairs: list[tuple[str, str]], decode: DecodeConfig, device: str
+    checkpoint: Checkpoint,
+    pairs: list[tuple[str, str]],
+    decode: DecodeConfig,
+    device: str,
+    copying: bool = False,
 ) -> dict[str, Any]:
-    """Every score of one checkpoint on sentence pairs; losses are teacher-forced, in nats."""
+    """Every score of one checkpoint on sentence pairs; losses are teacher-forced, in nats.
+
+    With `copying`, for the generated corpus, also what share of names, numbers and capitals came
+    through.
+    """
     import sacrebleu
 
     from core.training.loop import validation_loss
@@ -51,6 +59,9 @@ def evaluate(
     tokenised_outputs, tokenised_references = (
         lc_norm_tok(lines, language) for lines in (outputs, references)
     )
+    shares = {}
+    if copying:
+        shares = names.copied(pairs, outputs)
     loss = validation_loss(checkpoint.model, ids, 4096, device)
     tokens = sum(len(target) for _, target in ids)
     characters = sum(len(text) for text in references)
@@ -67,6 +78,7 @@ def evaluate(
         "loss_per_token": round(loss, 4),
         "bits_per_char": round(loss * tokens / characters / math.log(2), 4),
         "seconds": round(time.perf_counter() - started, 1),
+        **shares,
     }
 
 
@@ -110,7 +122,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.small_letters:
         pairs = [in_small_letters(*pair) for pair in pairs]
         changes.append("in small letters, without their last mark")
-    scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device)
+    copying = arguments.corpus == "names" and not changes
+    scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device, copying)
     if changes:
         scores["sources"] = ", ".join(changes)
     table(scores.items())

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from core.model.interface import build, initialise
 from core.training import card, resume
 from core.training.data import PairFiles, Prepared, TextPairs, prepare
 from core.training.distributed import Processes, joined, restarted
+from core.training.film import Film
 from core.training.loop import (
     EpochEnded,
     Event,
@@ -115,6 +116,18 @@ class _Job:
             **shape,
         }
 
+    def film(self) -> Film:
+        """What takes the points of this run's film."""
+        validation = [pair for text in self.data.validation_text.values() for pair in text]
+        return Film(
+            self.out,
+            self.languages,
+            self.data.tokenizers,
+            validation,
+            self.config.steps,
+            self.device,
+        )
+
     def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
         """Write the network as it is now to a checkpoint folder."""
         others = [*([self.start] if self.start else []), *self.teachers]
@@ -125,6 +138,7 @@ class _Job:
             "joined": self.joined,
             "joined_up_to": self.joined_up_to,
             "typed": self.typed,
+            "augmentation": self.recipe.augmentation and asdict(self.recipe.augmentation),
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
             "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
@@ -203,6 +217,7 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         arguments.joined,
         arguments.typed,
         arguments.joined_up_to,
+        config.seed,
     )
     for reason, count in data.left_out.items():
         if count and processes.first:
@@ -242,6 +257,9 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     started = next(events)
     assert isinstance(started, Started)
     curve = started.curve
+    film = job.film() if job.recipe.film and processes.first else None
+    if film:
+        film.started(job.model, started.step)
     # What is behind counts as done, but not for the time that is left.
     with tqdm(
         initial=started.step,
@@ -257,7 +275,9 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                     sys.exit(1)
                 continue
             match event:
-                case Stepped(loss=loss, tokens_per_second=speed):
+                case Stepped(step=step, loss=loss, tokens_per_second=speed):
+                    if film:  # now, before the state that remembers that it did
+                        film.stepped(job.model, step)
                     bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
                     bar.update()
                 case Validated(curve=curve):

@@ -11,18 +11,27 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
 
 _BOUNDARY = "▁"  # U+2581: stands for the space before a word
+_DIGIT = tokenizers.Regex(f"{_BOUNDARY}?[0-9]")
+
+SPELLING = (
+    "abcdefghijklmnopqrstuvwxyzäöüßáàâãåæçéèêëíìîïñóòôøúùûýčćđęěğıłńœřśşšžź"
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜÁÀÂÅÇÉÈÊÍÎÑÓÔØÚČĆĐĞİŁŒŘŚŞŠŽ"
+    "0123456789.,:;!?'\"-–—()[]/&%€$£+*=#@°„“”‚‘’…«»"
+)
+"""The characters that any name, number or everyday sentence of the two languages is written in."""
 
 
-def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
+def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Tokenizer:
     """A BPE model between its splitter and its joiner.
 
-    The special names are vocabulary entries but not registered as special tokens: registered ones
-    would be recognised inside typed text.
+    With `single_digits` each digit is a token. The special names are vocabulary entries but not
+    registered as special tokens: registered ones would be recognised inside typed text.
     """
     backend = tokenizers.Tokenizer(model)
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(prepend_scheme="always"), pre_tokenizers.Punctuation()]
-    )
+    split = [pre_tokenizers.Metaspace(prepend_scheme="always"), pre_tokenizers.Punctuation()]
+    if single_digits:
+        split.append(pre_tokenizers.Split(_DIGIT, "isolated"))
+    backend.pre_tokenizer = pre_tokenizers.Sequence(split)
     backend.decoder = decoders.Metaspace(prepend_scheme="always")
     return backend
 
@@ -30,16 +39,23 @@ def _assemble(model: models.BPE) -> tokenizers.Tokenizer:
 class SubwordTokenizer:
     """Cased BPE with word boundaries kept in the pieces, so ids give back the exact text."""
 
-    def __init__(self, backend: tokenizers.Tokenizer):
+    def __init__(self, backend: tokenizers.Tokenizer, single_digits: bool = False):
         self._backend = backend
+        self._single_digits = single_digits
 
     @classmethod
     def train(
-        cls, sentences: Iterable[str], size: int, min_character_count: int = 3
+        cls,
+        sentences: Iterable[str],
+        size: int,
+        min_character_count: int = 3,
+        spelling: str = "",
+        single_digits: bool = False,
     ) -> "SubwordTokenizer":
         """Learn `size` entries; characters rarer than `min_character_count` become <unk>.
 
-        Some characters must stay unknown in training, or the model never learns what <unk> means.
+        Some characters must stay unknown in training, or the model never learns what <unk> means;
+        those of `spelling` never do. With `single_digits` no entry has two digits.
         The sentences are read twice: what can be read once only is kept in memory.
         """
         if isinstance(sentences, Iterator):
@@ -47,17 +63,21 @@ class SubwordTokenizer:
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(normalise(sentence))
-        alphabet = sum(count >= min_character_count for count in counts.values())
+        known = {c for c, count in counts.items() if count >= min_character_count}
+        # The space, which the counts hold, is the learner's boundary.
+        alphabet = len(known | set(spelling))
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(SPECIALS),
             limit_alphabet=alphabet,
+            initial_alphabet=list(spelling),
             show_progress=False,
         )
-        learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]))
+        learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]), single_digits)
         learner.train_from_iterator(map(normalise, sentences), trainer)
         learned = json.loads(learner.to_str())["model"]
-        return cls.from_json({"vocabulary": learned["vocab"], "merges": learned["merges"]})
+        values = {"vocabulary": learned["vocab"], "merges": learned["merges"]}
+        return cls.from_json(values | {"single_digits": single_digits})
 
     @property
     def size(self) -> int:
@@ -89,10 +109,12 @@ class SubwordTokenizer:
 
     def to_json(self) -> dict[str, Any]:
         model = json.loads(self._backend.to_str())["model"]
-        return {"kind": "subwords", "vocabulary": model["vocab"], "merges": model["merges"]}
+        values = {"kind": "subwords", "vocabulary": model["vocab"], "merges": model["merges"]}
+        return values | ({"single_digits": True} if self._single_digits else {})
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
-        return cls(_assemble(model))
+        single_digits = bool(values.get("single_digits", False))
+        return cls(_assemble(model, single_digits), single_digits)

@@ -37,6 +37,8 @@ def render(card: Card) -> str:
         for option, how in (_FURTHER | how_joined).items()
         if training.get(option)
     )
+    if augmentation := training.get("augmentation"):
+        further = f" {_augmented(augmentation)}"
     teachers = training.get("teachers", [])
     taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
@@ -90,6 +92,16 @@ def commands(card: Card) -> list[str]:
         f"--out {card.folder.name}"
     )
     return [*training.get("before", []), own]
+
+
+def _augmented(how: dict[str, Any]) -> str:
+    return (
+        f"Each epoch changes its pairs anew: {how['source_noise']:.0%} have a source as people "
+        "type it (lower-cased, without its last mark or its commas), "
+        f"{how['concatenation']:.0%} are concatenated with others, up to "
+        f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
+        f"({how['numbers']:.0%}) that stand on both sides become others on both."
+    )
 
 
 def _batch(config: dict[str, Any]) -> str:

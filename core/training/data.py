@@ -1,5 +1,7 @@
 """What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +12,7 @@ from core.batches import EncodedPairs, Pair, encode_pairs
 from core.corpora import read_pairs
 from core.corpora.files import LinePairs
 from core.text.tokenizer import Tokenizer
+from core.training.augmentation import augmented
 from core.training.recipes import Recipe
 from core.training.typed import joined, typed
 
@@ -26,6 +29,25 @@ class PairFiles:
     validation: LinePairs
 
 
+class Epochs:
+    """Pairs that an epoch changes: called with its number, from 0, it encodes them anew.
+
+    The first epoch's stand for all where only one can be looked at.
+    """
+
+    def __init__(self, make: Callable[[int], Iterable[Pair]]):
+        self._make = make
+        self._first = EncodedPairs(make(0))
+        self.sha256 = self._first.sha256
+        self.lengths = self._first.lengths
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __call__(self, epoch: int) -> EncodedPairs:
+        return self._first if epoch == 0 else EncodedPairs(self._make(epoch))
+
+
 @dataclass(frozen=True)
 class Prepared:
     """The pairs of ids to train on and to validate on, and how they were made.
@@ -37,7 +59,7 @@ class Prepared:
 
     corpora: dict[str, int]
     tokenizers: tuple[Tokenizer, Tokenizer]
-    train: EncodedPairs
+    train: EncodedPairs | Epochs
     validation: EncodedPairs
     validation_text: dict[str, list[tuple[str, str]]]
     longest: tuple[int, int]
@@ -71,13 +93,15 @@ def prepare(
     share_joined: float = 0.0,
     share_typed: float = 0.0,
     joined_up_to: int = 2,
+    seed: int = 1,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
     With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
     each corpus, which are repeated as often as it is. `share_joined` of a corpus's own pairs are
     shown once more, `joined` (up to `joined_up_to` of them), and `share_typed`, `typed`, where they
-    are not longer than `max_pair_tokens`. Raises ValueError, in one line, for unusable text.
+    are not longer than `max_pair_tokens`; a recipe with an augmentation changes its pairs itself,
+    by `seed` and epoch. Raises ValueError, in one line, for unusable text.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -133,9 +157,30 @@ def prepare(
                     if max(map(len, pair)) <= max_pair_tokens:
                         yield pair
 
-    train = EncodedPairs(
-        itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(taught))
-    )
+    def changed(epoch: int) -> Iterator[Pair]:
+        nonlocal too_long
+        too_long = 0
+        for both in augmented(repeats + taught, recipe.augmentation, seed, epoch):
+            for pair in encode_pairs(both, *tokenizers):
+                if max(map(len, pair)) <= max_pair_tokens:
+                    yield pair
+                    break
+            else:
+                too_long += 1
+
+    train: EncodedPairs | Epochs
+    if recipe.augmentation is None:
+        train = EncodedPairs(
+            itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(taught))
+        )
+    elif share_joined or share_typed:
+        raise ValueError(
+            f"the recipe {recipe.name} concatenates and adds noise itself: leave out --joined and "
+            "--typed"
+        )
+    else:
+        train = Epochs(changed)
+        longest = tuple(train.lengths.max(axis=0, initial=0).tolist())
     _enough(len(train), MIN_PAIRS)
     validation = EncodedPairs(
         pair for text in validation_text.values() for pair in encode_pairs(text, *tokenizers)

@@ -123,7 +123,7 @@ _FREE = ("steps", "patience", "save_every", "keep_epochs")
 
 def train(
     model: nn.Module,
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair] | Callable[[int], Sequence[Pair]],
     validation: Sequence[Pair],
     config: TrainConfig,
     state_folder: Path,
@@ -136,6 +136,7 @@ def train(
 ) -> Iterator[Event]:
     """Train until `config.steps`, or until `config.patience` is at its end, yielding events.
 
+    `pairs` are those of every epoch, or give those of an epoch by its number, from 0.
     State is written before the first step, at each validation, every `config.save_every` steps and
     when asked to stop; a run goes on from it exactly as if it had not been interrupted. Several
     processes do the steps of one: each takes its share of every batch. `identity` is what the
@@ -151,7 +152,10 @@ def train(
     dtype = autocast_dtype(device)
     amp = torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
-    def gradients(indices: list[int]) -> float:
+    def of_epoch(epoch: int) -> Sequence[Pair]:
+        return pairs(epoch) if callable(pairs) else pairs
+
+    def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
         """Set the gradients of the mean over all of a batch's target tokens; this share's loss."""
         count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP takes the mean
         own = processes.share(indices)
@@ -175,7 +179,7 @@ def train(
             # DDP lays its buckets out anew after its first pass, which changes the order in which
             # three or more gradients are summed: pass once for nothing, so that all steps of all
             # runs sum alike, the first after a resumption too.
-            gradients([0])
+            gradients(of_epoch(0), [0])
             optimizer.zero_grad()
         if resuming:
             notes = resume.read(state_folder, model, optimizer, identity, processes)
@@ -187,8 +191,9 @@ def train(
             save()
         yield Started(progress.step, list(progress.curve))
         while not _finished(progress, config):
+            shown = of_epoch(progress.epoch)
             batches = plan(
-                pairs,
+                shown,
                 config.batch_tokens,
                 seed=config.seed * 100_003 + progress.epoch,
                 sentences=config.batch_sentences,
@@ -200,13 +205,13 @@ def train(
                 progress.position += 1
                 schedule.before(progress.step)
                 model.train()
-                loss, stopping = processes.sums(gradients(indices), asked_to_stop())
+                loss, stopping = processes.sums(gradients(shown, indices), asked_to_stop())
                 norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
                 if not math.isfinite(loss) or not torch.isfinite(norm):
                     raise _diverged(f"the loss is {loss} and its gradient {norm}", progress.step)
                 optimizer.step()
                 optimizer.zero_grad()
-                tokens = sum(len(pairs[i][1]) for i in indices)
+                tokens = sum(len(shown[i][1]) for i in indices)
                 progress.stepped(loss, tokens, time.perf_counter() - started)
                 yield Stepped(progress.step, loss, progress.speed)
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from core.config import TrainConfig
 from core.text.tokenizer import Tokenizer
+from core.training.augmentation import Augmentation
 
 Corpora = Sequence[Iterable[tuple[str, str]]]
 
@@ -32,14 +33,20 @@ class _Sentences:
 
 @dataclass(frozen=True)
 class JointSubwords:
-    """One BPE vocabulary for both sides."""
+    """One BPE vocabulary for both sides; `spelled`, it can write any name and each digit apart."""
 
     size: int
+    spelled: bool = False
 
     def learn(self, text: Corpora, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]:
-        from core.text.subwords import SubwordTokenizer
+        from core.text.subwords import SPELLING, SubwordTokenizer
 
-        both = SubwordTokenizer.train(_Sentences(text, (0, 1)), self.size)
+        both = SubwordTokenizer.train(
+            _Sentences(text, (0, 1)),
+            self.size,
+            spelling=SPELLING if self.spelled else "",
+            single_digits=self.spelled,
+        )
         return both, both
 
 
@@ -64,6 +71,8 @@ class Words:
 class Recipe:
     """Corpora and how often an epoch repeats each, a vocabulary, a shape, and how it is trained.
 
+    `augmentation` is what an epoch changes in the pairs, each time anew. With `film` the run keeps
+    how its attention forms (see core.training.film).
     `xavier_embeddings` draws the embeddings by Xavier's rule as well, as tutorials do.
     `half_precision` keeps the trained weights as float16, in half the space.
     `printed` is what the write-up itself reports, for the table of results.
@@ -75,6 +84,8 @@ class Recipe:
     vocabulary: Vocabulary
     network: dict[str, Any]
     training: TrainConfig
+    augmentation: Augmentation | None = None
+    film: bool = False
     xavier_embeddings: bool = False
     half_precision: bool = False
     printed: str = ""
@@ -89,6 +100,9 @@ _TINY = dict(
     norm_first=True,
     share_embeddings=True,
     tie_classifier=True,
+)
+_AS_PEOPLE_TYPE = Augmentation(
+    source_noise=0.25, concatenation=0.1, concatenate_up_to=6, names=0.5, numbers=0.6
 )
 _TWICE_AS_WIDE = dict(d_model=256, num_heads=8)
 _BASE = dict(  # Vaswani et al. 2017, table 3
@@ -153,7 +167,7 @@ RECIPES = {
             training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
         ),
         Recipe(
-            name="captions",
+            name="earlier-captions",
             source="tiny's network with less dropout and batches of half the size, for a start "
             "from trained weights and for text that others have translated (Nguyen et al. 2020)",
             corpora={"multi30k": 1},
@@ -169,6 +183,49 @@ RECIPES = {
                 snapshot_every=200,
                 average_last=5,
             ),
+        ),
+        Recipe(
+            name="captions",
+            source="tiny, whose vocabulary spells any name, with sources as people type them "
+            "(Karpukhin et al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021) and "
+            "names and numbers that change (after Luong et al. 2015)",
+            corpora={"multi30k": 1},
+            vocabulary=JointSubwords(6000, spelled=True),
+            network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
+            training=TrainConfig(
+                steps=10_400,
+                warmup_steps=800,
+                peak_lr=5e-3,
+                cooldown_steps=2000,
+                validate_every=400,
+            ),
+            augmentation=_AS_PEOPLE_TYPE,
+            film=True,
+            half_precision=True,
+        ),
+        Recipe(
+            name="mixed",
+            source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
+            "Transformer-Small, with sources as people type them (Karpukhin et al. 2019), "
+            "concatenated sentences (Nguyen, Murray & Chiang 2021) and names and numbers that "
+            "change (after Luong et al. 2015)",
+            corpora={"multi30k": 3, "tatoeba": 1},
+            vocabulary=JointSubwords(8000, spelled=True),
+            network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
+            training=TrainConfig(
+                steps=24_000,
+                batch_tokens=2048,
+                peak_lr=3e-3,
+                warmup_steps=1000,
+                cooldown_steps=4800,
+                validate_every=500,
+                snapshot_every=200,
+                average_last=5,
+                save_every=100,
+            ),
+            augmentation=_AS_PEOPLE_TYPE,
+            film=True,
+            half_precision=True,
         ),
         Recipe(
             name="tutorial",
@@ -273,7 +330,7 @@ RECIPES = {
             ),
         ),
         Recipe(
-            name="mixed",
+            name="earlier-mixed",
             source="tiny, with a wider feed-forward layer and less dropout for seven times the "
             "data, and batches of half the size, which learn more from as many sentences",
             corpora={"multi30k": 3, "tatoeba": 1},
@@ -291,9 +348,9 @@ RECIPES = {
             ),
         ),
         Recipe(
-            name="wide",
-            source="mixed's network twice as wide, with twice the heads and the dropout, for a "
-            "start from its weights and for text that others have translated",
+            name="earlier-wide",
+            source="earlier-mixed's network twice as wide, with twice the heads and the dropout, "
+            "for a start from its weights and for text that others have translated",
             corpora={"multi30k": 3, "tatoeba": 1},
             vocabulary=JointSubwords(8000),
             network=dict(**_TINY | _TWICE_AS_WIDE, dim_feedforward=1024, dropout=0.2),
@@ -324,6 +381,17 @@ RECIPES = {
             vocabulary=Words(min_count=1, lower=False),
             network=_SMOKE_SHAPE,
             training=_SMOKE_TRAINING,
+        ),
+        Recipe(
+            name="smoke-changing",
+            source="this project's tests: pairs that change from epoch to epoch, and a film",
+            corpora={"multi30k": 1},
+            vocabulary=JointSubwords(400, spelled=True),
+            network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
+            training=_SMOKE_TRAINING,
+            augmentation=_AS_PEOPLE_TYPE,
+            film=True,
+            half_precision=True,
         ),
     )
 }
@@ -357,8 +425,8 @@ def _further(recipe: Recipe, steps: int, repeating: bool = False) -> Recipe:
 RECIPES |= {
     further.name: further
     for further in (
-        _further(RECIPES["captions"], 3000),
-        _further(RECIPES["mixed"], 6000, repeating=True),
-        _further(RECIPES["wide"], 6000),
+        _further(RECIPES["earlier-captions"], 3000),
+        _further(RECIPES["earlier-mixed"], 6000, repeating=True),
+        _further(RECIPES["earlier-wide"], 6000),
     )
 }

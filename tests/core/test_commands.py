@@ -8,7 +8,10 @@ import pytest
 import sacrebleu
 
 from core import evaluate
+from core.checkpoint import load
 from core.config import DecodeConfig
+from core.corpora import names, read_pairs
+from core.search import Hypothesis
 from core.translator import Translator
 
 KEYS = [
@@ -91,6 +94,24 @@ def test_several_sentences_at_once_are_scored_as_if_they_stood_on_one_line(
     with pytest.raises(ValueError, match="0 pairs at once are none: choose 1 or more"):
         arguments[-1] = 0
         evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+
+
+def test_the_generated_set_says_what_was_copied(checkpoint_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("core.corpora.names.SIZE", 8)
+    monkeypatch.setattr(
+        "core.evaluate.translate_ids",
+        lambda model, rows, *_, **__: [[Hypothesis(tuple(row), 0.0, 0.0)] for row in rows],
+    )
+    arguments = ["--checkpoint", checkpoint_folder, "--corpus", "names", "--split", "test"]
+    arguments += ["--json", tmp_path / "scores.json"]
+    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == [*KEYS, "names_copied", "numbers_copied", "capitals_right"]
+    tokenizer = load(checkpoint_folder).source_tokenizer
+    pairs = read_pairs("names", "test", "de", "en")
+    given_back = [tokenizer.decode([t.id for t in tokenizer.encode(s)]) for s, _ in pairs]
+    assert scores.items() >= names.copied(pairs, given_back).items()
+    assert scores["sentences"] == 8 and 0 < scores["names_copied"] < 1
 
 
 def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():

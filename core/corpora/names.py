@@ -1,0 +1,116 @@
+"""A generated test set: names, places, numbers and dates that no training pair holds."""
+
+import random
+import re
+from collections import Counter
+
+Pairs = list[tuple[str, str]]
+
+SIZE = 300
+
+# None of them is in the corpora's training pairs, nor among the names that training puts there.
+_NAMES = (
+    "Annika Bastian Bogdan Chiara Clemens Dimitri Dorothea Elif Friederike Giulia Gunther Hakan "
+    "Henrike Ingolf Jamila Jolanda Korbinian Leila Leopold Mateusz Mechthild Nadia Norbert Olga "
+    "Ottilie Priya Quirin Rashid Siegfried Svetlana Tariq Thekla Ulrike Viktor Volkmar Wanda "
+    "Wiebke Xaver Yannick Yusuf Zeynep Zoltan"
+).split()
+_PLACES = (
+    "Bamberg Bielefeld Dortmund Erfurt Flensburg Glasgow Göttingen Helsinki Kassel Ljubljana "
+    "Manchester Passau Potsdam Regensburg Rostock Tübingen Utrecht Wuppertal Zagreb"
+).split()
+RESERVED = frozenset(_NAMES + _PLACES)
+
+_MONTHS = {
+    "Januar": "January",
+    "Februar": "February",
+    "März": "March",
+    "April": "April",
+    "Mai": "May",
+    "Juni": "June",
+    "Juli": "July",
+    "August": "August",
+    "September": "September",
+    "Oktober": "October",
+    "November": "November",
+    "Dezember": "December",
+}
+
+# {n}, {m}: names, {p}, {q}: places, {i}: a number, {d}: a date.
+_TEMPLATES = (
+    ("Ich heiße {n} und komme aus {p}.", "My name is {n} and I come from {p}."),
+    ("{n} und {m} wohnen in {p}.", "{n} and {m} live in {p}."),
+    ("Wo ist {n}?", "Where is {n}?"),
+    ("{n} hat heute Geburtstag.", "It is {n}'s birthday today."),
+    ("Kennst du {n}?", "Do you know {n}?"),
+    ("Das hier ist {n}.", "This here is {n}."),
+    ("{n} arbeitet in {p}.", "{n} works in {p}."),
+    ("Ich habe {n} in {p} getroffen.", "I met {n} in {p}."),
+    ("{n} liebt {m}.", "{n} loves {m}."),
+    ("Hallo, {n}! Wie geht es dir?", "Hello, {n}! How are you?"),
+    ("Unser Hund heißt {n}.", "Our dog's name is {n}."),
+    ("Ich möchte mit {n} sprechen.", "I want to speak with {n}."),
+    ("{n} ist größer als {m}.", "{n} is taller than {m}."),
+    ("Wir fahren morgen nach {p}.", "We are going to {p} tomorrow."),
+    ("Der Zug von {p} nach {q} hat Verspätung.", "The train from {p} to {q} is late."),
+    ("{p} ist eine schöne Stadt.", "{p} is a beautiful city."),
+    ("Ich wurde in {p} geboren.", "I was born in {p}."),
+    ("Wie weit ist es nach {p}?", "How far is it to {p}?"),
+    ("Das Buch kostet {i} Euro.", "The book costs {i} euros."),
+    ("In dieser Stadt leben {i} Menschen.", "{i} people live in this city."),
+    ("Meine Zimmernummer ist {i}.", "My room number is {i}."),
+    ("{n} hat {i} Bücher.", "{n} has {i} books."),
+    ("Es sind {i} Kilometer bis {p}.", "It is {i} kilometers to {p}."),
+    ("{n} wurde am {d} geboren.", "{n} was born on {d}."),
+    ("Heute ist der {d}.", "Today is {d}."),
+    ("Der Krieg begann am {d}.", "The war began on {d}."),
+)
+
+
+def read() -> Pairs:
+    """`SIZE` (German, English) pairs, the same each time."""
+    drawn = random.Random(24)
+    pairs = []
+    for number in range(SIZE):
+        german, english = _TEMPLATES[number % len(_TEMPLATES)]
+        n, m = drawn.sample(_NAMES, 2)
+        p, q = drawn.sample(_PLACES, 2)
+        day, year = drawn.randint(2, 28), drawn.randint(1203, 1788)
+        month = drawn.choice(list(_MONTHS))
+        same = {"n": n, "m": m, "p": p, "q": q, "i": drawn.randint(203, 9876)}
+        dates = f"{day}. {month} {year}", f"{_MONTHS[month]} {day}, {year}"
+        pairs.append((german.format(**same, d=dates[0]), english.format(**same, d=dates[1])))
+    return pairs
+
+
+def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
+    """Shares in 0..1: of names and of numbers in the sources that are in the outputs letter for
+    letter, and of reference words found in the outputs, in whatever case, that have their case.
+    """
+    names, numbers, capitals = [0, 0], [0, 0], [0, 0]
+    for (source, reference), output in zip(pairs, outputs, strict=True):
+        has, wanted = (Counter(re.findall(r"\w+", text)) for text in (output, source))
+        for word, count in wanted.items():
+            kind = names if word in RESERVED else numbers if word.isdigit() else None
+            if kind is not None:
+                kind[0] += min(count, has[word])
+                kind[1] += count
+        right = Counter(re.findall(r"[^\W\d_]+", reference))
+        anyhow = _folded(right) & _folded(has)
+        capitals[0] += (right & has).total()
+        capitals[1] += anyhow.total()
+    return {
+        name: round(right / max(all_, 1), 4)
+        for name, (right, all_) in (
+            ("names_copied", names),
+            ("numbers_copied", numbers),
+            ("capitals_right", capitals),
+        )
+    }
+
+
+def _folded(words: Counter[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for word, count in words.items():
+        found[word.casefold()] += count
+    return found

@@ -1,0 +1,193 @@
+"""The film of a training run: how each head's attention formed, frozen, in numpy only.
+
+Axes: P points of the run, L layers, H heads, Q query, K key, R roles.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.files import write_atomic
+
+FILE = "history.npz"
+LIMIT = 3 << 20  # bytes
+KINDS = ("encoder", "decoder", "cross")
+ROLES = {
+    "encoder": ("previous token", "itself", "<eos>"),
+    "decoder": ("previous token", "itself", "<bos>"),
+    "cross": ("<eos>",),
+}
+"""What a head's weight is counted towards, in the order of the axis R."""
+
+_FORMAT = 1
+_ROUNDING = 4e-3  # of a row of float16 weights
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One fixed sentence: its tokens' texts, and those fed to and expected from the decoder."""
+
+    source: tuple[str, ...]
+    target_in: tuple[str, ...]
+    target_out: tuple[str, ...]
+
+    def shape(self, kind: str) -> tuple[int, int]:
+        """Queries and keys of its maps of a kind."""
+        S, T = len(self.source), len(self.target_in)
+        return {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[kind]
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Points of one run: steps [P], and at each the loss (nats a target token) and BLEU [P] of a
+    small validation sample, and of the fixed sentences the maps and what heads did.
+
+    `maps[kind][i]` are sentence i's weights, float16 [P, L, H, Q, K]. `entropy[kind]` [P, L, H] is
+    the mean entropy of a row as a share of a uniform row's, in 0..1; `roles[kind]` [P, R, L, H] the
+    mean weight on what ROLES names. Raises ValueError if the parts do not fit together.
+    """
+
+    sentences: tuple[Sentence, ...]
+    steps: NDArray[np.int32]
+    loss: Floats
+    bleu: Floats
+    maps: dict[str, tuple[Floats, ...]]
+    entropy: dict[str, Floats]
+    roles: dict[str, Floats]
+
+    def __post_init__(self) -> None:
+        P = len(self.steps)
+        if self.steps.ndim != 1 or (np.diff(self.steps) <= 0).any() or (self.steps < 0).any():
+            raise ValueError("the steps do not rise from 0 on")
+        for name, values in (("loss", self.loss), ("bleu", self.bleu)):
+            if values.shape != (P,) or not np.isfinite(values).all() or (values < 0).any():
+                raise ValueError(f"{name} holds no finite number from 0 on for each point")
+        heads = set()
+        for kind in KINDS:
+            shape = self.entropy[kind].shape
+            if len(shape) != 3 or shape[0] != P:
+                raise ValueError(f"the {kind} entropy is {shape}, not [{P}, L, H]")
+            heads.add(shape[2])
+            if self.roles[kind].shape != (P, len(ROLES[kind]), *shape[1:]):
+                raise ValueError(f"the {kind} roles are {self.roles[kind].shape}")
+            for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
+                if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
+                    raise ValueError(f"the {kind} {name} holds what is no share")
+            if len(self.maps[kind]) != len(self.sentences):
+                raise ValueError(f"{len(self.maps[kind])} {kind} maps are not one a sentence")
+            for sentence, maps in zip(self.sentences, self.maps[kind], strict=True):
+                self._check_maps(kind, maps, (*shape, *sentence.shape(kind)))
+        if len(heads) != 1:
+            raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
+
+    def _check_maps(self, kind: str, maps: Floats, shape: tuple[int, ...]) -> None:
+        if maps.dtype != np.float16 or maps.shape != shape:
+            raise ValueError(f"a {kind} map is {maps.dtype} {maps.shape}, not float16 {shape}")
+        if not ((maps >= 0) & (maps <= 1)).all():
+            raise ValueError(f"a {kind} map holds what is no probability")
+        if maps.size and np.abs(maps.sum(-1, dtype=np.float32) - 1).max() > _ROUNDING:
+            raise ValueError(f"a {kind} map has a row that does not sum to 1")
+        if kind == "decoder" and np.triu(maps, 1).any():
+            raise ValueError("a decoder map has a masked cell that is not exactly 0")
+
+    def until(self, step: int) -> History:
+        """The points up to a step, that included."""
+        return self._of(slice(0, int((self.steps <= step).sum())))
+
+    def _of(self, part: slice) -> History:
+        return History(
+            self.sentences,
+            self.steps[part],
+            self.loss[part],
+            self.bleu[part],
+            {kind: tuple(m[part] for m in maps) for kind, maps in self.maps.items()},
+            {kind: values[part] for kind, values in self.entropy.items()},
+            {kind: values[part] for kind, values in self.roles.items()},
+        )
+
+    def and_then(self, later: History) -> History:
+        """These points and those of a later part of the same run."""
+        if self.sentences != later.sentences:
+            raise ValueError("the two parts of a film show different sentences")
+
+        def both(a: Any, b: Any) -> Any:
+            return np.concatenate((a, b))
+
+        return History(
+            self.sentences,
+            both(self.steps, later.steps),
+            both(self.loss, later.loss),
+            both(self.bleu, later.bleu),
+            {kind: tuple(map(both, self.maps[kind], later.maps[kind])) for kind in KINDS},
+            {kind: both(self.entropy[kind], later.entropy[kind]) for kind in KINDS},
+            {kind: both(self.roles[kind], later.roles[kind]) for kind in KINDS},
+        )
+
+    def to_bytes(self) -> bytes:
+        """One NPZ: the arrays, and the tokens as JSON; it holds no pickle."""
+        words = {
+            "format": _FORMAT,
+            "sentences": [
+                {"source": s.source, "target_in": s.target_in, "target_out": s.target_out}
+                for s in self.sentences
+            ],
+        }
+        arrays = {"steps": self.steps, "loss": self.loss, "bleu": self.bleu}
+        for kind in KINDS:
+            arrays |= {f"entropy_{kind}": self.entropy[kind], f"roles_{kind}": self.roles[kind]}
+            arrays |= {f"{kind}_{i}": maps for i, maps in enumerate(self.maps[kind])}
+        buffer = io.BytesIO()
+        coded = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        np.savez_compressed(buffer, words=coded, **arrays)
+        return buffer.getvalue()
+
+    def save(self, file: Path) -> None:
+        """Write `to_bytes` to a file, atomically. Raises ValueError above 3 MB."""
+        content = self.to_bytes()
+        if len(content) > LIMIT:
+            raise ValueError(
+                f"a film of {len(content):,} bytes is too large: the limit is {LIMIT:,}; "
+                "take fewer points or shorter sentences"
+            )
+        write_atomic(file, content)
+
+    @classmethod
+    def load(cls, file: Path | BinaryIO) -> History:
+        """Read what `to_bytes` wrote, checked again. Raises ValueError if it is no such file."""
+        try:
+            if isinstance(file, Path) and file.stat().st_size > LIMIT:
+                raise ValueError(f"larger than {LIMIT:,} bytes")
+            with np.load(file, allow_pickle=False) as arrays:
+                words = json.loads(arrays["words"].tobytes())
+                if words["format"] != _FORMAT:
+                    raise ValueError(f"of format {words['format']} and not {_FORMAT}")
+                sentences = tuple(
+                    Sentence(
+                        *(tuple(map(str, s[k])) for k in ("source", "target_in", "target_out"))
+                    )
+                    for s in words["sentences"]
+                )
+                return cls(
+                    sentences,
+                    arrays["steps"],
+                    arrays["loss"],
+                    arrays["bleu"],
+                    {
+                        kind: tuple(arrays[f"{kind}_{i}"] for i in range(len(sentences)))
+                        for kind in KINDS
+                    },
+                    {kind: arrays[f"entropy_{kind}"] for kind in KINDS},
+                    {kind: arrays[f"roles_{kind}"] for kind in KINDS},
+                )
+        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{file} is not a saved film of a training run: {error}") from None

@@ -1,0 +1,147 @@
+"""Takes the points of the film of a run: which steps, which sentences, and what is measured."""
+
+from pathlib import Path
+
+import numpy as np
+import sacrebleu
+import torch
+from torch import nn
+
+from core.analysis import roles
+from core.batches import encode_pairs, pad
+from core.capture import capture
+from core.config import DecodeConfig
+from core.history import FILE, KINDS, Floats, History, Sentence
+from core.text.tokenizer import BOS, Tokenizer
+from core.training.loop import validation_loss
+from core.translator import translate_ids
+
+TextPair = tuple[str, str]
+
+# (German, English); the target is fixed, so that all points show the same cells.
+SENTENCES: tuple[TextPair, ...] = (
+    ("Ein Mann mit einem Hut liest ein Buch.", "A man with a hat is reading a book."),
+    ("Zwei Kinder spielen am Strand.", "Two children are playing on the beach."),
+    ("Gestern habe ich meine Mutter besucht.", "I visited my mother yesterday."),
+    ("Der Hund, der bellt, ist schwarz.", "The dog that is barking is black."),
+    ("Ich weiß nicht, wo er wohnt.", "I don't know where he lives."),
+    ("Tom hat das rote Auto verkauft.", "Tom has sold the red car."),
+)
+
+_EARLY = (0, 50, 100, 200, 400)
+_EVEN = 22  # further points up to the end
+_SAMPLE = 64  # validation pairs
+
+
+def film_steps(steps: int) -> frozenset[int]:
+    """At which steps of a run a point is taken: close together first, then evenly, and the last."""
+    early = [step for step in _EARLY if step < steps]
+    even = np.linspace(early[-1], steps, _EVEN + 1)[1:].round().astype(int).tolist()
+    return frozenset((*early, *even))
+
+
+class Film:
+    """Collects a run's points in its folder's history.npz, which is whole after each of them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        languages: tuple[str, str],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        validation: list[TextPair],
+        steps: int,
+        device: str,
+    ):
+        self._file = folder / FILE
+        self._tokenizers = tokenizers
+        self._device = device
+        self._steps = film_steps(steps)
+        shown = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
+        self._ids = list(encode_pairs(shown, *tokenizers))
+        self._sentences = tuple(self._tokens(*ids) for ids in self._ids)
+        chosen = np.linspace(0, len(validation) - 1, min(_SAMPLE, len(validation)))
+        self._sample = [validation[i] for i in chosen.round().astype(int)]
+        self._history: History | None = None
+
+    def _tokens(self, source: list[int], target: list[int]) -> Sentence:
+        def texts(side: Tokenizer, ids: list[int]) -> tuple[str, ...]:
+            return tuple(side.token(id).piece for id in ids)
+
+        ours, theirs = self._tokenizers
+        target_in = [BOS, *target[:-1]]
+        return Sentence(texts(ours, source), texts(theirs, target_in), texts(theirs, target))
+
+    def started(self, model: nn.Module, step: int) -> None:
+        """Go on from a run's state after `step`: later points, of a lost part, are taken again.
+
+        Raises ValueError if the file is no film, or one of another run.
+        """
+        if step and self._file.is_file():
+            self._history = History.load(self._file).until(step)
+            if self._history.sentences != self._sentences:
+                raise ValueError(
+                    f"{self._file} shows other tokens than this run's: delete it, and the film "
+                    "goes on from here"
+                )
+        if self._history is None or step not in self._history.steps:
+            self.stepped(model, step)
+
+    def stepped(self, model: nn.Module, step: int) -> None:
+        """Take a point if one is due after this step; the model's mode stays."""
+        if step not in self._steps:
+            return
+        was_training = model.training
+        model.eval()
+        point = self._measure(model, step)
+        model.train(was_training)
+        self._history = point if self._history is None else self._history.and_then(point)
+        self._history.save(self._file)
+
+    def _measure(self, model: nn.Module, step: int) -> History:
+        maps: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
+        for source, target in self._ids:
+            ids = pad([source]), pad([[BOS, *target[:-1]]])
+            with torch.inference_mode(), capture(model) as captured:
+                model(*(side.to(self._device) for side in ids))
+            for kind in KINDS:
+                maps[kind].append(captured.maps(kind)[:, 0].float().cpu().numpy())
+        pairs = list(encode_pairs(self._sample, *self._tokenizers))
+        sources = [source[:-1] for source, _ in pairs]
+        found = translate_ids(model, sources, DecodeConfig(beam=1), self._device)
+        outputs = [self._tokenizers[1].decode(list(best[0].ids)) for best in found]
+        bleu = sacrebleu.corpus_bleu(outputs, [[target for _, target in self._sample]]).score
+        return History(
+            sentences=self._sentences,
+            steps=np.array([step], np.int32),
+            loss=np.array([validation_loss(model, pairs, 2048, self._device)], np.float32),
+            bleu=np.array([bleu], np.float32),
+            maps={kind: tuple(m[None].astype(np.float16) for m in maps[kind]) for kind in KINDS},
+            entropy={kind: _entropy(kind, maps[kind])[None] for kind in KINDS},
+            roles={kind: _roles(kind, maps[kind])[None] for kind in KINDS},
+        )
+
+
+def _entropy(kind: str, maps: list[Floats]) -> Floats:
+    """Mean over all rows with a choice of entropy through that of a uniform row, [L, H]."""
+    shares = []
+    for m in maps:
+        Q, K = m.shape[-2:]
+        open_Q = np.arange(1, Q + 1) if kind == "decoder" else np.full(Q, K)
+        logs = np.log(np.where(m > 0, m, 1.0))
+        rows = -(m * logs).sum(-1)[..., open_Q > 1] / np.log(open_Q[open_Q > 1])
+        shares.append(rows)
+    return np.clip(np.concatenate(shares, axis=-1).mean(-1), 0, 1).astype(np.float32)
+
+
+def _roles(kind: str, maps: list[Floats]) -> Floats:
+    """Mean over sentences of the weight on what core.history.ROLES names, [R, L, H]."""
+    found = []
+    for m in maps:
+        if kind == "cross":
+            found.append([roles.on_column(m, -1)])
+        else:
+            first = 2 if kind == "decoder" else 0
+            column = 0 if kind == "decoder" else -1
+            shares = roles.on_previous(m), roles.on_itself(m, first), roles.on_column(m, column)
+            found.append(list(shares))
+    return np.clip(np.mean(found, axis=0), 0, 1).astype(np.float32)

@@ -1,0 +1,126 @@
+"""The film of a run: its points, its numbers against the network's, and what it refuses to load."""
+
+import dataclasses
+import io
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from core.batches import pad
+from core.capture import capture
+from core.checkpoint import load
+from core.history import LIMIT, History
+from core.text.tokenizer import BOS, EOS
+from core.training.film import SENTENCES, film_steps
+from tests.core.conftest import run_train
+from tests.core.test_training import _send_self
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("film") / "run"
+    run_train("--data", data, "--out", folder, recipe="smoke-changing")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def history(run):
+    return History.load(run / "history.npz")
+
+
+def test_points_are_close_at_the_beginning_and_reach_the_end():
+    for steps in (10_400, 24_000):
+        points = sorted(film_steps(steps))
+        assert points[:5] == [0, 50, 100, 200, 400] and points[-1] == steps and len(points) >= 24
+        gaps = np.diff(points[4:])
+        assert gaps.max() - gaps.min() <= 1
+    assert film_steps(12) == frozenset(range(13))
+
+
+def test_a_run_keeps_all_its_points_and_a_map_is_the_networks(run, history):
+    assert history.steps.tolist() == list(range(13))
+    found = load(run)
+    ids = [
+        [token.id for token in tokenizer.encode(text)] + [EOS]
+        for tokenizer, text in zip(
+            (found.source_tokenizer, found.target_tokenizer), SENTENCES[3], strict=True
+        )
+    ]
+    assert found.card.training["kept"].startswith("the best validation, step 12")
+    with torch.inference_mode(), capture(found.model) as captured:
+        found.model(pad([ids[0]]), pad([[BOS, *ids[1][:-1]]]))
+    for kind in ("encoder", "decoder", "cross"):
+        maps = captured.maps(kind)[:, 0].numpy()
+        assert np.abs(history.maps[kind][3][-1] - maps).max() < 2e-3  # weights kept as float16
+    shown = history.sentences[3]
+    assert len(shown.source) == len(ids[0]) and shown.target_in[0] == "<bos>"
+    assert shown.target_in[1:] == shown.target_out[:-1] and shown.target_out[-1] == "<eos>"
+    assert history.loss[-1] < history.loss[0]
+
+
+def test_entropy_and_roles_are_those_of_the_maps(history):
+    for kind in ("encoder", "decoder", "cross"):
+        shares, last = [], []
+        for maps in history.maps[kind]:
+            m = maps[5, 0, 1].astype(np.float64)
+            for q, row in enumerate(m):
+                keys = q + 1 if kind == "decoder" else len(row)
+                if keys > 1:
+                    some = row[row > 0]
+                    shares.append(-(some * np.log(some)).sum() / np.log(keys))
+            last.append(m[:, 0 if kind == "decoder" else -1].mean())
+        assert history.entropy[kind][5, 0, 1] == pytest.approx(np.mean(shares), abs=2e-3)
+        assert history.roles[kind][5, -1, 0, 1] == pytest.approx(np.mean(last), abs=2e-3)
+
+
+def test_a_stopped_run_ends_with_the_same_film_and_the_same_weights(data, run, tmp_path):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _send_self(monkeypatch, signal.SIGTERM, 6)
+        with pytest.raises(SystemExit, match="stopped after step 6"):
+            run_train("--data", data, "--out", tmp_path / "s", recipe="smoke-changing")
+    half = tmp_path / "s/history.npz"
+    assert History.load(half).steps.tolist() == list(range(7))
+    half.write_bytes((run / "history.npz").read_bytes())  # as if killed after a point was taken
+    run_train("--data", data, "--out", tmp_path / "s", "--resume", recipe="smoke-changing")
+    assert half.read_bytes() == (run / "history.npz").read_bytes()
+    name = "model.safetensors"
+    assert (tmp_path / "s" / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_filming_changes_no_weight(data, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("core.training.film.film_steps", lambda steps: frozenset())
+    run_train("--data", data, "--out", tmp_path / "n", recipe="smoke-changing")
+    name = "model.safetensors"
+    assert (tmp_path / "n" / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_what_is_saved_is_loaded_without_pickle_and_within_its_limit(history, tmp_path):
+    again = History.load(io.BytesIO(history.to_bytes()))
+    assert again.to_bytes() == history.to_bytes() and len(history.to_bytes()) < LIMIT
+    for wrong in (b"no film", history.to_bytes()[:-200]):
+        (tmp_path / "x").write_bytes(wrong)
+        with pytest.raises(ValueError, match="is not a saved film of a training run"):
+            History.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize("part", ["steps", "loss", "entropy", "row", "future", "shape", "nan"])
+def test_a_film_that_cannot_be_is_refused(history, part):
+    changes = {
+        "steps": {"steps": history.steps[::-1]},
+        "loss": {"loss": history.loss[:-1]},
+        "entropy": {"entropy": {**history.entropy, "cross": history.entropy["cross"] + 1}},
+        "shape": {"roles": {**history.roles, "cross": history.roles["encoder"]}},
+    }.get(part)
+    if changes is None:
+        maps = history.maps["decoder"][0].copy()
+        if part == "row":
+            maps[2, 0, 0, 3, 1] = min(1, maps[2, 0, 0, 3, 1] + 0.5)
+        elif part == "nan":
+            maps[2, 0, 0, 3, 1] = np.nan
+        else:  # the row still sums to 1
+            maps[2, 0, 0, 0, :2] = 0.5
+        changes = {"maps": {**history.maps, "decoder": (maps, *history.maps["decoder"][1:])}}
+    with pytest.raises(ValueError):
+        dataclasses.replace(history, **changes)
