@@ -113,7 +113,8 @@ def edited(model: Seq2Seq, edits: Edits) -> Iterator[None]:
 
     It is as before afterwards, also after an exception. Threads share the model: the caller holds
     its lock. Raises EditError inside the block for positions that a learned table does not have,
-    and RuntimeError for a second change of masks inside a first: which one holds would be unsaid.
+    and RuntimeError for a second change of masks, or of one side's positions, inside a first: which
+    one holds would be unsaid.
     """
     with ExitStack() as stack:
         for places, module in (
@@ -121,19 +122,26 @@ def edited(model: Seq2Seq, edits: Edits) -> Iterator[None]:
             (edits.target_positions, model.embeddings.target_positions),
         ):
             if places != Places():
-                stack.callback(module.register_forward_hook(_placing(places)).remove)
+                if any(isinstance(hook, _Placing) for hook in module._forward_hooks.values()):
+                    raise RuntimeError(
+                        "the positions are edited already: edits of positions do not nest"
+                    )
+                stack.callback(module.register_forward_hook(_Placing(places)).remove)
         if edits.changes_masks:
             _change_masks(model, edits, stack)
         yield
 
 
-def _placing(places: Places) -> Callable[..., Tensor]:
-    def place(module: nn.Module, args: tuple[int, ...], table_LD: Tensor) -> Tensor:
-        start = args[1] if len(args) > 1 else 0
-        rows = torch.tensor(places.rows(start, args[0]), device=table_LD.device)
-        return places.scale * _rows(module, rows, table_LD)
+@dataclass(frozen=True)
+class _Placing:
+    """A hook that gives back other rows of a position table."""
 
-    return place
+    places: Places
+
+    def __call__(self, module: nn.Module, args: tuple[int, ...], table_LD: Tensor) -> Tensor:
+        start = args[1] if len(args) > 1 else 0
+        rows = torch.tensor(self.places.rows(start, args[0]), device=table_LD.device)
+        return self.places.scale * _rows(module, rows, table_LD)
 
 
 def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:

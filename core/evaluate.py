@@ -32,7 +32,7 @@ def evaluate(
     """Every score of one checkpoint on sentence pairs; losses are teacher-forced, in nats.
 
     With `copying`, for the generated corpus, also what share of names, numbers and capitals came
-    through.
+    through. Raises ValueError where there is nothing to score, or a sentence is too long.
     """
     import sacrebleu
 
@@ -40,6 +40,13 @@ def evaluate(
 
     started = time.perf_counter()
     references = [target for _, target in pairs]
+    if not pairs:
+        raise ValueError("there are no sentence pairs to score: give at least one")
+    if not any(reference.strip() for reference in references):
+        raise ValueError(
+            f"the references of all {len(pairs):,} pairs are empty: give a translation to score "
+            "against"
+        )
     ids = list(encode_pairs(pairs, checkpoint.source_tokenizer, checkpoint.target_tokenizer))
     limit = checkpoint.card.model.max_length
     for number, pair in enumerate(ids, start=1):

@@ -58,6 +58,9 @@ def read(
 ) -> Notes:
     """Restore all that `write` wrote, and return the notes.
 
+    Snapshots of later steps are deleted: the run that made them was not saved any more, and this
+    one may end before it comes to them again.
+
     Raises ValueError where there is no whole state, or one whose notes name another run than
     `identity` does.
     """
@@ -71,8 +74,8 @@ def read(
         tensors = load(raw)
         header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
         notes = {name: json.loads(text) for name, text in header["__metadata__"].items()}
-        was = notes["identity"]
-    except (SafetensorError, ValueError, KeyError) as error:
+        was, step = notes["identity"], int(notes["progress"]["step"])
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{file} is damaged or of another version ({error}): delete it and start anew"
         ) from None
@@ -82,6 +85,10 @@ def read(
             f"{file} is of another run, whose {other[0]} is {was.get(other[0])} and not "
             f"{now.get(other[0])}: resume with the same settings, or start in another folder"
         )
+    if processes.first:
+        for snapshot in _snapshots(folder):
+            if snapshot.name > _snapshot_name(step):
+                snapshot.unlink()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
@@ -103,7 +110,7 @@ def read(
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
     """Keep the weights of this step, and delete all but the last `keep` snapshots."""
     weights = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    write_atomic(folder / f"snapshot-{step:08d}.safetensors", save(weights))
+    write_atomic(folder / _snapshot_name(step), save(weights))
     for old in _snapshots(folder)[:-keep]:
         old.unlink()
 
@@ -116,6 +123,10 @@ def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
         for name, tensor in load(file.read_bytes()).items():
             total[name] = total.get(name, 0) + tensor.double() / len(files)
     return {name: tensor.float() for name, tensor in total.items()} or None
+
+
+def _snapshot_name(step: int) -> str:
+    return f"snapshot-{step:08d}.safetensors"
 
 
 def _snapshots(folder: Path) -> list[Path]:

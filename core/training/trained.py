@@ -7,7 +7,7 @@ real pairs.
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,31 +102,45 @@ class Teacher:
     def add(self, pairs: TextPairs, folder: Path, processes: Processes) -> "Taught":
         """Translate one side of all pairs into a file of `folder`, unless it is there already.
 
-        Of several processes the first one does, and all must see the folder.
+        Of several processes the first one does, and all must see the folder. It tells the others
+        after each batch that it is still at work: they would give up after half an hour of silence.
         """
         digest = hashlib.sha256(self.checkpoint.card.weights_sha256.encode())
         for text in self._texts(pairs):
             digest.update(text.encode() + b"\n")
         made = folder / f"{self.checkpoint.card.folder.name}-{digest.hexdigest()[:16]}.txt"
-        if processes.first and not made.is_file():
-            write_atomic(made, "".join(self._translations(pairs)).encode())
-        processes.broadcast(b"made")  # until then the others wait here
+        if processes.first:
+            if not made.is_file():
+                lines = self._translations(pairs, lambda: processes.broadcast(b"at work"))
+                write_atomic(made, "".join(lines).encode())
+            processes.broadcast(b"made")
+        else:
+            while processes.broadcast(b"") != b"made":
+                pass
         return Taught(pairs, made, self.backwards)
 
     def _texts(self, pairs: TextPairs) -> Iterator[str]:
         return (pair[self.backwards] for pair in pairs)
 
-    def _translations(self, pairs: TextPairs) -> Iterator[str]:
-        """A line for each pair, blank for a text longer than the teacher's positions."""
+    def _translations(self, pairs: TextPairs, at_work: Callable[[], object]) -> Iterator[str]:
+        """A line for each pair, blank for a text longer than the teacher's positions.
+
+        `at_work` is called after each batch.
+        """
         from tqdm import tqdm
 
         texts = self._texts(pairs)
         card, model = self.checkpoint.card, self.checkpoint.model
         with tqdm(desc=f"{card.folder.name} translates", unit="sentence") as bar:
+
+            def done(count: int) -> None:
+                bar.update(count)
+                at_work()
+
             while block := list(itertools.islice(texts, _BLOCK)):
                 rows = [[t.id for t in self.checkpoint.source_tokenizer.encode(x)] for x in block]
                 fitting = [row if len(row) < card.model.max_length else [] for row in rows]
-                found = translate_ids(model, fitting, DecodeConfig(), self.device, done=bar.update)
+                found = translate_ids(model, fitting, DecodeConfig(), self.device, done=done)
                 for best, *_ in found:
                     yield self.checkpoint.target_tokenizer.decode(list(best.ids)) + "\n"
 

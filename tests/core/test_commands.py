@@ -138,6 +138,25 @@ def test_a_pair_longer_than_the_positions_is_named(checkpoint_folder, tmp_path):
         evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
 
 
+@pytest.mark.parametrize(
+    ("source", "reference", "message"),
+    [
+        ("", "", "there are no sentence pairs to score"),
+        ("Hund\nHund\n", "\n  \n", "the references of all 2 pairs are empty"),
+    ],
+)
+def test_nothing_to_score_is_one_line_and_an_exit_code(
+    checkpoint_folder, tmp_path, source, reference, message
+):
+    (tmp_path / "a").write_text(source)
+    (tmp_path / "b").write_text(reference)
+    text = ("--src", tmp_path / "a", "--ref", tmp_path / "b", "--json", tmp_path / "scores.json")
+    done = command("core.evaluate", "--checkpoint", checkpoint_folder, *text)
+    error = done.stderr.decode()
+    assert done.returncode == 1 and not (tmp_path / "scores.json").exists()
+    assert error.startswith(f"error: {message}") and error.count("\n") == 1
+
+
 def test_translate_is_line_for_line(checkpoint_folder):
     lines = ["Ein Hund.", "", "Eine Frau\u2028liest ein Buch.", "Ein Mann."]
     done = command(

@@ -109,6 +109,25 @@ def test_masks_are_edited_once_at_a_time(models):
         assert marks(model) == []
 
 
+@torch.inference_mode()
+def test_positions_of_a_side_are_edited_once_at_a_time(models):
+    for model in models:
+        table = model.embeddings.source_positions
+        with edited(model, Edits(source_positions=DOUBLED)):
+            doubled = table(5).clone()
+            for inner in (Edits(source_positions=OFF), Edits(source_positions=DOUBLED)):
+                with pytest.raises(RuntimeError, match="do not nest"), edited(model, inner):
+                    pass
+            both = Edits(target_positions=OFF, source_positions=OFF, hidden_source=(1,))
+            with pytest.raises(RuntimeError, match="do not nest"), edited(model, both):
+                pass
+            assert torch.equal(table(5), doubled)  # as the first edit says, and no other
+            with edited(model, Edits(target_positions=OFF)):  # the other side is free
+                assert not model.embeddings.target_positions(5).any()
+            assert len(marks(model)) == 1
+        assert marks(model) == []
+
+
 @edits
 @torch.inference_mode()
 def test_every_attention_is_told_the_edited_masks(models, edits):
@@ -173,10 +192,16 @@ def test_a_shuffle_is_an_order_that_its_seed_decides():
     assert Places(order=(1, 0), shift=2).rows(0, 4) == [3, 2, 4, 5]
 
 
-@pytest.mark.parametrize("wrong", [{"hidden_source": (-1,)}, {"source_positions": "order"}])
-def test_what_is_no_edit_is_refused(wrong):
-    with pytest.raises(EditError):
-        Places(order=(0, 2)) if "source_positions" in wrong else Edits(**wrong)
+@pytest.mark.parametrize("order", [(0, 2), (0, 0), (1,), (-1, 0)])
+def test_what_is_no_order_is_refused(order):
+    with pytest.raises(EditError, match="is no order of the places 0 to"):
+        Places(order=order)
+
+
+@pytest.mark.parametrize("hidden", [(-1,), (3, -2)])
+def test_a_hidden_place_is_counted_from_0(hidden):
+    with pytest.raises(EditError, match="must be counted from 0"):
+        Edits(hidden_source=hidden)
 
 
 def test_a_place_that_is_not_there_cannot_be_hidden():

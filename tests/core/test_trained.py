@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -9,11 +11,12 @@ import torch
 from core import train
 from core.checkpoint import load, read_card
 from core.corpora import read_pairs
+from core.search import search
 from core.training.data import prepare
 from core.training.distributed import Processes
 from core.training.recipes import RECIPES
 from core.training.trained import Teacher, tokenizers_of
-from core.translator import Translator
+from core.translator import Translator, translate_ids
 from tests import small
 from tests.core.conftest import run_train
 
@@ -86,6 +89,43 @@ def test_translations_are_made_once(data, checkpoint_folder, tmp_path, monkeypat
     assert list(teacher.add(small.SENTENCES, tmp_path, Processes())) == first
     with pytest.raises(TypeError):  # another text is another file
         teacher.add(small.SENTENCES[:-1], tmp_path, Processes())
+
+
+@dataclass(frozen=True)
+class Scripted(Processes):
+    """One of two processes, whose other one says what `heard` holds; `said` is what this says."""
+
+    heard: tuple[bytes, ...] = ()
+    said: list[bytes] = field(default_factory=list)
+
+    def broadcast(self, content: bytes) -> bytes:
+        self.said.append(content)
+        return content if self.first else self.heard[len(self.said) - 1]
+
+
+def test_those_who_wait_for_translations_hear_that_they_are_being_made(
+    checkpoint_folder, tmp_path, monkeypatch
+):
+    """After every batch: a process that hears nothing for half an hour gives up."""
+    batches = []
+
+    def counted(*arguments, **named):
+        batches.append(1)
+        return search(*arguments, **named)
+
+    monkeypatch.setattr("core.translator.search", counted)
+    short = partial(translate_ids, batch_tokens=20)
+    monkeypatch.setattr("core.training.trained.translate_ids", short)
+    teacher = Teacher.of(checkpoint_folder, DE_EN, "cpu")
+    first = Scripted(rank=0, size=2)
+    taught = list(teacher.add(small.SENTENCES, tmp_path, first))
+    assert len(batches) > 2
+    assert first.said.count(b"at work") >= len(batches) and first.said[-1] == b"made"
+    assert first.said.count(b"made") == 1
+    heard = (b"at work", b"at work", b"made", b"at work")
+    second = Scripted(rank=1, size=2, heard=heard)
+    assert list(teacher.add(small.SENTENCES, tmp_path, second)) == taught
+    assert len(second.said) == 3, "it waits until they are made, and no longer"
 
 
 def test_only_real_pairs_say_how_long_a_sentence_may_be(data):

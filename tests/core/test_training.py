@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from core.batches import Batch, collate, plan
@@ -37,6 +39,7 @@ from core.training.loop import (
 )
 from core.training.loss import Objective, negative_log_likelihood
 from core.training.recipes import RECIPES
+from core.training.resume import average_snapshots
 from core.training.schedule import Schedule
 from core.translator import Translator
 from tests import small
@@ -302,6 +305,35 @@ def test_a_torn_state_is_refused_in_one_line(tmp_path):
     state.write_bytes(state.read_bytes()[:-9])
     with pytest.raises(ValueError, match="is damaged or of another version"):
         run_steps(tmp_path, CONFIG, resuming=True)
+
+
+def test_snapshots_of_a_future_that_was_not_saved_are_not_averaged(tmp_path):
+    """Killed at step 11 with the state of step 8, and resumed for one step: 10 never was."""
+    config = TrainConfig(
+        steps=12, batch_tokens=120, validate_every=8, snapshot_every=2, average_last=3
+    )
+    pairs, model = random_pairs(30), build("scratch", small.config())
+    for event in train(model, pairs, pairs[:5], config, tmp_path, "cpu", resuming=False):
+        if getattr(event, "step", None) == 11:
+            break
+    kept = {int(file.stem[-8:]): load_file(file) for file in tmp_path.glob("snapshot-*")}
+    assert set(kept) == {6, 8, 10}
+    shorter = replace(config, steps=9)
+    list(train(model, pairs, pairs[:5], shorter, tmp_path, "cpu", resuming=True))
+    mean = average_snapshots(tmp_path)
+    for name, weight in mean.items():
+        assert_close(weight, (kept[6][name] + kept[8][name]) / 2)
+
+
+def test_a_state_without_its_step_is_damaged(tmp_path):
+    run_steps(tmp_path, replace(CONFIG, steps=2))
+    state = tmp_path / "state.safetensors"
+    with safe_open(state, "pt") as opened:
+        notes = opened.metadata()
+    for progress in ("{}", "3", '{"step": null}'):
+        save_file(load_file(state), state, {**notes, "progress": progress})
+        with pytest.raises(ValueError, match="is damaged or of another version"):
+            run_steps(tmp_path, CONFIG, resuming=True)
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_state(tmp_path):
