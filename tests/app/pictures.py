@@ -7,6 +7,7 @@ browser shows. What a record holds is worked out once more, in numpy, from its f
 from __future__ import annotations
 
 import base64
+import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from playwright.sync_api import Page
 
 from app.components.explorer.payload import KINDS
@@ -32,13 +34,14 @@ DRIVER = r"""(() => {
   own.fillText = function (words, x, y) {
     const { a, b, c, d, e, f } = this.getTransform();
     const place = { x: a * x + c * y + e, y: b * x + d * y + f, turn: Math.atan2(b, a) };
-    const look = { align: this.textAlign, fill: this.fillStyle };
+    const { width } = this.measureText(words);
+    const look = { align: this.textAlign, fill: this.fillStyle, width };
     textsOf(this.canvas).push({ words: String(words), ...place, ...look });
     fillText.call(this, words, x, y);
   };
   own.clearRect = function (x, y, width, height) {
     const all = x <= 0 && y <= 0 && width >= this.canvas.width && height >= this.canvas.height;
-    const within = (place, from, size) => place >= from && place <= from + size;
+    const within = (place, from, size) => place >= from && place < from + size;
     const gone = (text) => all || (within(text.x, x, width) && within(text.y, y, height));
     texts.set(this.canvas, textsOf(this.canvas).filter((text) => !gone(text)));
     clearRect.call(this, x, y, width, height);
@@ -87,12 +90,9 @@ DRIVER = r"""(() => {
     }
     return btoa(text);
   };
-  const pixelsOf = (canvas) => {
-    const { width, height } = canvas;
-    return canvas.getContext("2d").getImageData(0, 0, width, height);
-  };
   const sampled = (canvas, xs, ys) => {
-    const { data, width } = pixelsOf(canvas);
+    const { width, height } = canvas;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
     const found = new Uint8Array(4 * xs.length * ys.length);
     let place = 0;
     for (const y of ys) {
@@ -104,18 +104,17 @@ DRIVER = r"""(() => {
     }
     return found;
   };
-  const decoded = async (source) => {
-    const image = new Image();
-    image.src = source;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
-    drawImage.call(canvas.getContext("2d"), image, 0, 0);
-    return canvas;
+  const choose = (name, value) => {
+    if (part(name).value === value) return;
+    part(name).value = value;
+    send(part(name), "change");
   };
 
   window.pictures = {
-    show({ kind, layer, head, view, unit, combine, hide }) {
+    sort: (order) => choose("sort", order),
+    press: (name) => part(name).click(),
+    show({ kind, layer, head, view, unit, combine, hide, quantity }) {
+      choose("quantity", quantity);
       if (!part("let-go").hidden) part("let-go").click();
       send(map(), "pointerleave");
       find(`[data-kind-option="${kind}"]`).click();
@@ -136,10 +135,7 @@ DRIVER = r"""(() => {
       return encoded(Uint8Array.from(found.flatMap((bytes) => [...bytes])));
     },
     sample: (selector, xs, ys) => encoded(sampled(find(selector), xs, ys)),
-    image(selector) {
-      const { data, width, height } = pixelsOf(find(selector));
-      return { width, height, data: encoded(data) };
-    },
+    image: (selector) => find(selector).toDataURL(),
     texts: (selector) => textsOf(find(selector)),
     point(query, key) {
       send(map(), "pointermove", middle(query, key));
@@ -156,31 +152,13 @@ DRIVER = r"""(() => {
       const { width, height } = map();
       return { left: +left, top: +top, cell: +cell, width, height };
     },
+    /* A file as text, a PNG as a data: address. */
     async saved(name) {
       files.length = 0;
       find(`[data-export="${name}"]`).click();
       while (!files.length) await new Promise((resolve) => setTimeout(resolve, 5));
-      return files[0].type.startsWith("image/png") ? "" : files[0].text();
-    },
-    async savedPixels(name) {
-      files.length = 0;
-      find(`[data-export="${name}"]`).click();
-      while (!files.length) await new Promise((resolve) => setTimeout(resolve, 5));
-      const canvas = document.createElement("canvas");
-      const bitmap = await createImageBitmap(files[0]);
-      [canvas.width, canvas.height] = [bitmap.width, bitmap.height];
-      drawImage.call(canvas.getContext("2d"), bitmap, 0, 0);
-      const { data } = pixelsOf(canvas);
-      return { width: canvas.width, height: canvas.height, data: encoded(data) };
-    },
-    async decodedImages(sources) {
-      const found = [];
-      for (const source of sources) {
-        const canvas = await decoded(source);
-        const { data, width, height } = pixelsOf(canvas);
-        found.push({ width, height, data: encoded(data) });
-      }
-      return found;
+      if (!files[0].type.startsWith("image/png")) return files[0].text();
+      return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },
     /* Every piece of the two sentences: its ground, whether it is greyed, its bar. */
     pieces: () =>
@@ -193,7 +171,7 @@ DRIVER = r"""(() => {
             return {
               words: piece.querySelector(".form").textContent,
               ground: getComputedStyle(piece).backgroundColor,
-              faint: Number(getComputedStyle(piece).opacity) < 0.9,
+              framed: getComputedStyle(piece).boxShadow !== "none",
               bar: bar && wide(bar.firstChild) / wide(bar),
             };
           }),
@@ -253,6 +231,7 @@ class Text:
     turn: float
     align: str
     fill: str
+    width: float
     label: bool
     """Whether it stood between isolating marks, as every token's own text does."""
 
@@ -304,16 +283,28 @@ class Choice:
     view: str = "map"
     combine: str = "mean"
     hide: tuple[str, ...] = ()
+    quantity: str = "weights"
 
 
 class Picture:
     """One page with one record on it, and what the record says must be drawn there."""
 
-    def __init__(self, page: Page, record: TranslationRecord, near: float) -> None:
-        """`near` is how far a weight may be from the record's, after its way to the page."""
+    def __init__(
+        self,
+        page: Page,
+        record: TranslationRecord,
+        near: float,
+        quantities: dict[str, dict[str, NDArray]] | None = None,
+    ) -> None:
+        """`near` is how far a weight may be from the record's, after its way to the page.
+
+        `quantities` are what else was sent: by name and kind, [layer, head, query, key].
+        """
         self.page = page
         self.record = record
         self.near = near
+        self.quantities = quantities or {}
+        self.scales: dict[str, NDArray] = {}
         self.layers = {kind: record.maps(kind).shape[0] for kind in KINDS}
         self.heads = record.encoder.shape[1]
 
@@ -331,6 +322,8 @@ class Picture:
         """The numbers of a choice and which cells are open, [query, key]."""
         maps = self.record.maps(choice.kind).astype(np.float64)
         mask = self.record.mask(choice.kind)
+        if choice.quantity != "weights":
+            maps = np.where(mask, self.quantities[choice.quantity][choice.kind], 0)
         if choice.unit == "words":
             maps = as_words(self.record, choice.kind, maps)
             mask = as_words(self.record, choice.kind, mask[None, None] * 1.0)[0, 0] > 0
@@ -365,14 +358,14 @@ class Picture:
     def show(self, choice: Choice) -> None:
         self.do("show", {**vars(choice), "hide": list(choice.hide)})
 
-    def scale(self) -> NDArray:
-        """The 256 colours of the legend: the colour of each step from 0 to 1."""
-        if not hasattr(self, "_scale"):
-            self._scale = self.image("[data-part=scale]")[0, :, :3]
-        return self._scale
+    def scale(self, name: str = "light") -> NDArray:
+        """The 256 colours of the legend that is shown: the colour of each step from 0 to 1."""
+        if name not in self.scales:
+            self.scales[name] = self.image("[data-part=scale]")[0, :, :3]
+        return self.scales[name]
 
     def image(self, selector: str) -> NDArray:
-        return _pixels(self.do("image", selector))
+        return decode(self.do("image", selector))
 
     def sample(self, selector: str, xs: Iterable[int], ys: Iterable[int]) -> NDArray:
         """The pixels at each y and x, [y, x, rgba]."""
@@ -382,7 +375,7 @@ class Picture:
 
     def texts(self, selector: str = "[data-part=map]") -> list[Text]:
         return [
-            _text(t["words"], t["x"], t["y"], t["turn"], t["align"], t["fill"])
+            _text(t["words"], t["x"], t["y"], t["turn"], t["align"], t["fill"], t["width"])
             for t in self.do("texts", selector)
         ]
 
@@ -391,14 +384,24 @@ class Picture:
         return read_svg(self.do("saved", name))
 
     def cell_colours(
-        self, found: Found, what: str, seen: NDArray, values: NDArray, open_: NDArray, near: float
+        self,
+        found: Found,
+        what: str,
+        seen: NDArray,
+        values: NDArray,
+        open_: NDArray,
+        near: float,
+        scale: str = "light",
     ) -> None:
-        """Each open cell of [query, key, rgb] has the legend's colour of its number."""
+        """Each open cell of [query, key, rgb] has the colour of its number 0..1 in the legend.
+
+        `scale` names the legend, of which a page may have several, one after the other.
+        """
         low, high = (np.clip(np.floor(255 * (values + d) + 0.5), 0, 255) for d in (-near, near))
         fits = np.zeros(values.shape, bool)
         for more in range(int((high - low).max()) + 1):
             step = np.minimum(low + more, high).astype(int)
-            fits |= (seen[..., :3] == self.scale()[step]).all(-1)
+            fits |= (seen[..., :3] == self.scale(scale)[step]).all(-1)
         found.compared += int(open_.sum())
         for q, k in zip(*np.nonzero(open_ & ~fits), strict=True):
             colour = tuple(int(c) for c in seen[q, k, :3])
@@ -448,23 +451,14 @@ def entropy(weights: NDArray) -> NDArray:
     return -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
 
 
-def _text(words: str, x: float, y: float, turn: float, align: str, fill: str) -> Text:
-    label = words.startswith("\u2068")
-    return Text(words.strip("\u2068\u2069"), x, y, turn, align, fill, label)
+def _text(words: str, *look: object) -> Text:
+    return Text(words.strip("\u2068\u2069"), *look, label=words.startswith("\u2068"))
 
 
-def _pixels(image: dict) -> NDArray:
-    data = np.frombuffer(base64.b64decode(image["data"]), np.uint8)
-    return data.reshape(image["height"], image["width"], 4)
-
-
-def decode(picture: Picture, hrefs: list[str]) -> list[NDArray]:
-    """The pixels of the pictures inside a saved SVG."""
-    return [_pixels(image) for image in picture.do("decodedImages", hrefs)]
-
-
-def png(picture: Picture, name: str) -> NDArray:
-    return _pixels(picture.do("savedPixels", name))
+def decode(href: str) -> NDArray:
+    """The pixels of a PNG that is given as a data: address, [y, x, rgba]."""
+    image = Image.open(io.BytesIO(base64.b64decode(href.partition(",")[2])))
+    return np.asarray(image.convert("RGBA"))
 
 
 def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
@@ -487,7 +481,7 @@ def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
             words = element.text or ""
             if element.get("unicode-bidi") == "isolate":
                 words = f"\u2068{words}\u2069"
-            texts.append(_text(words, x, y, turn, anchor, element.get("fill", "")))
+            texts.append(_text(words, x, y, turn, anchor, element.get("fill", ""), 0.0))
             continue
         shapes.append(
             Shape(

@@ -7,8 +7,10 @@ copy of them; the check that is meant for it has to see it.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +18,12 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page
 
-from app.components.explorer.payload import KINDS
+from app.components.explorer.payload import KINDS, pack, payload
+from app.export.page import FIRST_VIEW
 from app.export.page import page as standalone
-from app.figures.style import PALETTES, sequential
+from app.figures.style import PALETTES, diverging, sequential
+from core.analysis.quantities import rollout, value_norms
+from core.analysis.score_parts import scores
 from core.record import TranslationRecord
 from core.translator import Translator
 from tests.app.pictures import (
@@ -33,7 +38,6 @@ from tests.app.pictures import (
     either,
     entropy,
     fixed,
-    png,
 )
 from tests.app.test_explorer_arithmetic import sides
 
@@ -168,7 +172,7 @@ def check_saved_cells(picture: Picture) -> Found:
             found.same(f"{name(choice)}, cells", (cells >= 0).all(-1).tolist(), mask.tolist())
             near = picture.tolerance(choice)
             picture.cell_colours(found, f"SVG, {name(choice)}", cells, values, mask, near)
-    pixels = png(picture, "map-png")
+    pixels = decode(picture.do("saved", "map-png"))
     twice = pixels.shape[1] / (geometry["width"] + 24)
     xs, ys = grid(geometry, mask.shape)
     origin = pixels.shape[0] / twice - geometry["height"] - 12
@@ -221,6 +225,12 @@ def check_row_labels(picture: Picture) -> Found:
     for unit in ("pieces", "words"):
         for choice in one_of_each_kind(picture, unit=unit):
             labels = picture.labels(choice)[0]
+            pixels = picture.image(MAP)
+            for text in picture.texts():
+                end = int(text.x)
+                if text.label and not text.turn and text.align == "right":
+                    ink = pixels[int(text.y) - 4 : int(text.y) + 5, end - 30 : end, 3] > 100
+                    found.true(f"{name(choice)}, ink of {text.words}", ink.any())
             for where, texts, _ in both(picture, choice):
                 words, numbers = row_words(texts, picture.do("geometry"), len(labels))
                 found.same(f"{where}, rows", words, dict(enumerate(labels)))
@@ -583,11 +593,7 @@ def check_thumbnails(picture: Picture) -> Found:
         for index, frame in enumerate(in_order(frames)):
             choice = Choice(kind, *divmod(index, heads + 1))
             values, mask = picture.values(choice)
-            ys, xs = (
-                [int(frame[side] + (i + 0.5) * frame["size"] / n) for i in range(n)]
-                for side, n in zip(("top", "left"), mask.shape, strict=True)
-            )
-            cells = pixels[np.ix_(ys, xs)]
+            cells = thumbnail(pixels, frame, mask.shape)
             picture.cell_colours(found, name(choice), cells, values, mask, picture.near)
             closed = (cells[..., :3] == (226, 227, 230)).all(-1)
             found.same(f"{name(choice)}, closed", closed[~mask].all(), True)
@@ -661,8 +667,8 @@ def check_saved_overview(picture: Picture) -> Found:
         texts, shapes = picture.svg("overview-svg")
         images = [shape for shape in shapes if shape.tag == "image"]
         found.same(f"{kind}, pictures", len(images), (layers + 1) * (heads + 1))
-        pixels = decode(picture, [image.href for image in images])
-        for image, cells in zip(images, pixels, strict=True):
+        for image in images:
+            cells = decode(image.href)
             under = [t for t in texts if 0 < t.y - image.y - image.height < 20]
             words = [t.words for t in under if t.align == "left" and abs(t.x - image.x) < 2]
             ends = image.x + image.width
@@ -709,6 +715,15 @@ def check_frames(picture: Picture) -> Found:
             (left + k * cell - 1, top + q * cell - 1, cell + 1, cell + 1),
         }
         found.same(f"{name(choice)}, SVG", boxes, expected)
+        row = ("source", q) if choice.kind == "encoder" else ("target", q + 1)
+        key = ("target" if choice.kind == "decoder" else "source", k)
+        framed = {
+            (side, index)
+            for side, pieces in picture.do("pieces").items()
+            for index, piece in enumerate(pieces)
+            if piece["framed"]
+        }
+        found.same(f"{name(choice)}, words", framed, {row, key})
         changed = np.abs(picture.image(MAP).astype(int) - before).max(-1) > 20
         away = int(left + (k + 3.5) * cell)
         rows = [y for y in range(int(top), int(top + height)) if changed[y, away]]
@@ -860,6 +875,196 @@ def check_long_sentence(picture: Picture) -> Found:
     return found
 
 
+def check_zoomed(picture: Picture) -> Found:
+    """Enlarged, the part that is seen is the record's, and its labels are those of that part."""
+    found = Found()
+    for choice in one_of_each_kind(picture):
+        values, mask = picture.values(choice)
+        picture.do("keep", mask.shape[0] - 4, mask.shape[1] // 2)
+        for _ in range(4):
+            picture.do("press", "zoom-in")
+        said, geometry = picture.do("said"), picture.do("geometry")
+        first = int(said["firstQuery"]), int(said["firstKey"])
+        found.true(f"{name(choice)}, enlarged", geometry["cell"] >= 23 and first[0] > 0, str(said))
+        texts, shapes = picture.svg()
+        corner = (geometry["left"] - 0.5, geometry["top"] - 0.5)
+        height, width = next(
+            (round(s.height / geometry["cell"]), round(s.width / geometry["cell"]))
+            for s in shapes
+            if s.fill == "none" and (s.x, s.y) == corner
+        )
+        part = np.s_[first[0] : first[0] + height, first[1] : first[1] + width]
+        seen = squares(shapes, geometry, (height, width))
+        where = f"{name(choice)}, from {first}"
+        found.same(f"{where}, cells", (seen >= 0).all(-1).tolist(), mask[part].tolist())
+        picture.cell_colours(found, where, seen, values[part], mask[part], picture.near)
+        cells = picture.sample(MAP, *grid(geometry, (height, width)))
+        picture.cell_colours(found, where, cells, values[part], mask[part], picture.near)
+        rows, columns = picture.labels(choice)
+        for texts_ in (texts, picture.texts()):
+            words, _ = row_words(texts_, geometry, height)
+            found.same(f"{where}, rows", words, dict(enumerate(rows[part[0]])))
+            words, _ = column_words(texts_, geometry, width)
+            found.same(f"{where}, columns", words, dict(enumerate(columns[part[1]])))
+        for _ in range(4):
+            picture.do("press", "zoom-out")
+    return found
+
+
+def check_sorted(picture: Picture) -> Found:
+    """Heads in the order of a measure: each thumbnail is of the head that its caption names."""
+    found = Found()
+    for kind in KINDS:
+        picture.show(Choice(kind, 0, 0))
+        for order in ("confidence", "spread"):
+            picture.do("sort", order)
+            texts = picture.texts(".overview-maps")
+            pixels = picture.image(".overview-maps")
+            measures = []
+            count = picture.layers[kind] * picture.heads
+            for frame in in_order(picture.do("thumbnails"))[:count]:
+                foot = frame["top"] + frame["size"]
+                under = [t for t in texts if 0 < t.y - foot < 28 and abs(t.x - frame["left"]) < 3]
+                place, number = (t.words for t in sorted(under, key=lambda t: t.y))
+                choice = Choice(kind, *(int(n) - 1 for n in place.split(".")))
+                values, mask = picture.values(choice)
+                cells = thumbnail(pixels, frame, mask.shape)
+                where = f"{name(choice)} by {order}"
+                picture.cell_colours(found, where, cells, values, mask, picture.near)
+                of = values.max(1) if order == "confidence" else entropy(values)
+                measures.append(of.mean())
+                unit = (100, 0, "\u00a0%") if order == "confidence" else (1, 1, " b")
+                ways = {f"{unit[0] * of.mean() + d:.{unit[1]}f}{unit[2]}" for d in (-0.01, 0.01)}
+                found.true(where, number in ways, f"{number}, not {ways}")
+            found.same(f"{kind}, all heads", len(measures), count)
+            found.true(f"{kind}, falling", np.diff(measures).max() < 1e-3, str(measures))
+        picture.do("sort", "layer")
+    return found
+
+
+def check_nothing_is_cut(picture: Picture) -> Found:
+    """No word reaches over the edge of its canvas."""
+    found = Found()
+    for view in ("map", "lines"):
+        for choice in one_of_each_kind(picture, view=view):
+            geometry = picture.do("geometry")
+            for text in picture.texts():
+                back = {"left": 0, "center": 0.5, "right": 1}[text.align] * text.width
+                start = np.array([text.x, text.y]) - back * np.array(
+                    [np.cos(text.turn), np.sin(text.turn)]
+                )
+                end = start + text.width * np.array([np.cos(text.turn), np.sin(text.turn)])
+                x, y = np.array([start, end]).T
+                within = x.min() >= -0.5 and x.max() <= geometry["width"] + 0.5 and y.min() >= 4
+                where = f"{name(choice)}, {view}, {text.words}"
+                found.true(where, within and y.max() <= geometry["height"] - 4, f"{x} {y}")
+    return found
+
+
+def check_dark(picture: Picture) -> Found:
+    """On a dark page the scale is the figures' dark one, and cells and words have its colours."""
+    found = Found()
+    picture.page.emulate_media(color_scheme="dark")
+    picture.page.wait_for_selector(".explorer[data-theme=dark]")
+    try:
+        scale = picture.scale("dark").astype(int)
+        for at, css in sequential("dark"):
+            away = np.abs(scale[round(255 * at)] - colour(css)).max()
+            found.true(f"colour at {at:.2f}", away <= 2, f"{scale[round(255 * at)]}, not {css}")
+        for choice in one_of_each_kind(picture):
+            values, mask = picture.values(choice)
+            cells = picture.sample(MAP, *grid(picture.do("geometry"), mask.shape))
+            near = picture.near
+            picture.cell_colours(found, name(choice), cells, values, mask, near, "dark")
+            pixels = picture.image(".overview-maps")
+            frame = in_order(picture.do("thumbnails"))[
+                choice.layer * (picture.heads + 1) + choice.head
+            ]
+            cells = thumbnail(pixels, frame, mask.shape)
+            where = f"{name(choice)}, thumbnail"
+            picture.cell_colours(found, where, cells, values, mask, near, "dark")
+    finally:
+        picture.page.emulate_media(color_scheme="light")
+        picture.page.wait_for_selector(".explorer[data-theme=light]")
+    return found
+
+
+def check_quantities(picture: Picture) -> Found:
+    """Scores, norms and rollout: colours and digits on the map, thumbnails, the legend's ends."""
+    found = Found()
+    [(quantity, numbers)] = picture.quantities.items()
+    signed = quantity == "scores"
+    for kind in KINDS:
+        shown = numbers[kind][..., picture.record.mask(kind)]
+        low, high = min(0.0, shown.min()), 1.0 if quantity == "rollout" else shown.max()
+        limit = max(-low, high)
+        near = (high - low) / 65535 + 1e-5
+        first, scaled = (-limit, limit) if signed else (low, high)
+        heads = [picture.heads] if quantity == "rollout" else [1, 6]
+        for layer in (0, picture.layers[kind] - 1):
+            for head in heads:
+                choice = Choice(kind, layer, head, quantity=quantity)
+                picture.show(choice)
+                values, mask = picture.values(replace(choice, head=0 if head > 7 else head))
+                # 128 is the step of 0, from which scores go 127 steps to either side.
+                shares = (
+                    (128 + 127 * values / limit) / 255 if signed else (values - low) / (high - low)
+                )
+                within = near * 127 / 255 / limit if signed else near / (high - low)
+                geometry = picture.do("geometry")
+                what = f"{quantity}, {name(choice)}"
+                for where, cells in (
+                    (what, picture.sample(MAP, *grid(geometry, mask.shape))),
+                    (f"{what}, SVG", squares(picture.svg()[1], geometry, mask.shape)),
+                    (f"{what}, thumbnail", own_thumbnail(picture, mask.shape)),
+                ):
+                    picture.cell_colours(found, where, cells, shares, mask, within, quantity)
+                digits = {
+                    inside(geometry, mask.shape, t.x, t.y): t.words
+                    for t in picture.texts()
+                    if t.align == "center"
+                }
+                for q, k in zip(*np.nonzero(mask), strict=True):
+                    seen = digits.get((q, k), "")
+                    ways = {digits_of(quantity, values[q, k] + d, high) for d in (-near, 0, near)}
+                    found.true(f"{what}, {q}, {k}", seen in ways, f"{seen}, not {ways}")
+                legend = picture.do("legend")
+                for end, value in (("low", first), ("high", scaled)):
+                    ways = {fixed(value, 1), fixed(value, 0)}
+                    found.true(f"{what}, {end} end", legend[end] in ways, f"{legend}, not {ways}")
+    scale = picture.scale(quantity).astype(int)
+    for at, css in diverging("light") if signed else sequential("light"):
+        step = 128 + round(127 * (2 * at - 1)) if signed else round(255 * at)
+        away = np.abs(scale[step] - colour(css)).max()
+        found.true(f"{quantity}, colour at {at:.2f}", away <= 2, f"{scale[step]}, not {css}")
+    return found
+
+
+def digits_of(quantity: str, value: float, high: float) -> str:
+    if quantity == "scores":
+        return fixed(value, 1).replace("\u22120.0", "0.0")
+    if value < 0.095 * high:
+        return ""
+    if high == 1:
+        return "1" if value >= 0.995 else fixed(value, 2)[1:]
+    return fixed(value, 0) if value >= 9.95 else fixed(value, 1).removeprefix("0")
+
+
+def thumbnail(pixels: NDArray, frame: dict, shape: tuple[int, int]) -> NDArray:
+    """The pixel in the middle of each cell of a small picture."""
+    ys, xs = (
+        [int(frame[side] + (i + 0.5) * frame["size"] / n) for i in range(n)]
+        for side, n in zip(("top", "left"), shape, strict=True)
+    )
+    return pixels[np.ix_(ys, xs)]
+
+
+def own_thumbnail(picture: Picture, shape: tuple[int, int]) -> NDArray:
+    """That of the chosen head."""
+    [frame] = [f for f in picture.do("thumbnails") if f["outlineWidth"] == "2px"]
+    return thumbnail(picture.image(".overview-maps"), frame, shape)
+
+
 Check = Callable[[Picture], Found]
 SHORT: tuple[Check, ...] = (
     check_cells,
@@ -886,7 +1091,11 @@ SHORT: tuple[Check, ...] = (
     check_masked,
     check_hidden_column,
     check_legend,
+    check_sorted,
+    check_nothing_is_cut,
+    check_dark,
 )
+LONG_CHECKS: tuple[Check, ...] = (check_long_sentence, check_zoomed)
 
 
 @pytest.fixture(scope="module")
@@ -931,10 +1140,10 @@ def open_page(browser: Browser, tmp_path_factory) -> Iterator[Callable[[str], Pa
     page.close()
 
 
-def picture_of(open_page, record: TranslationRecord, html: str) -> Picture:
+def picture_of(open_page, record: TranslationRecord, html: str, quantities=None) -> Picture:
     # Sent in 65,535 steps, a long sentence's in 255.
     near = 1 / 65535 if len(record.source) < 40 else 1 / 255
-    return Picture(open_page(html), record, near)
+    return Picture(open_page(html), record, near, quantities)
 
 
 @pytest.fixture(scope="module")
@@ -950,9 +1159,40 @@ def test_a_picture_is_the_record(short_picture: Picture, check: Check) -> None:
 
 
 def test_a_long_sentences_picture_is_whole(open_page, long: TranslationRecord) -> None:
-    found = check_long_sentence(picture_of(open_page, long, standalone(long)))
+    picture = picture_of(open_page, long, standalone(long))
+    for check in LONG_CHECKS:
+        found = check(picture)
+        assert not found.wrong, found.wrong[:12]
+        assert found.compared > 500
+
+
+def with_quantity(record: TranslationRecord, name: str, numbers: dict[str, NDArray]) -> str:
+    """The page that works alone, with one quantity more in its data."""
+    data = pack(payload(record, FIRST_VIEW, quantity=(name, numbers)))
+    html = standalone(record)
+    start = html.index(">", html.index('id="data"')) + 1
+    return html[:start] + base64.b64encode(data).decode() + html[html.index("</script>", start) :]
+
+
+@pytest.fixture(scope="module")
+def quantities(translator: Translator, short: TranslationRecord) -> dict[str, dict]:
+    ids = [[token.id for token in side] for side in (short.source, short.target_out)]
+    with translator.held() as model:
+        found = {"scores": scores(model, *ids), "norms": value_norms(model, *ids)}
+    found["rollout"] = rollout(short)
+    return {
+        name: {kind: np.asarray(arrays[kind], np.float64) for kind in KINDS}
+        for name, arrays in found.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
+def test_another_quantitys_picture_is_the_models(open_page, short, quantities, name: str) -> None:
+    numbers = {name: quantities[name]}
+    picture = picture_of(open_page, short, with_quantity(short, name, quantities[name]), numbers)
+    found = check_quantities(picture)
     assert not found.wrong, found.wrong[:12]
-    assert found.compared > 2 * len(long.source) ** 2
+    assert found.compared > 500
 
 
 # The faults: one place in the scripts, what stands there, and the check that must see it. The
@@ -1054,13 +1294,13 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_saved_cells,
     ),
     "colours from dark to light": (
-        ": rampStep(shareOf(map, value)))",
-        ": 255 - rampStep(shareOf(map, value)))",
+        "Math.round(weight * 255)",
+        "255 - Math.round(weight * 255)",
         check_cells,
     ),
     "the legend from dark to light": (
-        ".set(ramp.pixel);",
-        ".set([...ramp.pixel].reverse());",
+        "context.putImageData(image, 0, 0);",
+        "new Uint32Array(image.data.buffer).reverse(); context.putImageData(image, 0, 0);",
         check_legend,
     ),
     "colours rounded down": (
@@ -1154,6 +1394,46 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "strengthOf(map, valueAt(map, Math.max(0, query - 1), key))))",
         check_hidden_column,
     ),
+    "a long sentence's picture in pixels without its last row and column": (
+        "shown.keys, shown.queries, left, top",
+        "shown.keys - 1, shown.queries - 1, left, top",
+        check_long_sentence,
+    ),
+    "enlarged, the labels of the rows below": (
+        "const y = yOf(geometry, query + 0.5);",
+        "const y = yOf(geometry, query + (geometry.first.query ? -0.5 : 0.5));",
+        check_zoomed,
+    ),
+    "the word before the kept one framed": (
+        '{ side: "target", index: index + 1 }',
+        '{ side: "target", index }',
+        check_frames,
+    ),
+    "heads from the least to the most": (
+        "value.get(a) - value.get(b)",
+        "value.get(b) - value.get(a)",
+        check_sorted,
+    ),
+    "too little room beside the grid": (
+        "small ? 78 : 96, beside);",
+        "small ? 78 : 96) - 30;",
+        check_nothing_is_cut,
+    ),
+    "the light scale on a dark page": (
+        "ramp: RAMPS[name]",
+        "ramp: RAMPS.light",
+        check_dark,
+    ),
+    "scores below zero in the colour of those above": (
+        "signedStep(value / (map.hi || 1))",
+        "signedStep(-value / (map.hi || 1))",
+        check_quantities,
+    ),
+    "scores all as far above zero": (
+        "values[cells[index]] = lo + scale",
+        "values[cells[index]] = scale",
+        check_quantities,
+    ),
     "rows and columns of the saved squares exchanged": (
         'this.#add("rect", { x, y, width, height, fill: this.fillStyle })',
         'this.#add("rect", { x: y, y: x, width, height, fill: this.fillStyle })',
@@ -1163,10 +1443,11 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_seen(open_page, short, long, fault: str) -> None:
+def test_a_planted_fault_is_seen(open_page, short, long, quantities, fault: str) -> None:
     before, after, check = FAULTS[fault]
-    record = long if check is check_long_sentence else short
-    html = standalone(record)
+    record = long if check in LONG_CHECKS else short
+    numbers = {"scores": quantities["scores"]} if check is check_quantities else None
+    html = with_quantity(short, "scores", numbers["scores"]) if numbers else standalone(record)
     assert html.count(before) == 1, "the place of this fault has changed: plant it anew"
-    found = check(picture_of(open_page, record, html.replace(before, after)))
+    found = check(picture_of(open_page, record, html.replace(before, after), numbers))
     assert found.wrong, f"{check.__name__} compared {found.compared} things and saw nothing"

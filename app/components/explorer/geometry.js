@@ -20,7 +20,10 @@ function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom)
   const columnLabels = labelsOf(context, columns, small ? 96 : 140);
   const numberRoom = small ? 0 : 20;
   const strip = small ? 40 : 78;
-  const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96);
+  // The longest words beside the grid, under the row labels, must have room in every font.
+  context.font = fontOf(theme, 13);
+  const beside = Math.ceil(context.measureText(small ? "looked at" : "mean of column").width) + (small ? 24 : 10);
+  const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 
   // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px
   // a cell, the labels stand upright and the cells take the room.
