@@ -145,7 +145,7 @@ def count_lines(
 
     def lines(config: ModelConfig) -> int:
         encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
-        structure, formula, shortcut, masks, searches = 4, 2, 1, 2, 2
+        structure, formula, shortcut, masks, searches = 4, 2, 1, 2, 4
         forward = (encoder + decoder + 5) * len(CASES) + 5  # 5 of them again in float32
         maps, training = encoder + 2 * decoder, 4 + config.qkv_bias
         return structure + formula + forward + shortcut + masks + maps + training + searches
@@ -378,16 +378,24 @@ def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterato
 
 
 def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> Iterator[Check]:
-    """Do both write the same tokens? The scratch model with its cache, the library without."""
+    """Do both write the same, equally scored? The scratch model caches, the library does not."""
     for decode in (DecodeConfig(beam=1), BEAM):
-        ours, theirs = (
-            [[h.ids for h in found] for found in search(model, source_NS, decode)]
-            for model in (scratch, baseline)
+        ours, theirs = (search(model, source_NS, decode) for model in (scratch, baseline))
+        differing = sum(
+            [h.ids for h in mine] != [h.ids for h in its]
+            for mine, its in zip(ours, theirs, strict=True)
         )
-        differing = sum(a != b for a, b in zip(ours, theirs, strict=True))
-        written = sum(len(ids) for hypotheses in ours for ids in hypotheses)
+        written = sum(len(h.ids) for hypotheses in ours for h in hypotheses)
         detail = f"{len(ours)} sentences, {written} tokens in all hypotheses"
         yield _count(f"{decode.label}: the same tokens", differing, detail)
+        scores = (
+            torch.tensor(
+                [(h.log_prob, h.score) for each in found for h in each], dtype=torch.float64
+            )
+            for found in (ours, theirs)
+        )
+        name = f"{decode.label}: the same scores"
+        yield replace(_close(name, *scores), detail="sums and scores of all hypotheses")
 
 
 def _loss(model: Seq2Seq, batch: Batch) -> Tensor:

@@ -438,7 +438,9 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
     _, content = saved(explorer, "Save the overview as SVG")
     captions = [element.text for element in ElementTree.fromstring(content).iter(f"{SVG}text")]
     heads = sorted(f"{place[0] + 1}.{place[1] + 1}" for place in np.ndindex(DECODER_LAYERS, HEADS))
-    assert sorted(c for c in captions if re.fullmatch(r"\d\.\d\b(?! b).*", c)) == heads, "each head once"
+    assert sorted(c for c in captions if re.fullmatch(r"\d\.\d\b(?! b).*", c)) == heads, (
+        "each head once"
+    )
     explorer.root.get_by_role("combobox", name="Order of the heads").select_option("layer")
     explorer.root.get_by_role("button", name="Lines").click()
     name, content = saved(explorer, "Save this picture as SVG")
