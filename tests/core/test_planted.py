@@ -111,6 +111,15 @@ def twice_the_best(r: Record) -> dict:
     return {"alternatives": tuple((row[0], row[0], *row[2:]) for row in r.alternatives)}
 
 
+def the_likeliest_left_out(r: Record) -> dict:
+    """The others keep their own log-probabilities, and the last stands twice to fill the row."""
+    log_probs = r.alternative_log_probs
+    return {
+        "alternatives": tuple((*row[1:], row[-1]) for row in r.alternatives),
+        "alternative_log_probs": np.concatenate((log_probs[:, 1:], log_probs[:, -1:]), axis=1),
+    }
+
+
 def moved(name: str, axis: int = 0) -> Callable[[Record], dict]:
     return lambda r: {name: np.roll(getattr(r, name), 1, axis)}
 
@@ -175,6 +184,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         {PROBABILITIES},
     ),
     "one alternative twice": (twice_the_best, {PROBABILITIES}),
+    "the likeliest left out": (the_likeliest_left_out, {PROBABILITIES}),
     "an alternative's word changed": (
         lambda r: {
             "alternatives": (
