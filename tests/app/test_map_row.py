@@ -140,7 +140,7 @@ def test_colours_are_the_figures(page: Page, theme: str):
         signed: shares.map((share) => at({{limit: 3}}, 3 * (2 * share - 1))),
         shares: shares.map((share) => at({{limit: null}}, share)),
       }};
-    }}"""  # noqa: E501
+    }}"""
     found = page.evaluate(work, theme)
     rgb = lambda text: np.array([int(n) for n in re.findall(r"\d+", text)])  # noqa: E731
     for name, scale in (("signed", diverging(theme)), ("shares", sequential(theme))):
