@@ -253,10 +253,18 @@ class Shape:
     href: str
 
 
+class WrongError(Exception):
+    """Something is drawn that the record does not say."""
+
+
 @dataclass
 class Found:
-    """What a check compared, and each thing that is not as the record has it."""
+    """What a check compared, and each thing that is not as the record has it.
 
+    `at_once` ends the check with the first of them, by raising WrongError.
+    """
+
+    at_once: bool = False
     compared: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -269,7 +277,12 @@ class Found:
     def true(self, what: str, holds: object, but: str = "false") -> None:
         self.compared += 1
         if not holds:
-            self.wrong.append(f"{what}: {but}")
+            self.add(f"{what}: {but}")
+
+    def add(self, wrong: str) -> None:
+        self.wrong.append(wrong)
+        if self.at_once:
+            raise WrongError(wrong)
 
 
 @dataclass(frozen=True)
@@ -405,7 +418,7 @@ class Picture:
         found.compared += int(open_.sum())
         for q, k in zip(*np.nonzero(open_ & ~fits), strict=True):
             colour = tuple(int(c) for c in seen[q, k, :3])
-            found.wrong.append(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
+            found.add(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
 
     def has_colour(
         self, found: Found, what: str, seen: Colour | None, value: float, near: float
