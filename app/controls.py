@@ -1,9 +1,9 @@
 """The shared widgets, and the one frozen Selection that they amount to.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
-source, translate, target, use_reference, direction, model, search, translation, own_translation,
-explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above, steps_problem,
-steps_source, step_words, step_heads, path_maps, path_explorer,
+source, one_line, translate, target, use_reference, direction, model, search, translation,
+own_translation, explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
+steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
 stage_project … stage_output, inside_project … inside_output, example_0…,
 lesson_sentence, mask_input, mask_batch_…, mask_source_ids, mask_target_ids, source_batch,
@@ -20,7 +20,8 @@ tour_links, tour_0 …, examples, take_away, save_page, save_record, save_tables
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
 first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,
-first_scores, second_scores, curves, measure_speed, speed, side_by_side, state_dict_map.
+first_scores, second_scores, curves, measure_speed, speed, side_by_side, state_dict_map,
+address_page, and address_ before the key of each choice that a page keeps in its address.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import session
+from app import linked, session
+from app.components.one_line import one_line
 from app.examples import EXAMPLES
 from core.checkpoint import Card
 from core.config import DecodeConfig
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from core.record import TranslationRecord
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
-GIVEN = "given target"  # a record's search if nothing was searched
+_SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before
 _GIVEN_FOR = "given_for"  # the text, direction and sentence of a translation that was given
 MODELS = {
     "scratch": "From scratch",
@@ -63,7 +65,7 @@ class Selection:
 
     @property
     def link(self) -> dict[str, str]:
-        """What a link needs beside the sentence; the explorer keeps it in the address."""
+        """What a link needs beside the sentence."""
         model = session.model_name(self.card) if self.card else ""
         return {"direction": self.direction, "model": model, "search": self.search}
 
@@ -72,15 +74,19 @@ class Selection:
         return LANGUAGES[self.direction.split("-")[0]]
 
     @property
+    def target_code(self) -> str:
+        return self.direction.split("-")[1]
+
+    @property
     def target_language(self) -> str:
-        return LANGUAGES[self.direction.split("-")[1]]
+        return LANGUAGES[self.target_code]
 
 
 def selection() -> Selection:
     """The widgets' values as they stand."""
     direction = session.get("direction") or next(iter(_directions()), "de-en")
     source = session.get("source")
-    source = EXAMPLES[0].text(direction) if source is None else source.strip()
+    source = EXAMPLES[0].text(direction) if source is None else linked.one_line(source)
     return Selection(
         source=source,
         direction=direction,
@@ -115,33 +121,32 @@ def _directions() -> list[str]:
 
 
 def sidebar() -> None:
-    """Direction, model, search and examples: the same on every page."""
+    """Direction, model, search and examples: the same on every page, as is what a link needs."""
     directions = _directions()
+    if not directions:
+        return
     with st.sidebar:
-        if not directions:
-            return
+        linked.settle("direction", directions, directions[0])
         direction = st.radio(
             "Direction",
             directions,
-            index=directions.index(session.asked("direction", directions, directions[0])),
             format_func=lambda d: " → ".join(LANGUAGES[code] for code in d.split("-")),
             key="direction",
-            on_change=_translate_example,
+            on_change=_swap,
         )
         models = [model for d, model in session.cards() if d == direction]
-        usual = "scratch" if "scratch" in models else models[0]
+        linked.settle("model", models, "scratch" if "scratch" in models else models[0])
         st.selectbox(
             "Model",
             models,
-            index=models.index(session.asked("model", models, usual)),
             format_func=lambda model: MODELS.get(model, model),
             key="model",
         )
+        linked.settle("search", SEARCHES, "beam")
         st.segmented_control(
             "Search",
             list(SEARCHES),
             format_func=lambda name: SEARCHES[name].label.capitalize(),
-            default=session.asked("search", list(SEARCHES), "beam"),
             required=True,
             key="search",
         )
@@ -156,30 +161,54 @@ def sidebar() -> None:
                     args=("source", example.text(direction)),
                 )
                 st.caption(example.hint(direction))
+    chosen = selection()
+    linked.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
 
 
-def _translate_example() -> None:
-    """A new direction with an example in the box: the same example in the other language."""
-    texts = {text: example for example in EXAMPLES for text in (example.de, example.en)}
-    if (example := texts.get(str(session.get("source")))) is not None:
-        session.put("source", example.text(str(session.get("direction"))))
+def _swap() -> None:
+    """A new direction: what the sentence became in the old one is the sentence now.
+
+    An example stays the same example in the other language, and turning back brings back what
+    stood there before. A sentence that cannot be translated stays, and its page says why.
+    """
+    now = selection()
+    before = "-".join(reversed(now.direction.split("-")))
+    examples = {example.text(before): example for example in EXAMPLES}
+    if now.source in examples:
+        session.put("source", examples[now.source].text(now.direction))
+        return
+    card = session.cards().get((before, session.get("model")))
+    translated, original = session.kept(_SWAPPED) or (None, None)
+    if now.source and now.source == translated:
+        session.put("source", original)
+    elif card is not None and now.source:
+        try:
+            record = session.record(
+                card, now.source, now.decode, _target(before, now.source) or None
+            )
+        except ValueError:
+            return
+        session.keep(_SWAPPED, (record.translation, now.source))
+        session.put("source", record.translation)
 
 
 def source_box() -> None:
-    """The text area and its button."""
-    language, direction = selection().source_language, selection().direction
+    """The sentence, a line that grows with its text, and its button."""
+    chosen = selection()
+    if session.get("source") is None:
+        session.put("source", chosen.source)
+    language = chosen.source_language
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_area(
         f"{language} sentence",
-        value=EXAMPLES[0].text(direction),
         height="content",
         key="source",
-        bind="query-params",
         persist_state="session",
         placeholder=f"Type a sentence in {language}",
         label_visibility="collapsed",
     )
     button.button("Translate", key="translate", width="stretch")
+    one_line("source")
 
 
 def target_box() -> None:
@@ -188,60 +217,57 @@ def target_box() -> None:
     if session.get("target") and not chosen.target:
         session.put("target", "")
     language = chosen.target_language
-    pairs = {example.text(chosen.direction): example for example in EXAMPLES}
-    other_way = "-".join(reversed(chosen.direction.split("-")))
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_input(
         f"{language} translation to look at",
+        type="search",  # with a cross that empties it
+        icon=":material/translate:",
         key="target",
-        bind="query-params",
         persist_state="session",
         placeholder=f"Optional: another translation into {language} to look at instead",
         label_visibility="collapsed",
     )
-    given = selection().target  # known only now, if it comes from a link
-    reference = pairs[chosen.source].text(other_way) if chosen.source in pairs else ""
+    references = {e.text(chosen.direction): e.text(chosen.target_code) for e in EXAMPLES}
+    reference = references.get(chosen.source)
+    # A text that was typed is applied by leaving its box, which a click on the button does: so the
+    # button may not wait for the text, nor be another one at the next click.
     button.button(
-        "Clear" if given else "Use reference",
+        "Use reference" if reference else "Look at it",
         key="use_reference",
         width="stretch",
-        disabled=not (given or reference),
-        on_click=session.put,
-        args=("target", "" if given else reference),
+        on_click=_use_reference,
+        args=(reference,),
     )
 
 
-def sentence(nothing_yet: str) -> "tuple[Card, TranslationRecord]":
-    """What a page about one sentence shows: what the first page would show now, or a link names.
+def _use_reference(reference: str | None) -> None:
+    """What a person typed stays; an empty box gets the reference, if there is one."""
+    if reference and not session.get("target"):
+        session.put("target", reference)
 
-    If nothing was translated yet and there is no link, says `nothing_yet` and stops the page; also
-    where the sentence cannot be translated, with one line for the reader.
+
+def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
+    """The box, and the record of the sentence in it: what the first page would show now.
+
+    Where there is none it says why, in one line, and stops the page. With `given_target` the
+    record is of the translation that was given on the first page, if there is one.
     """
-    for name, value in session.linked("source", "target").items():
-        if session.get(name) is None:
-            session.put(name, value)
+    source_box()
     chosen = selection()
-    unused = session.get("source") is None and session.current_record() is None
-    if unused or chosen.card is None or not chosen.source:
-        st.caption(nothing_yet)
+    for line in session.problems():
+        st.error(line)
+    if chosen.card is None:
         st.stop()
+    if not chosen.source:
+        st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
+        st.stop()
+    target = chosen.target if given_target else ""
     try:
-        record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target or None)
+        record = session.record(chosen.card, chosen.source, chosen.decode, target or None)
     except ValueError as error:  # InputError and CheckpointError carry one line for the reader
         st.error(str(error))
         st.stop()
     return chosen.card, record
-
-
-def link(card: Card, record: "TranslationRecord") -> dict[str, str | None]:
-    """What a link needs to bring back a sentence through a model."""
-    return {
-        "source": record.source_text,
-        "target": record.translation if record.search == GIVEN else None,
-        "direction": card.direction,
-        "model": session.model_name(card),
-        "search": selection().search,
-    }
 
 
 def model_note() -> None:

@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts o
 
 import streamlit as st
 
-from app import controls
+from app import controls, linked
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
 st.html(Path(__file__).parent / "look.css")
@@ -26,6 +26,7 @@ page = st.navigation(
         ),
     ]
 )
+linked.arrive(page.url_path)
 controls.sidebar()
 page.run()
 controls.model_note()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from core.checkpoint import Card, list_cards
 from core.config import DecodeConfig
@@ -118,11 +119,6 @@ def example_record(card: Card, source: str, decode: DecodeConfig) -> "Translatio
     Raises InputError or CheckpointError, each one line for the reader.
     """
     return _record(_key(card), source, None, decode, card)
-
-
-def current_record() -> "TranslationRecord | None":
-    """The last record that this visitor made, or None."""
-    return st.session_state.get("latest_record")
 
 
 @dataclass(frozen=True)
@@ -401,23 +397,46 @@ def kept(name: str) -> Any:
     return st.session_state.get(f"kept {name}")
 
 
-def asked(name: str, options: list[str], default: str) -> str:
-    """What a link asks for under a name, if that is one of the options.
+def arrive(page: str) -> bool:
+    """Read the address, if the visitor has just come to this page or went back or forth in history.
 
-    Only for a widget's first value: later the address is the explorer's, and this reads an old one.
+    It is read at no other time: Streamlit names the address that a page was opened with in every
+    run, whatever was chosen since, and its own writing of it makes the browser's Back lead nowhere.
     """
-    value = st.query_params.get(name)
-    return value if value in options else default
+    context = get_script_run_ctx()
+    history = context is not None and context.is_history_navigation
+    if st.session_state.get("page") == page and not history:
+        return False
+    asked = st.query_params.to_dict()
+    st.session_state["page"] = page
+    st.session_state["asked"] = asked
+    if asked.keys() & {"kind", "layer", "head", "q", "k", "words"}:
+        st.session_state["asked_view"] = dict(asked)
+    return True
 
 
-def tour_stop(count: int) -> int:
-    """Which stop of the tour a link asks for, counted from 0; the first without a good answer."""
-    asked = st.query_params.get("stop", "1")
-    return int(asked) - 1 if asked in map(str, range(1, count + 1)) else 0
+def page() -> str:
+    """The page's name in its address; the first page has none."""
+    return st.session_state.get("page", "")
+
+
+def asked(name: str) -> str | None:
+    """What the address asked for under a name when the visitor came to this page."""
+    return st.session_state.get("asked", {}).get(name)
+
+
+def take_asked(name: str) -> str | None:
+    """The same, once: what the visitor chooses later counts."""
+    return st.session_state.get("asked", {}).pop(name, None)
+
+
+def asked_view(record: "TranslationRecord") -> dict[str, str | int] | None:
+    """The view that the address of this page asked for, or None."""
+    return first_view(record) if asked("kind") else None
 
 
 def first_view(record: "TranslationRecord") -> dict[str, str | int]:
-    """Kind, layer and head that a link asks for, within what the record has.
+    """Kind, layer and head that the last link to a view asked for, within what the record has.
 
     The explorer reads them once, when it appears. A link that asks for none of them opens on the
     word that tells most, pinned (`q`), or, where no word does, on the first head of the last
@@ -425,7 +444,7 @@ def first_view(record: "TranslationRecord") -> dict[str, str | int]:
     """
     from core.analysis.telling import telling
 
-    asked = st.query_params
+    asked = st.session_state.get("asked_view", {})
     if not any(name in asked for name in ("kind", "layer", "head", "q", "k", "words")):
         found = telling(record.cross, record.source, record.target_out)
         if found is not None:
@@ -451,7 +470,7 @@ def _place(asked: str | None, count: int, usual: int) -> str | int:
 def wanted_quantity(key: str = "explorer") -> str:
     """What an explorer wants to show: what was chosen in it last, else what a link asks for."""
     chosen = (st.session_state.get(key) or {}).get("quantity")
-    return chosen or st.query_params.get("quantity", "weights")
+    return chosen or asked("quantity") or "weights"
 
 
 def quantity(
@@ -508,20 +527,6 @@ def attention_site(card: Card, record: "TranslationRecord", kind: "Kind", layer:
     from core.analysis.site import site
 
     return _look(card, site, ids(record.source), ids(record.target_out), kind, layer)
-
-
-def linked(*names: str) -> dict[str, str]:
-    """Those of the names that the page's address holds, with their values."""
-    return {name: st.query_params[name] for name in names if name in st.query_params}
-
-
-def share(link: dict[str, str | None]) -> None:
-    """Write into the page's address what a link to this view needs; None takes a name out."""
-    for name, value in link.items():
-        if value is None:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != value:
-            st.query_params[name] = value
 
 
 def theme() -> str:

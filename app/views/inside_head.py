@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, session
+from app import controls, linked, session
 from app.figures.inside_head import number
 from app.figures.style import labels
 from app.views.inside_head_stages import show, stages
@@ -13,7 +13,6 @@ from core.analysis.inside_head import inside_head
 from core.record import TranslationRecord
 
 KINDS = ("encoder", "decoder", "cross")
-LINKED = ("kind", "layer", "head", "q", "k")
 
 
 def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
@@ -25,17 +24,17 @@ def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]
 
 
 def follow_link(record: TranslationRecord) -> None:
-    """A new link or a new sentence decides what the widgets show; else they stay as they are."""
-    link = session.linked(*LINKED)
-    new_link = bool(link) and link != session.kept("head_link")
-    if new_link or session.kept("head_sentence") is None:
-        first = session.first_view(record)
-        for name, value in first.items():  # "mean" of all heads becomes the usual one
+    """A link or a new sentence decides what the widgets show; else they stay as they are."""
+    asked = {name: session.take_asked(name) for name in linked.VIEW}
+    if asked["kind"] or asked["layer"] or asked["head"] or session.kept("head_sentence") is None:
+        for name, value in session.first_view(record).items():  # of "mean" comes the usual one
             session.put(f"head_{name}", value)
-    if new_link or session.kept("head_sentence") != record.id:
-        for name in ("q", "k"):
-            place = link.get(name, "") if new_link else ""
-            session.put(f"head_{name}", int(place) if place in map(str, range(1000)) else None)
+    new_sentence = session.kept("head_sentence") != record.id
+    for name in ("q", "k"):
+        if asked[name] in map(str, range(1000)):
+            session.put(f"head_{name}", int(asked[name]))
+        elif asked["kind"] or new_sentence:
+            session.put(f"head_{name}", None)
     session.keep("head_sentence", record.id)
 
 
@@ -53,9 +52,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 
 
 st.title("Inside a head")
-card, record = controls.sentence(
-    "Translate a sentence on the first page: one of its weights is taken apart here."
-)
+card, record = controls.sentence()
 st.caption(
     "One weight of one map, from the two words that go in to what the head hands on. All numbers "
     "are those of the real pass; with a pocket calculator you get from q and k to the weight."
@@ -74,9 +71,7 @@ with st.container(horizontal=True):
     first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
     key = choose("Word looked at", numbered(keys, first), int(row.argmax()), "head_k")
 
-view = {"kind": kind, "layer": str(layer), "head": str(head), "q": str(query), "k": str(key)}
-session.keep("head_link", view)
-session.share({**controls.link(card, record), **view})
+linked.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
 
 inside = inside_head(session.attention_site(card, record, kind, layer), head, query)
 if kind == "encoder":

@@ -10,8 +10,7 @@ import numpy as np
 import streamlit as st
 from plotly.graph_objects import Figure
 
-from app import controls, session
-from app.examples import EXAMPLES
+from app import controls, linked, session
 from app.figures.experiments import change_figure
 from app.figures.style import CONFIG, labels
 from core.checkpoint import Card
@@ -41,21 +40,12 @@ class Lesson:
 
 
 def lesson() -> Lesson:
-    """Translate the sentence as the first page would, and show both; else say why and stop."""
+    """Ask for a sentence, translate it as the first page would, and show both."""
+    card, record = controls.sentence(given_target=False)
     chosen = controls.selection()
-    for line in session.problems():
-        st.error(line)
-    if chosen.card is None:
-        st.stop()
-    source = chosen.source or EXAMPLES[0].text(chosen.direction)
-    try:
-        record = session.record(chosen.card, source, chosen.decode)
-    except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-        st.error(str(error))
-        st.stop()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
-    return Lesson(chosen.card, record, chosen.decode, chosen.direction)
+    return Lesson(card, record, chosen.decode, chosen.direction)
 
 
 @dataclass(frozen=True)
@@ -121,9 +111,8 @@ def show(figure: Figure, key: str, look_for: str = "") -> None:
 
 def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
     """One of a few options, by what people read; `first` is what a visit opens with."""
-    if session.get(key) not in options:  # also a layer that this model does not have
-        session.put(key, first)
-    return st.segmented_control(
+    linked.settle(key, options, first)
+    chosen = st.segmented_control(
         label,
         list(options),
         format_func=lambda option: options[option],
@@ -131,19 +120,22 @@ def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
         key=key,
         persist_state="session",
     )
+    linked.keep_choice(key, chosen, first)
+    return chosen
 
 
 def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
     """One of many words, by its place; the list shows them as plain text."""
-    if session.get(key) not in range(len(words)):
-        session.put(key, first)
-    return st.selectbox(
+    linked.settle(key, range(len(words)), first)
+    chosen = st.selectbox(
         label,
         range(len(words)),
         format_func=lambda place: f"{place + 1}  {words[place]}",
         key=key,
         persist_state="session",
     )
+    linked.keep_choice(key, chosen, first)
+    return chosen
 
 
 def words_of(tokens: Sequence[RecordToken]) -> list[tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app import controls, session
+from app import controls, linked, session
 from app.examples import EXAMPLES
 from app.figures import comparison
 from app.figures.style import CONFIG
@@ -41,32 +41,26 @@ st.write(
     "weights the difference must be zero, up to rounding."
 )
 names = list(options)
-columns = st.columns(2)
 opening = names.index(session.model_name(chosen.card))
-pair = tuple(
-    options[
-        column.selectbox(
-            label,
+pair: tuple[session.Contestant, ...] = ()
+for column, which, usual in zip(st.columns(2), ("first", "second"), names[opening:], strict=False):
+    key = f"{which}_model"
+    linked.settle(key, names, usual)
+    with column:
+        model = st.selectbox(
+            f"{which.capitalize()} model",
             names,
-            index=index,
             format_func=lambda n: name(options[n]),
             key=key,
             persist_state="session",
         )
-    ]
-    for column, label, index, key in zip(
-        columns,
-        ("First model", "Second model"),
-        (opening, opening + 1),
-        ("first_model", "second_model"),
-        strict=True,
-    )
-)
+        linked.keep_choice(key, model, usual)
+    pair += (options[model],)
 twins = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
-latest = session.current_record()
-source = EXAMPLES[0].text(chosen.direction)
-if latest is not None and latest.source_language == chosen.source_language:
-    source = latest.source_text
+controls.source_box()
+if not (source := controls.selection().source):
+    st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
+    st.stop()
 corpus = tuple(
     (example.text(chosen.direction), example.text(chosen.direction.split("-")[1]))
     for example in EXAMPLES

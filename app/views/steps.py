@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, session
+from app import controls, linked, session
 from app.components.beam_tree import beam_tree
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
@@ -22,11 +22,10 @@ if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
     """The ids that the search must follow: what was forced last in this sentence, or a link's."""
-    kept = session.kept("forced")
-    if kept is None:
-        ids = session.linked("forced").get("forced", "").split(".")
-        return tuple(map(int, ids)) if all(re.fullmatch("[0-9]{1,6}", id) for id in ids) else ()
-    sentence, prefix = kept
+    asked = (session.take_asked("forced") or "").split(".")
+    if all(re.fullmatch("[0-9]{1,6}", id) for id in asked):
+        session.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
+    sentence, prefix = session.kept("forced") or (None, ())
     return prefix if sentence == (record.model, record.source_text) else ()
 
 
@@ -60,8 +59,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
             else f"{abs(change):.4f} {'worse' if change < 0 else 'better: the beam had missed it'}"
         )
         st.caption(f"{score_line(forced.tree)}: {words}".replace("-", "−"))
-    if session.get("tree_shown") is None:
-        session.put("tree_shown", "forced")
+    linked.settle("tree_shown", ("forced", "free"), "forced")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
             "Tree",
@@ -108,15 +106,16 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
         f"{record.source_language} piece. A head looks before the piece is chosen, so all pieces "
         "behind the same path share these rows."
     )
-    if st.toggle("All maps of this path", key="path_maps"):
+    linked.settle("path_maps", (False, True), False)
+    shown = st.toggle("All maps of this path", key="path_maps")
+    linked.keep_choice("path_maps", shown, False)
+    if shown:
         quantity = session.quantity(card, seen, session.wanted_quantity("path_explorer"))
-        explorer(payload(seen, session.first_view(seen), None, quantity), key="path_explorer")
+        explorer(payload(seen, session.first_view(seen), quantity=quantity), key="path_explorer")
 
 
 st.title("Step by step")
-card, record = controls.sentence(
-    "Translate a sentence on the first page: the search behind it is shown here."
-)
+card, record = controls.sentence()
 chosen = controls.selection()
 st.caption(
     "A translation is searched for: piece by piece, several hypotheses at a time. Walk the tree "
@@ -135,11 +134,13 @@ except ValueError as error:
 if prefix:
     with above:
         compare(record, free, forced)
-session.share(
+is_free = not prefix or session.get("tree_shown") == "free"
+linked.keep(
     {
-        **controls.link(card, record),
-        "forced": ".".join(map(str, prefix)) if prefix else None,
-    }
+        "forced": ".".join(map(str, prefix)),
+        "tree_shown": "free" if prefix and is_free else None,
+    },
+    "steps",
 )
-shown = forced if prefix and session.get("tree_shown") != "free" else free
+shown = free if is_free else forced
 walk(card, record, shown)

@@ -42,4 +42,4 @@ def take_away(record: TranslationRecord) -> None:
         return
     st.subheader(f"Opened: {uploaded.name}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    explorer(payload(opened, session.first_view(opened)), key="opened_explorer")
+    explorer(payload(opened, session.first_view(opened), address=False), key="opened_explorer")

@@ -2,14 +2,24 @@
 
 import streamlit as st
 
-from app import controls, session
+from app import controls, linked, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.figures.numbers import percent
 from app.tour import STOPS
 
-number = session.tour_stop(len(STOPS))
+
+def go_to(number: int) -> None:
+    """Another stop opens on what it shows, whatever a link asked for at this one."""
+    session.put("stop", number + 1)
+    for name in linked.VIEW:
+        session.take_asked(name)
+
+
+linked.settle("stop", range(1, len(STOPS) + 1), 1)
+number = session.get("stop") - 1
 stop = STOPS[number]
+linked.keep({"stop": number + 1}, "stop", entry=linked.VIEW)
 chosen = controls.selection()
 
 st.title("Guided tour")
@@ -40,13 +50,14 @@ except LookupError as missing:
 
 with st.container(horizontal=True, key="tour_links"):
     for label, to in (("Back", number - 1), ("Next stop", number + 1)):
-        st.page_link(
-            "views/tour.py",
-            label=label,
+        st.button(
+            label,
+            key=f"tour_{label.split()[0].lower()}",
             disabled=not 0 <= to < len(STOPS),
-            query_params={"stop": str(to + 1)},
+            on_click=go_to,
+            args=(to,),
         )
     view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
     st.page_link("views/translate.py", label="Open on the first page", query_params=view)
 
-explorer(payload(record, at | row, {}), key=f"tour_{number}")
+explorer(payload(record, session.asked_view(record) or at | row), key=f"tour_{number}")

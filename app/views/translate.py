@@ -42,6 +42,6 @@ if chosen.target:
         st.text(f"The model itself writes: {own}")
 quantity = session.quantity(chosen.card, record, session.wanted_quantity())
 view = session.first_view(record)
-explorer(payload(record, view, chosen.link, quantity, inside="head"), key="explorer")
+explorer(payload(record, view, quantity=quantity, inside="head"), key="explorer")
 take_away(record)
 controls.target_shown()

@@ -225,11 +225,8 @@ def main() -> None:
     case = query.get("case", "short")
     if st.sidebar.toggle("Another sentence", key="another"):
         case = "other"
-    st.sidebar.segmented_control("Bound", ["one", "two"], key="bound", bind="query-params")
-    st.sidebar.button("Run again", key="again")
-    if st.sidebar.button("Write parameter", key="write"):
-        query["written"] = "1"
-    st.sidebar.text(f"server sees {sorted(query.to_dict())}")
+    count = st.sidebar.button("Run again", key="again")
+    st.sidebar.text(f"run again: {count}")
     layers = int(query.get("layers", 4))
     record = synthetic_record(
         case, layers, int(query.get("heads", 4)), int(query.get("decoder_layers", layers))

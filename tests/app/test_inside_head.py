@@ -143,13 +143,6 @@ def test_numbers_are_printed_with_a_true_minus():
     assert number(-0.12345) == "−0.1235" and number(-math.inf) == "−∞"
 
 
-def test_the_page_alone_says_what_it_needs(local_page, serve):
-    local_page.goto(f"{serve(MAIN)}/head")
-    said = local_page.get_by_text("Translate a sentence on the first page")
-    expect(said).to_be_visible(timeout=60_000)
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
-
-
 def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
     local_page, serve, translator
 ):

@@ -237,10 +237,3 @@ def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve,
     second = tree.tree.nodes[0].next[1][0]
     part(root, "alternatives").locator(".alternative").nth(1).click()
     drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
-
-
-def test_the_page_alone_says_what_it_needs(local_page, serve):
-    local_page.goto(f"{serve(MAIN)}/steps")
-    said = local_page.get_by_text("Translate a sentence on the first page")
-    expect(said).to_be_visible(timeout=60_000)
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

@@ -88,7 +88,7 @@ def test_the_tour_from_its_first_stop_to_its_last(local_page: Page, serve, trans
         )
         expect(main).to_contain_text(f"puts {100 * found.head.share:.0f} % of its weight")
         if number < len(STOPS) - 1:
-            main.get_by_role("link", name="Next stop").click()
+            main.get_by_role("button", name="Next stop").click()
     main.get_by_role("link", name="Open on the first page").click()
     expect(local_page.locator(".st-key-source textarea")).to_have_value(STOPS[-1].source)
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")

@@ -1,4 +1,4 @@
-// Keeps the whole view in the page's address, beside what the page shares itself, and reads it from a link.
+// Keeps the whole view in the page's address, beside what Python keeps there, and reads it from a link.
 
 const ADDRESS_DELAY = 80;
 
@@ -52,21 +52,22 @@ function takeKept(explorer, asked) {
   }
 }
 
-const askedByLink = () => {
+/* An explorer that does not own the address has nothing to read in it. */
+const askedByLink = ({ data }) => {
+  if (!data.address) return {};
   const query = new URLSearchParams(window.location.search);
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
 };
 
-/* What a link needs: the view, and what the page asked to have beside it. */
-const addressOf = (explorer) => ({ ...explorer.data.link, ...viewOf(explorer) });
-
 const isWritten = (explorer, query) =>
-  Object.entries(addressOf(explorer)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
+  Object.entries(viewOf(explorer)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
 
+/* One explorer on a page owns the address, and only while that page is the one that is open. */
 function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
-  if (!isWritten(explorer, address.searchParams)) setAddress(explorer, address);
+  const owns = explorer.data.address && address.pathname === explorer.pathname;
+  if (owns && !isWritten(explorer, address.searchParams)) setAddress(explorer, address);
   paintInside(explorer);
 }
 
@@ -82,7 +83,7 @@ function paintInside(explorer) {
 }
 
 function setAddress(explorer, address) {
-  for (const [name, value] of Object.entries(addressOf(explorer))) {
+  for (const [name, value] of Object.entries(viewOf(explorer))) {
     if (value === null) address.searchParams.delete(name);
     else address.searchParams.set(name, value);
   }
@@ -94,21 +95,4 @@ function setAddress(explorer, address) {
 function saveAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   explorer.addressTimer = setTimeout(() => writeAddress(explorer), ADDRESS_DELAY);
-}
-
-/*
- * A script that writes st.query_params makes Streamlit replace the whole query by what the server knows, which is
- * not what was chosen here since. Where the browser tells of such changes, the view is written again; a change of
- * the path means that another page is coming, whose address is none of ours.
- */
-function watchAddress(explorer) {
-  const { navigation } = window;
-  if (!navigation) return () => {};
-  const { pathname } = window.location;
-  const restore = () => {
-    if (!explorer.data || window.location.pathname !== pathname) return;
-    if (!isWritten(explorer, new URLSearchParams(window.location.search))) saveAddress(explorer);
-  };
-  navigation.addEventListener("currententrychange", restore);
-  return () => navigation.removeEventListener("currententrychange", restore);
 }

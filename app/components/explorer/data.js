@@ -23,7 +23,7 @@ function decodePayload(raw) {
     search: raw.search,
     checks: raw.checks,
     verdict: raw.verdict,
-    link: raw.link,
+    address: raw.address,
     inside: raw.inside,
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(decodeAlternative)),

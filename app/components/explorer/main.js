@@ -52,6 +52,7 @@ function createExplorer(parent, key) {
     givenView: "",
     chosen: false,
     addressTimer: 0,
+    pathname: window.location.pathname,
     ask: () => {},
   };
   parts["let-go"].addEventListener("click", () => letGo(explorer));
@@ -66,12 +67,10 @@ function createExplorer(parent, key) {
   listenToBadge(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
-  const forgetAddress = watchAddress(explorer);
   explorer.destroy = () => {
     pause(explorer);
     forgetKeyboard();
     forgetSize();
-    forgetAddress();
     window.cancelIdleCallback?.(explorer.warming);
     clearTimeout(explorer.addressTimer);
     explorers.delete(parent);
@@ -124,7 +123,7 @@ function takeFirstView(explorer, given) {
   const last = lastViews.get(explorer.key);
   explorer.givenView = JSON.stringify(given);
   const again = last?.given === explorer.givenView;
-  const asked = again ? last.view : { ...askedByLink(), ...given };
+  const asked = again ? last.view : { ...askedByLink(explorer), ...given };
   takeFurtherView(explorer, asked);
   explorer.kind = asked.kind;
   const together = [asked.layer, asked.head].find((value) => OPTIONS.combine.includes(value));

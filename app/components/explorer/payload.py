@@ -17,7 +17,8 @@ BYTE_LIMIT = 600_000
 def payload(
     record: Any,
     view: dict[str, Any],
-    link: dict[str, str] | None = None,
+    *,
+    address: bool = True,
     quantity: tuple[str, dict[str, np.ndarray]] | None = None,
     inside: str | None = None,
     verdict: str = "here",
@@ -27,11 +28,12 @@ def payload(
     `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
     masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
     `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
-    key that are kept, and decides only what is shown first. `link` holds further names and values
-    to keep in the page's address beside these. `inside` is the address of a page that takes the
-    same names and opens one head; without it there is no way there. `verdict` is "here" for a
-    record whose checks this program made, "saved" for one that brings them from a file: then they
-    are not shown. Those of an edited pass are no verdict on a translation and never are.
+    key that are kept, and decides only what is shown first. `address` says whether this explorer
+    keeps its view in the page's address: only one on a page may. `inside` is the address of a page
+    that takes the same names and opens one head; without it there is no way there. `verdict` is
+    "here" for a record whose checks this program made, "saved" for one that brings them from a
+    file: then they are not shown. Those of an edited pass are no verdict on a translation and
+    never are.
 
     `quantity` is what can be shown instead of the weights: its name and, by kind, an array
     `[layer, head, query, key]` of finite numbers (or one head, for what has no heads).
@@ -75,7 +77,7 @@ def payload(
             for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
         ],
         "alternatives": _alternatives(record),
-        "link": link or {},
+        "address": address,
         "inside": inside,
         "view": {name: view[name] for name in ("kind", "layer", "head", "q", "k") if name in view},
     }

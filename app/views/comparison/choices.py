@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import session
+from app import linked
 from app.session import Contestant
 
 CODE = {"scratch": "the scratch code", "baseline": "torch.nn.Transformer"}
@@ -22,9 +22,8 @@ def name(contestant: Contestant) -> str:
 def choose(label: str, options: Mapping[Any, str], first: Any, name: str) -> Any:
     """One of a few options, by what people read; `first` is what a visit opens with."""
     key = f"compare_{name}"
-    if session.get(key) not in options:  # also a layer that this model does not have
-        session.put(key, first)
-    return st.segmented_control(
+    linked.settle(key, options, first)  # also for a layer that this model does not have
+    chosen = st.segmented_control(
         label,
         list(options),
         format_func=options.get,
@@ -32,3 +31,5 @@ def choose(label: str, options: Mapping[Any, str], first: Any, name: str) -> Any
         key=key,
         persist_state="session",
     )
+    linked.keep_choice(key, chosen, first)
+    return chosen

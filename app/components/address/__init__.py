@@ -1,0 +1,34 @@
+"""Mounts the writer of the page's address: parameters that Python chose, beside all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from app.components.assets import read
+
+__all__ = ["address"]
+
+_HERE = Path(__file__).parent
+
+_mount = st.components.v2.component(
+    "address",
+    css=read(_HERE / "address.css"),
+    js=read(_HERE / "address.js"),
+    isolate_styles=False,  # the style is about the component's own frame, which lies outside it
+)
+
+
+def address(
+    values: Mapping[str, str | None], *, page: str, key: str, entry: tuple[str, ...] | None = None
+) -> None:
+    """Keep these parameters in the address of this page; None takes a name out.
+
+    Streamlit makes a history entry of every change of its query parameters, and then the browser's
+    Back leads nowhere. Here the entry stays the same one, but where `entry` is given: then a change
+    of a value that stood there makes a new one, without the parameters that `entry` names.
+    """
+    data = {"page": page, "values": dict(values), "entry": None if entry is None else list(entry)}
+    _mount(key=f"address_{key}", data=data, width="content", height="content")

@@ -1,0 +1,254 @@
+"""Going about in a browser: Back, links, reloads, the sentence's box, who writes the address."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+from streamlit.testing.v1 import AppTest
+
+from app import linked
+from app.examples import EXAMPLES
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+OWN = "Der Hund schläft im Garten."
+PAGES = {
+    "": "Translate",
+    "steps": "Step by step",
+    "head": "Inside a head",
+    "masks": "Masks",
+    "positions": "Positions",
+    "comparison": "Scratch and baseline",
+    "tour": "Guided tour",
+}
+WITH_A_SENTENCE = [page for page in PAGES if page != "tour"]
+COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
+
+
+def query(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def expect_query(page: Page, **wanted: str | None) -> None:
+    """Wait until the address holds these; None means that it does not hold the name."""
+    page.wait_for_function(
+        """(wanted) => {
+            const query = new URLSearchParams(location.search);
+            return Object.entries(wanted).every(([name, value]) => query.get(name) === value);
+        }""",
+        arg=wanted,
+        timeout=30_000,
+    )
+
+
+def settled(page: Page) -> None:
+    """Nothing runs on the server any more, and what was to be written into the address is."""
+    page.wait_for_timeout(200)
+    expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
+        "data-test-script-state", "running", timeout=60_000
+    )
+    page.wait_for_timeout(200)
+
+
+def opened(page: Page, serve, path: str = "", **asked: str) -> None:
+    page.goto(f"{serve(MAIN)}/{path}" + (f"?{urlencode(asked)}" if asked else ""))
+    expect(page.locator(".st-key-model_note")).to_be_visible(timeout=60_000)
+    settled(page)
+
+
+def go_to(page: Page, path: str) -> None:
+    page.locator("[data-testid=stSidebarNav]").get_by_role("link", name=PAGES[path]).click()
+    at(page, path)
+
+
+def at(page: Page, path: str) -> None:
+    """The page is open, has drawn itself, and stands in the address."""
+    page.wait_for_function("path => location.pathname === `/${path}`", arg=path, timeout=10_000)
+    if path:
+        expect(page.get_by_role("heading", name=PAGES[path], exact=True)).to_be_visible(
+            timeout=30_000
+        )
+    settled(page)
+    expect(page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def box(page: Page):
+    return page.locator(".st-key-source textarea")
+
+
+def apply(page: Page, text: str) -> None:
+    box(page).fill(text)
+    box(page).press("Enter")
+    expect_query(page, source=text)
+    settled(page)
+
+
+def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
+    opened(local_page, serve)
+    apply(local_page, OWN)
+    entries = local_page.evaluate("history.length")
+    pages = [path for path in PAGES if path]
+    for path in pages:
+        go_to(local_page, path)
+        expect_query(local_page, source=OWN)
+    assert local_page.evaluate("history.length") == entries + len(pages), "one entry a page"
+    for path in [*reversed(pages[:-1]), ""]:
+        local_page.go_back()
+        at(local_page, path)
+        expect_query(local_page, source=OWN)
+    local_page.go_forward()
+    at(local_page, pages[0])
+    assert local_page.evaluate("history.length") == entries + len(pages)
+
+
+def test_back_brings_the_sentence_that_stood_there(local_page: Page, serve):
+    opened(local_page, serve, source=OWN, search="greedy")
+    go_to(local_page, "steps")
+    apply(local_page, "Ein Hund.")
+    local_page.locator(".st-key-search button", has_text="Beam").click()
+    expect_query(local_page, search="beam")
+    local_page.go_back()
+    at(local_page, "")
+    expect(box(local_page)).to_have_value(OWN)
+    expect_query(local_page, source=OWN, search="greedy")
+    local_page.go_forward()
+    at(local_page, "steps")
+    expect(box(local_page)).to_have_value("Ein Hund.")
+    expect_query(local_page, source="Ein Hund.", search="beam")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_keeps_what_a_link_asks_for(local_page: Page, serve, path):
+    opened(local_page, serve, path, **COMMON)
+    for _ in range(2):
+        expect_query(local_page, **COMMON)
+        if path in WITH_A_SENTENCE:
+            expect(box(local_page)).to_have_value(OWN)
+        expect(local_page.locator(".st-key-model input")).to_have_value(re.compile("captions only"))
+        expect(local_page.get_by_role("radio", name="Greedy")).to_be_checked()
+        local_page.reload()
+        settled(local_page)
+
+
+@pytest.mark.parametrize("path", WITH_A_SENTENCE)
+def test_a_page_opened_directly_is_about_the_default_sentence(local_page: Page, serve, path):
+    opened(local_page, serve, path)
+    expect(box(local_page)).to_have_value(EXAMPLES[0].de, timeout=30_000)
+    expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
+    apply(local_page, OWN)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
+    nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
+    opened(local_page, serve, "masks", source="  ", closing_fill="-1", mask_kind="", **nonsense)
+    expect(box(local_page)).to_have_value(EXAMPLES[0].de)
+    expect_query(local_page, direction="de-en", model="scratch", search="beam")
+    expect_query(local_page, closing_layer=None, closing_fill=None, mask_kind=None)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def test_the_tour_keeps_its_stop(local_page: Page, serve):
+    opened(local_page, serve, "tour")
+    main = local_page.locator("[data-testid=stMain]")
+    for stop in ("2", "3"):
+        main.get_by_role("button", name="Next stop").click()
+        expect_query(local_page, stop=stop)
+        settled(local_page)
+    local_page.reload()
+    expect(main.get_by_text("Stop 3 of")).to_be_visible(timeout=30_000)
+    settled(local_page)
+    for stop in ("2", "1"):
+        local_page.go_back()
+        expect(main.get_by_text(f"Stop {stop} of")).to_be_visible(timeout=30_000)
+        settled(local_page)
+        expect_query(local_page, stop=stop)
+    local_page.go_forward()
+    expect(main.get_by_text("Stop 2 of")).to_be_visible(timeout=30_000)
+
+
+def test_the_other_direction_takes_the_translation(local_page: Page, serve):
+    opened(local_page, serve, source=OWN)
+    translation = local_page.locator(".st-key-translation").inner_text()
+    direction = local_page.locator(".st-key-direction")
+    direction.get_by_text("English → German").click()
+    expect(box(local_page)).to_have_value(translation)
+    expect_query(local_page, direction="en-de", source=translation)
+    settled(local_page)
+    expect(local_page.locator(".st-key-translation")).not_to_have_text(translation)
+    direction.get_by_text("German → English").click()
+    expect(box(local_page)).to_have_value(OWN)
+
+
+def test_a_sentence_is_one_line_and_enter_translates(local_page: Page, serve):
+    opened(local_page, serve)
+    area = box(local_page)
+    low = area.bounding_box()["height"]
+    assert low < 50
+    local_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    local_page.evaluate("navigator.clipboard.writeText('Der Hund\\r\\n  schläft\\nim Garten.')")
+    area.fill("")
+    area.press("ControlOrMeta+V")
+    expect(area).to_have_value(OWN)
+    expect(local_page.get_by_text("Press Ctrl+Enter")).to_be_hidden()
+    area.press("Enter")
+    expect_query(local_page, source=OWN)
+    expect(local_page.locator(".st-key-translation")).to_contain_text("dog")
+    expect(area).to_be_focused()
+    area.press("End")
+    area.type(" Er träumt.")
+    area.press("Shift+Enter")
+    expect_query(local_page, source=f"{OWN} Er träumt.")
+    expect(area).to_have_value(f"{OWN} Er träumt.")
+    area.fill(OWN * 12)
+    expect(area).to_have_value(OWN * 12)
+    assert area.bounding_box()["height"] > 1.5 * low
+    area.fill(OWN)
+    assert area.bounding_box()["height"] == low
+
+
+def test_a_translation_that_is_typed_is_looked_at_by_either_click(local_page: Page, serve):
+    opened(local_page, serve, source=OWN)
+    target = local_page.locator(".st-key-target input")
+    button = local_page.locator(".st-key-use_reference button")
+    target.fill("A dog sleeps.")
+    expect(button).to_be_enabled()
+    for _ in range(2):
+        button.click()
+        settled(local_page)
+        expect(target).to_have_value("A dog sleeps.")
+        expect(local_page.locator(".st-key-translation")).to_have_text("A dog sleeps.")
+    expect_query(local_page, target="A dog sleeps.")
+    local_page.reload()
+    expect(target).to_have_value("A dog sleeps.", timeout=30_000)
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("a\nb", "a b"),
+        (" a \r\n\n b ", "a b"),
+        ("a  b", "a  b"),
+        ("\n", ""),
+        ("a\u2028b", "a\u2028b"),
+    ],
+)
+def test_several_lines_become_one(text, line):
+    assert linked.one_line(text) == line
+
+
+def test_only_session_reads_the_address_and_python_never_writes_it():
+    """Each such write is a history entry of its own, and the browser's Back stays where it is."""
+    for file in (ROOT / "app").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"query_params(\[|\.(clear|from_dict|update|pop|set))", text), file
+        assert "bind=" not in text, file
+
+
+def test_a_text_of_a_link_is_one_line_too():
+    app = AppTest.from_file(str(MAIN), default_timeout=60)
+    app.query_params["source"] = "Der Hund\nschläft im Garten. "
+    app.run()
+    assert app.text_area("source").value == OWN
