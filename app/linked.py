@@ -31,12 +31,11 @@ def arrive(page: str) -> None:
     if not session.arrive(page):
         return
     source, target = session.take_asked("source"), session.take_asked("target")
-    if source is not None and (text := one_line(source)):
-        session.put("source", text)
-    if (
-        source is not None or target is not None
-    ):  # a sentence comes with its own translation or none
+    if source is not None or target is not None:  # a link names a translation, or there is none
         session.put("target", one_line(target or ""))
+    # What stood in the box is put there anew: on another page it is another widget.
+    if text := one_line(source or "") or session.get("source"):
+        session.put("source", text)
 
 
 def settle(key: str, options: Iterable[Any], usual: Any, name: str | None = None) -> None:
