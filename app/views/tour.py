@@ -1,4 +1,4 @@
-"""The guided tour: six stops at which the model in use shows something, each with a link."""
+"""The guided tour: stops at which the model in use shows something, each with a link."""
 
 import streamlit as st
 
@@ -7,6 +7,14 @@ from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.figures.numbers import percent
 from app.tour import STOPS
+from core.corpora import LANGUAGES
+
+LESSONS = (
+    ("views/steps.py", "Step by step", "how the beam search found this translation"),
+    ("views/inside_head.py", "Inside a head", "one weight, from two vectors to the output"),
+    ("views/masks/page.py", "Masks", "what the hatched cells are for"),
+    ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
+)
 
 
 def go_to(number: int) -> None:
@@ -16,18 +24,26 @@ def go_to(number: int) -> None:
         session.take_asked(name)
 
 
-linked.settle("stop", range(1, len(STOPS) + 1), 1)
-number = session.get("stop") - 1
-stop = STOPS[number]
-linked.keep({"stop": number + 1}, "stop", entry=linked.VIEW)
-chosen = controls.selection()
+def other_half(direction: str) -> None:
+    """The first stop of the tour in another direction."""
+    controls.choose_direction(direction)
+    go_to(0)
 
-st.title("Guided tour")
-if chosen.card is None or chosen.direction != "de-en":
-    st.caption("The tour's sentences are German: choose the direction German → English.")
+
+chosen = controls.selection()
+stops = STOPS.get(chosen.direction, ())
+st.title("Guided tour", anchor=False)
+for line in session.problems():
+    st.error(line)
+if chosen.card is None or not stops:
     st.stop()
-st.caption(f"Stop {number + 1} of {len(STOPS)}")
-st.subheader(stop.title)
+
+linked.settle("stop", range(1, len(stops) + 1), 1)
+number = session.get("stop") - 1
+stop = stops[number]
+linked.keep({"stop": number + 1}, "stop", entry=linked.VIEW)
+st.caption(f"Stop {number + 1} of {len(stops)}, {chosen.source_language} → {chosen.target_language}")
+st.subheader(stop.title, anchor=False)
 st.write(stop.look_for)
 
 try:
@@ -48,16 +64,32 @@ except LookupError as missing:
     st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = session.first_view(record), {"q": None, "k": None}
 
+view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, key="tour_links"):
     for label, to in (("Back", number - 1), ("Next stop", number + 1)):
         st.button(
             label,
             key=f"tour_{label.split()[0].lower()}",
-            disabled=not 0 <= to < len(STOPS),
+            disabled=not 0 <= to < len(stops),
             on_click=go_to,
             args=(to,),
         )
-    view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
     st.page_link("views/translate.py", label="Open on the first page", query_params=view)
+
+if number == len(stops) - 1:
+    with st.container(border=True, gap="small", key="tour_end"):
+        st.markdown("**The tour ends here; the lessons go on with the same sentence.**")
+        for page, label, about in LESSONS:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.page_link(page, label=label, query_params=view, width="content")
+                st.caption(about, width="content")
+        for other in sorted(STOPS.keys() - {chosen.direction}):
+            if (other, chosen.link["model"]) in session.cards():
+                st.button(
+                    "The same tour, " + " → ".join(LANGUAGES[code] for code in other.split("-")),
+                    key="tour_other",
+                    on_click=other_half,
+                    args=(other,),
+                )
 
 explorer(payload(record, session.asked_view(record) or at | row), key=f"tour_{number}")
