@@ -192,6 +192,12 @@ def _swap() -> None:
         session.put("source", record.translation)
 
 
+def choose_direction(direction: str) -> None:
+    """Another direction, as if it had been chosen in the sidebar."""
+    session.put("direction", direction)
+    _translate_example()
+
+
 def source_box() -> None:
     """The sentence, a line that grows with its text, and its button."""
     chosen = selection()

@@ -251,9 +251,9 @@ def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
     assert kept() == ("", "")
     explorer.piece("target", 5).click()
     assert kept() == ("4", "")
-    explorer.root.get_by_role("button", name="Kept").click()
+    explorer.root.get_by_role("button", name="Pinned").click()
     assert kept() == ("", "")
-    expect(explorer.root.get_by_role("button", name="Kept")).to_be_hidden()
+    expect(explorer.root.get_by_role("button", name="Pinned")).to_be_hidden()
 
 
 def test_hover_moves_nothing(local_page: Page, url: str) -> None:

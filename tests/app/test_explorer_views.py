@@ -304,7 +304,7 @@ def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
     local_page.mouse.up()
     assert int(explorer.map.get_attribute("data-first-query")) == first[0] - 2
     assert int(explorer.map.get_attribute("data-first-key")) == first[1] - 3
-    expect(explorer.root.get_by_role("button", name="Kept")).to_be_hidden()
+    expect(explorer.root.get_by_role("button", name="Pinned")).to_be_hidden()
     # The arrow keys take it along.
     explorer.leave()
     explorer.map.focus()

@@ -47,6 +47,7 @@ function setKept(explorer, kept) {
     if (!members.includes(explorer.step)) explorer.step = members[0];
   }
   paintFocus(explorer);
+  if (!explorer.playing) announce(explorer);
   rememberView(explorer);
 }
 

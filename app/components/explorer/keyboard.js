@@ -1,4 +1,4 @@
-// Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to keep, Escape to let go.
+// Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to pin, Escape to unpin.
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const between = (low, value, high) => Math.max(low, Math.min(high, value));
@@ -19,6 +19,7 @@ function walkMap(explorer, event) {
   const nextKey = start ? 0 : between(0, (key ?? 0) + right, map.keys - 1);
   reveal(explorer, nextQuery, nextKey);
   showPreview(explorer, nextQuery, nextKey);
+  announce(explorer);
 }
 
 function onMapKey(explorer, event) {
@@ -63,6 +64,7 @@ const ROOT_KEYS = {
   ",": (explorer) => goToStep(explorer, explorer.step - 1),
   ".": (explorer) => goToStep(explorer, explorer.step + 1),
   p: play,
+  "?": ({ parts }) => (parts.keys.open = !parts.keys.open),
   "+": (explorer) => explorer.view === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.zoom * ZOOM_STEP),
   "-": (explorer) => explorer.view === "map" && setZoom(explorer, explorer.zoom / ZOOM_STEP),
 };
@@ -74,16 +76,18 @@ function onRootKey(explorer, event) {
   if (!action) return;
   handled(event);
   action(explorer);
+  if (!explorer.playing) announce(explorer, lookingWords(explorer)[explorer.kind]);
 }
 
 /*
- * Escape is heard on the whole page, because a pointer can keep a cell and then move the focus elsewhere. It closes
- * what was opened last: the checks lie over the map, so they go before the kept cell.
+ * Escape is heard on the whole page, because a pointer can pin a cell and then move the focus elsewhere. It closes
+ * what was opened last: the checks and the keys lie over the map, so they go before the pinned cell.
  */
 function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
   pause(explorer);
   if (checksAreOpen(explorer)) openChecks(explorer, false);
+  else if (explorer.parts.keys.open) explorer.parts.keys.open = false;
   else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
 }
 
@@ -93,6 +97,7 @@ function listenToKeyboard(explorer) {
   parts.map.addEventListener("focus", () => {
     if (!parts.map.matches(":focus-visible") || isKept(explorer)) return;
     showPreview(explorer, 0, 0);
+    announce(explorer);
   });
   parts.map.addEventListener("blur", () => endPreview(explorer));
   parts.overview.addEventListener("keydown", (event) => onOverviewKey(explorer, event));

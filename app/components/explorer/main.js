@@ -56,7 +56,7 @@ function createExplorer(parent, key) {
     ask: () => {},
   };
   parts["let-go"].addEventListener("click", () => letGo(explorer));
-  if (byTouch) parts["let-go"].textContent = "Let go";
+  if (byTouch) parts["let-go"].textContent = "Unpin";
   listenToSentences(explorer);
   listenToSteps(explorer);
   listenToOptions(explorer);

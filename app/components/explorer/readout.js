@@ -80,8 +80,8 @@ function describe(explorer) {
         : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer)} is `, peak],
     second: [
       byTouch
-        ? "Tap a word or a cell to read one number; tap again to let go."
-        : "Point at a word or a cell to read one number; click to keep it.",
+        ? "Tap a word or a cell to read one number; tap again to unpin."
+        : "Point at a word or a cell to read one number; click to pin it.",
     ],
   };
 }
@@ -228,4 +228,10 @@ function paintReadout(explorer) {
   // The lines are cut at the edge; the whole text stays within reach.
   parts["readout-second"].title = parts["readout-second"].textContent;
   parts["let-go"].hidden = !isKept(explorer);
+}
+
+/* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */
+function announce({ parts }, ...before) {
+  const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
+  parts.spoken.textContent = [...before, ...lines].join(". ");
 }

@@ -83,7 +83,7 @@ function pieceName(token, index, count, isTarget) {
 /* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
 function fitSentences(explorer) {
   const { root, words } = explorer;
-  const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
+  const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
   const bottomOf = ({ button }) => button.getBoundingClientRect().bottom;
@@ -101,9 +101,9 @@ function fitSentences(explorer) {
 const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, shade, mark, closed, { ramp, signed }) {
+function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
   const step = shade ?? -1;
-  const shown = `${step}${mark}${closed}${signed}`;
+  const shown = `${step}${mark}${closed}${pinned}${signed}`;
   if (word.shown === shown) return;
   word.shown = shown;
   const { button } = word;
@@ -114,6 +114,7 @@ function dressWord(word, shade, mark, closed, { ramp, signed }) {
   button.classList.toggle("kept", mark === "kept");
   button.classList.toggle("kept-behind", mark === "kept-behind");
   button.classList.toggle("closed", closed);
+  button.setAttribute("aria-pressed", pinned);
 }
 
 function paintSentences(explorer) {
@@ -123,20 +124,19 @@ function paintSentences(explorer) {
   const colours = { ramp: rampOf(theme, map), signed: map.signed };
   for (const side of ["source", "target"]) {
     words[side].forEach((word, index) => {
-      const { shade, mark, closed } = looks[side][index];
-      dressWord(word, shade, mark, closed, colours);
+      dressWord(word, looks[side][index], colours);
     });
   }
 }
 
-/* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is closed. */
+/* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned. */
 function looksOf(explorer) {
   const { words, kept, kind, hide } = explorer;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const looks = {};
   for (const side of ["source", "target"]) {
-    looks[side] = words[side].map(() => ({ shade: null, mark: "", closed: false }));
+    looks[side] = words[side].map(() => ({ shade: null, mark: "", closed: false, pinned: false }));
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
@@ -160,10 +160,14 @@ function looksOf(explorer) {
   if (explorer.stepping) {
     looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.step + 1 }));
   }
+  const placesOf = (query, key) => [
+    ...(query === null ? [] : piecesOfQuery(map, query)),
+    ...(key === null ? [] : piecesOfKey(map, key)),
+  ];
   const mark = (query, key, name) => {
-    const places = [...(query === null ? [] : piecesOfQuery(map, query)), ...(key === null ? [] : piecesOfKey(map, key))];
-    for (const { side, index } of places) looks[side][index].mark ||= name;
+    for (const { side, index } of placesOf(query, key)) looks[side][index].mark ||= name;
   };
+  put(placesOf(kept.query, kept.key), { pinned: true });
   mark(focus.query, focus.key, focus.previewed ? "looked-at" : "kept");
   if (focus.previewed) mark(kept.query, kept.key, "kept-behind");
   return looks;
@@ -193,7 +197,11 @@ function listenToSentences(explorer) {
     };
     host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
     host.addEventListener("pointerleave", () => endPreview(explorer));
-    host.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && preview(indexOf(event)));
+    host.addEventListener("focusin", (event) => {
+      if (!event.target.matches(":focus-visible")) return;
+      preview(indexOf(event));
+      announce(explorer);
+    });
     host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
     host.addEventListener("focusout", () => endPreview(explorer));
     host.addEventListener("click", (event) => {
