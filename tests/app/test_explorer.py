@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.app.explorer_harness import CHECKS, Record, synthetic_record
 
+ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("explorer_harness.py")
 LAYERS, HEADS = 3, 4
 DECODER_LAYERS = 2
@@ -279,6 +281,100 @@ def test_switching_keeps_the_height(local_page: Page, url: str) -> None:
     assert len(heights) == 1
 
 
+def tab_to_the_map(explorer: Explorer) -> list[dict]:
+    """Press Tab until the map has the focus; the places of all that had it, in order."""
+    places = []
+    for _ in range(20):
+        explorer.page.keyboard.press("Tab")
+        places.append(
+            explorer.root.evaluate(
+                """root => {
+                    const box = root.getRootNode().activeElement.getBoundingClientRect();
+                    return {x: box.x, y: box.y - root.getBoundingClientRect().y};
+                }"""
+            )
+        )
+        if explorer.map.evaluate("map => map.matches(':focus')"):
+            return places
+    raise AssertionError("Tab does not lead to the map")
+
+
+def test_tab_follows_the_eye(local_page: Page, url: str) -> None:
+    """From the heads on: the map's title line, the line of its choices, then the map."""
+    explorer = Explorer(local_page, url)
+    explorer.root.locator(".thumbnail[aria-pressed=true]").focus()
+    places = tab_to_the_map(explorer)
+    assert len(places) > 6
+    for one, next_one in pairwise(places):
+        beside = abs(one["y"] - next_one["y"]) < 12
+        later = next_one["x"] > one["x"] if beside else next_one["y"] > one["y"]
+        assert later, (one, next_one)
+
+
+def test_a_pinned_token_is_pressed(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    pressed = explorer.root.locator(".piece[aria-pressed=true]")
+    expect(explorer.root.locator(".piece:not([aria-pressed])")).to_have_count(0)
+    explorer.piece("target", 5).click()
+    expect(pressed).to_have_count(1)
+    expect(explorer.piece("target", 5)).to_have_attribute("aria-pressed", "true")
+    explorer.piece("target", 3).hover()
+    expect(explorer.piece("target", 5)).to_have_attribute("aria-pressed", "true")
+    local_page.keyboard.press("Escape")
+    expect(pressed).to_have_count(0)
+
+
+def test_keys_and_pins_are_spoken_and_nothing_else(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    spoken = explorer.root.locator("[aria-live=polite]")
+    expect(spoken).to_have_count(1)
+    explorer.hover(2, 2)
+    explorer.piece("source", 1).hover()
+    explorer.root.locator(".thumbnail").nth(1).hover()
+    explorer.root.get_by_role("button", name="Next step").hover()
+    expect(spoken).to_be_empty()
+    explorer.click(4, 5)
+    expect(spoken).to_contain_text(re.compile("While producing .red., head 1 of layer 1 gives"))
+    local_page.keyboard.press("Escape")
+    expect(spoken).to_contain_text("On average")
+    explorer.map.focus()
+    local_page.keyboard.press("ArrowDown")
+    local_page.keyboard.press("ArrowDown")
+    first = spoken.text_content()
+    local_page.keyboard.press("ArrowRight")
+    assert spoken.text_content() not in ("", first)
+    local_page.keyboard.press("2")
+    expect(spoken).to_contain_text("English looks back at English")
+
+
+def test_playing_is_not_spoken(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    spoken = explorer.root.locator("[aria-live=polite]")
+    explorer.root.get_by_role("button", name="Play the steps").click()
+    before = spoken.text_content()
+    step = explorer.root.get_attribute("data-step")
+    expect(explorer.root).not_to_have_attribute("data-step", step, timeout=5_000)
+    assert spoken.text_content() == before
+
+
+def test_the_keys_are_listed(local_page: Page, url: str) -> None:
+    """Each key that the root listens to stands in the list, which a key opens and Escape closes."""
+    explorer = Explorer(local_page, url)
+    script = (ROOT / "app/components/explorer/keyboard.js").read_text(encoding="utf-8")
+    table = script[script.index("ROOT_KEYS = {") : script.index("};", script.index("ROOT_KEYS"))]
+    keys = {a or b for a, b in re.findall(r'^  (?:"(.)"|(\w)):', table, re.MULTILINE)}
+    assert len(keys) > 10
+    keys_list = explorer.root.locator(".keys dl")
+    expect(keys_list).to_be_hidden()
+    explorer.piece("source", 0).focus()
+    local_page.keyboard.press("?")
+    expect(keys_list).to_be_visible()
+    named = set("".join(keys_list.locator("dt").all_text_contents()).replace("−", "-"))
+    assert keys <= named, keys - named
+    local_page.keyboard.press("Escape")
+    expect(keys_list).to_be_hidden()
+
+
 def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
     press = local_page.keyboard.press
@@ -303,8 +399,7 @@ def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
     press("ArrowDown")
     assert explorer.says()["layer"] == "0", "and then the first"
 
-    press("Tab")
-    expect(explorer.map).to_be_focused()
+    tab_to_the_map(explorer)
     assert_cell(explorer.says(), 0, 0, float(record.cross[0, 1, 0, 0]))
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         press(key)

@@ -24,7 +24,7 @@ function statisticsOf(kind) {
   return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
 }
 
-/* Every kind has its own lines, of at most so many. The ticks of all stand on one canvas. */
+/* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
 function buildStatistics(explorer) {
   const { parts } = explorer;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
@@ -37,7 +37,7 @@ function buildStatistics(explorer) {
   );
 }
 
-const STATISTIC_HEIGHT = 26;
+const STATISTIC_HEIGHT = 22;
 
 function paintStatistics(explorer) {
   const { data, parts, kind, layer, head, theme, quantity } = explorer;
@@ -49,10 +49,10 @@ function paintStatistics(explorer) {
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
   parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
   const rows = [...parts.statistics.children];
-  const context = prepareCanvas(parts.ticks, explorer.tickWidth, STATISTIC_HEIGHT * lines.length);
+  const context = prepareCanvas(parts.ticks, explorer.tickWidth, STATISTIC_HEIGHT * rows.length);
   rows.forEach((row, index) => {
     const line = lines[index];
-    row.hidden = !line;
+    row.classList.toggle("missing", !line);
     if (!line) return;
     const values = all.map(line.of);
     const value = line.of(measure(map));
