@@ -195,7 +195,7 @@ def _swap() -> None:
 def choose_direction(direction: str) -> None:
     """Another direction, as if it had been chosen in the sidebar."""
     session.put("direction", direction)
-    _translate_example()
+    _swap()
 
 
 def source_box() -> None:

@@ -445,7 +445,7 @@ def first_view(record: "TranslationRecord") -> dict[str, str | int]:
     from core.analysis.telling import telling
 
     asked = st.session_state.get("asked_view", {})
-    if not any(name in asked for name in ("kind", "layer", "head", "q", "k", "words")):
+    if not asked:
         found = telling(record.cross, record.source, record.target_out)
         if found is not None:
             return {"kind": "cross", "layer": found.layer, "head": found.head, "q": found.query}

@@ -42,7 +42,8 @@ linked.settle("stop", range(1, len(stops) + 1), 1)
 number = session.get("stop") - 1
 stop = stops[number]
 linked.keep({"stop": number + 1}, "stop", entry=linked.VIEW)
-st.caption(f"Stop {number + 1} of {len(stops)}, {chosen.source_language} → {chosen.target_language}")
+languages = f"{chosen.source_language} → {chosen.target_language}"
+st.caption(f"Stop {number + 1} of {len(stops)}, {languages}")
 st.subheader(stop.title, anchor=False)
 st.write(stop.look_for)
 
