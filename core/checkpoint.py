@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.config import ModelConfig
 from core.corpora import LANGUAGES
-from core.files import json_bytes, sha256, write_together
+from core.files import finish_together, json_bytes, sha256, write_json, write_together
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,7 +72,7 @@ def save(
     metrics: dict[str, Any],
     half_precision: bool = False,
 ) -> None:
-    """Write a checkpoint folder; config.json, which names the other files' hashes, comes last.
+    """Write a checkpoint folder, all or nothing: config.json, which names the hashes, decides.
 
     With `half_precision` the weights are rounded to float16; loaded, they are float32 again.
     """
@@ -104,7 +104,13 @@ def save(
         },
     }
     files |= {"metrics.json": json_bytes(metrics), "config.json": json_bytes(config)}
-    write_together(folder, files)
+    write_together(folder, files, switch="config.json")
+
+
+def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
+    """Write new metrics beside a checkpoint, or where there is none yet."""
+    finish_together(folder, "config.json")  # or older ones that still wait would replace these
+    write_json(folder / "metrics.json", metrics)
 
 
 def read_card(folder: Path) -> Card:
@@ -217,6 +223,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise CheckpointError(f"{_printable(str(file))} is missing: {_remedy(folder)}")
     config = _read_json(file)
+    try:
+        finish_together(folder, file.name)
+    except OSError as error:
+        raise CheckpointError(
+            f"{_printable(str(folder))} was not saved to its end ({error.strerror}): make the "
+            "folder writable, so that its last files can be renamed"
+        ) from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise _damaged(file, f"not a checkpoint of format {FORMAT}")
     files, tokenizers = config.get("files"), config.get("tokenizers")

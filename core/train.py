@@ -26,7 +26,7 @@ from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.corpora.files import LinePairs
 from core.device import pick_device
 from core.evaluate import evaluate
-from core.files import sha256, write_atomic, write_json
+from core.files import sha256, write_atomic
 from core.model.interface import build, initialise
 from core.training import card, resume
 from core.training.data import PairFiles, Prepared, TextPairs, prepare
@@ -286,7 +286,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                     if row is best(curve):
                         job.keep(job.out, f"the best validation, step {row['step']:,}", curve, {})
                     else:
-                        write_json(job.out / "metrics.json", {"curve": curve, "final": {}})
+                        checkpoint.save_metrics(job.out, {"curve": curve, "final": {}})
                 case EpochEnded(epoch=epoch, curve=until):
                     row = until[-1]
                     kept = f"the end of epoch {epoch}, step {row['step']:,}"

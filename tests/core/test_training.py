@@ -24,7 +24,6 @@ from core.batches import Batch, collate, plan
 from core.capture import explicit_attention
 from core.checkpoint import load, read_card
 from core.config import TrainConfig
-from core.files import write_together
 from core.model.interface import build
 from core.text.tokenizer import BOS, EOS, PAD
 from core.training.data import prepare
@@ -559,26 +558,3 @@ def test_a_finished_run_can_be_finished_again(data, checkpoint_folder, tmp_path)
     run_train("--data", data, "--out", tmp_path / "c", "--resume")
     assert _weights(tmp_path / "c") == _weights(checkpoint_folder)
     assert (tmp_path / "c" / "MODEL_CARD.md").exists()
-
-
-def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch):
-    write_together(tmp_path, {"a": b"1", "b": b"1"})
-    synced = itertools.count(1)
-
-    def full(_: int) -> None:
-        if next(synced) == 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("core.files.os.fsync", full)
-    with pytest.raises(OSError, match="No space left on device .while writing 3 bytes.: .*b"):
-        write_together(tmp_path, {"a": b"222", "b": b"222"})
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"a": b"1", "b": b"1"}
-
-
-def test_files_are_whole_before_they_take_their_places(tmp_path, monkeypatch):
-    calls = []
-    sync, replace = os.fsync, Path.replace
-    monkeypatch.setattr("core.files.os.fsync", lambda f: calls.append("sync") or sync(f))
-    monkeypatch.setattr(Path, "replace", lambda a, b: calls.append(b.name) or replace(a, b))
-    write_together(tmp_path, {"a": b"1", "b": b"2"})
-    assert calls == ["sync", "sync", "a", "b", "sync"]
