@@ -301,7 +301,7 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
     ]
     words = (
         f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
-        "bits from the scores of the whole vocabulary"
+        "bits from the logits"
     )
     if record.hypotheses:
         differences += _hypotheses(record, evidence)
@@ -372,6 +372,6 @@ def _untouched(evidence: Evidence) -> RecordCheck:
         "Looking changed nothing",
         _largest(change),
         LOGIT_LIMIT,
-        "The same pass without looking gives the same scores for the next token. Shown: the "
+        "The same pass without looking gives the same logits. Shown: the "
         "largest difference; faster code adds in another order, so the last digits may differ.",
     )

@@ -90,14 +90,34 @@ CHECKS = (
     ),
     Check("Every row sums to 1", 2.33e-7, 1e-5, "608 rows. Shown: the largest deviation."),
     Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are closed: $x$ & so on."),
-    Check("Labels are what was fed", 0.0, 0.0, "25 pieces. Shown: how many labels differ."),
+    Check("Labels are what was fed", 0.0, 0.0, "25 tokens. Shown: how many labels differ."),
+    Check(
+        "Words are those of the ids",
+        0.0,
+        0.0,
+        "74 tokens against the tokenizers' vocabularies and the text that was typed, and 6 "
+        "translated texts against their ids. Shown: how many differ.",
+    ),
+    Check(
+        "Log-probabilities recomputed",
+        2.5e-6,
+        1e-4,
+        "Of 9 tokens and of the 5 likeliest at each step, worked out again in 64 bits from the "
+        "logits; and the sums and scores of 5 hypotheses, against a teacher-forced pass over "
+        "each. Shown: the largest difference, in nats.",
+    ),
+    Check(
+        "Positions recomputed",
+        3.0e-8,
+        1e-5,
+        "20 rows against sin and cos of p/10000^(2i/128). Shown: the largest difference.",
+    ),
     Check(
         "Looking changed nothing",
         3.8e-6,
         1e-4,
-        "The same pass without looking gives the same scores for the next piece, and the search "
-        "the same log-probability. Shown: the largest difference; faster code adds in another "
-        "order, so the last digits may differ.",
+        "The same pass without looking gives the same logits. Shown: the largest difference; "
+        "faster code adds in another order, so the last digits may differ.",
     ),
 )
 

@@ -125,7 +125,7 @@ def test_sixty_pieces_stay_small() -> None:
 
 def test_checks_are_sent_as_they_are() -> None:
     record = synthetic_record("short")
-    assert [check["passed"] for check in payload(record, VIEW)["checks"]] == [True] * 5
+    assert [check["passed"] for check in payload(record, VIEW)["checks"]] == [True] * 8
     assert payload(record, VIEW)["checks"][0] == {
         "name": "Recomputed outside the model",
         "passed": True,
