@@ -217,6 +217,10 @@ DRIVER = r"""(() => {
       masked: getComputedStyle(part("masked-legend")).visibility === "visible",
     }),
     title: () => part("title").textContent,
+    statistics: () =>
+      [...part("statistics").children]
+        .filter((line) => getComputedStyle(line).visibility === "visible")
+        .map((line) => ["dt", "dd"].map((tag) => line.querySelector(tag).textContent)),
   };
 })()"""
 

@@ -581,16 +581,22 @@ ROLES = {
 }
 
 
-def caption(picture: Picture, choice: Choice) -> tuple[str, float, str]:
-    """What a head does on this sentence: the word, the number and its unit."""
-    values, mask = picture.values(choice)
-    rows, keys = mask.shape
+def shares_of_roles(values: NDArray, kind: str) -> dict[str, float]:
+    """The mean weight on each place that a head of this kind may rest on."""
+    rows, keys = values.shape
     shares = {}
-    for role, step in ROLES[choice.kind].items():
-        first = 2 if choice.kind == "decoder" else 0
+    for role, step in ROLES[kind].items():
+        first = 2 if kind == "decoder" else 0
         at = {"eos": lambda q: keys - 1, "bos": lambda q: 0}.get(role, lambda q, s=step: q + s)
         cells = [values[q, at(q)] for q in range(first, rows) if 0 <= at(q) < keys]
         shares[role] = float(np.mean(cells))
+    return shares
+
+
+def caption(picture: Picture, choice: Choice) -> tuple[str, float, str]:
+    """What a head does on this sentence: the word, the number and its unit."""
+    values, _ = picture.values(choice)
+    shares = shares_of_roles(values, choice.kind)
     role = max(shares, key=shares.get)
     if shares[role] >= 0.3:
         return role, 100 * shares[role], "\u00a0%"
@@ -906,6 +912,50 @@ def check_nothing_is_cut(picture: Picture, found: Found) -> None:
                 found.true(where, within and y.max() <= geometry["height"] - 4, f"{x} {y}")
 
 
+STATISTICS = {
+    "on the piece before": "prev",
+    "two pieces before": "2 back",
+    "on itself": "self",
+    "on the piece after": "next",
+    "rests on <bos>": "bos",
+    "rests on <eos>": "eos",
+}
+
+
+def check_statistics(picture: Picture, found: Found) -> None:
+    """The chosen head's measures in words, and a tall tick at each among those of all heads."""
+    for choice in one_of_each_kind(picture):
+        values, mask = picture.values(choice)
+        rows, keys = mask.shape
+        most = np.log2(keys)
+        place = np.arange(rows) * ((keys - 1) / (rows - 1) if choice.kind == "cross" else 1)
+        place = place + (choice.kind == "decoder")  # seen from the token produced
+        away = (values * np.abs(np.arange(keys) - place[:, None])).sum() / rows
+        shares = shares_of_roles(values, choice.kind)
+        shown = picture.do("statistics")
+        pixels = picture.image("[data-part=ticks]")
+        found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
+        for line, (words, said) in enumerate(shown):
+            where = f"{name(choice)}, {words}"
+            if words in STATISTICS or words == "peak of a row":
+                value = shares[STATISTICS[words]] if words in STATISTICS else values.max(1).mean()
+                share, end = value, "\u00a0%"
+                ways = {f"{100 * value + d:.0f}{end}" for d in (-0.01, 0.01)}
+            elif words == "spread":
+                value = entropy(values).mean()
+                share = value / most
+                ways = {f"{value + d:.1f} of {most:.1f} bits" for d in (-0.002, 0.002)}
+            else:
+                share, ways = None, {f"{away + d:.1f} pieces" for d in (-0.002, 0.002)}
+            found.true(where, said in ways, f"{said}, not {ways}")
+            if share is not None:
+                # Above the short ticks there is the tall one alone.
+                tall = np.flatnonzero(pixels[26 * line + 7, :, 3] > 100)
+                x = 3 + (pixels.shape[1] - 6) * share
+                found.true(f"{where}, tick", len(tall) in (2, 3, 4), str(tall))
+                found.near(f"{where}, tick", tall.mean() + 0.5, x, 1)
+
+
 def check_dark(picture: Picture, found: Found) -> None:
     """On a dark page the scale is the figures' dark one, and cells and words have its colours."""
     picture.page.emulate_media(color_scheme="dark")
@@ -1034,6 +1084,7 @@ SHORT: tuple[Check, ...] = (
     check_legend,
     check_sorted,
     check_nothing_is_cut,
+    check_statistics,
     check_dark,
 )
 LONG_CHECKS: tuple[Check, ...] = (check_long_sentence, check_zoomed)
@@ -1376,6 +1427,21 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "values[cells[index]] = lo + scale",
         "values[cells[index]] = scale",
         check_quantities,
+    ),
+    "the digits alone of the row above": (
+        "const digits = cellDigits(map, value);",
+        "const digits = cellDigits(map, valueAt(map, Math.max(0, query - 1), key));",
+        check_digits,
+    ),
+    "the tall tick at a mirrored place": (
+        "context.fillRect(x(value) - 1.5",
+        "context.fillRect(x(most - value) - 1.5",
+        check_statistics,
+    ),
+    "a head's measures with the ones of another": (
+        "const value = line.of(measure(map));",
+        "const value = line.of(measure(measuredMap(explorer, layer, (head + 1) % data.heads)));",
+        check_statistics,
     ),
     "rows and columns of the saved squares exchanged": (
         'this.#add("rect", { x, y, width, height, fill: this.fillStyle })',
