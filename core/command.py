@@ -34,11 +34,11 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
 
 
 @contextmanager
-def counting(sentences: int) -> Iterator[Callable[[int], object]]:
+def counting(total: int, unit: str = " sentences") -> Iterator[Callable[[int], object]]:
     """A progress bar on stderr, where that is a terminal; call what it gives with each more."""
     from tqdm import tqdm
 
-    with tqdm(total=sentences, unit=" sentences", disable=None, leave=False) as bar:
+    with tqdm(total=total, unit=unit, disable=None, leave=False) as bar:
         yield bar.update
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from core.model.baseline import Baseline
-from core.model.interface import AttentionSite, Kind, Seq2Seq
+from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids
 from core.text.tokenizer import PAD
@@ -66,7 +66,9 @@ class Edits:
     """What is changed in a pass; as it stands by default, nothing.
 
     `hidden_source` are places of the source that no query may look at, in the encoder and from the
-    decoder. Without the causal mask nothing can be searched: what is to come is not yet written.
+    decoder. `heads_off` names heads, as (kind, layer, head), whose part is taken out of what their
+    attention hands on. Without the causal mask nothing can be searched: what is to come is not yet
+    written.
     """
 
     causal_mask: bool = True
@@ -74,8 +76,16 @@ class Edits:
     hidden_source: tuple[int, ...] = ()
     source_positions: Places = Places()
     target_positions: Places = Places()
+    heads_off: frozenset[tuple[Kind, int, int]] = frozenset()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "heads_off", frozenset(self.heads_off))
+        for kind, layer, head in self.heads_off:
+            if kind not in KINDS or min(layer, head) < 0:
+                raise EditError(
+                    f"{(kind, layer, head)} is no head: name one of {', '.join(KINDS)}, a layer "
+                    "and a head counted from 0"
+                )
         if min(self.hidden_source, default=0) < 0:
             raise EditError(f"hidden places {self.hidden_source} must be counted from 0")
 
@@ -129,7 +139,56 @@ def edited(model: Seq2Seq, edits: Edits) -> Iterator[None]:
                 stack.callback(module.register_forward_hook(_Placing(places)).remove)
         if edits.changes_masks:
             _change_masks(model, edits, stack)
+        for site, heads in _sites_of(model, edits.heads_off):
+            stack.enter_context(without_heads(site, heads))
         yield
+
+
+def _sites_of(
+    model: Seq2Seq, heads_off: frozenset[tuple[Kind, int, int]]
+) -> list[tuple[AttentionSite, frozenset[int]]]:
+    """The sites that have heads switched off, and which. Raises EditError for heads not there."""
+    sites = {(site.kind, site.layer): site for site in model.attention_sites()}
+    H = model.config.num_heads
+    for kind, layer, head in sorted(heads_off):
+        if (kind, layer) not in sites or head >= H:
+            layers = sum(k == kind for k, _ in sites)
+            raise EditError(
+                f"{kind} layer {layer}, head {head} cannot be switched off: counted from 0, the "
+                f"layers end at {layers - 1} and the heads at {H - 1}"
+            )
+    found: dict[tuple[Kind, int], set[int]] = {}
+    for kind, layer, head in heads_off:
+        found.setdefault((kind, layer), set()).add(head)
+    return [(sites[at], frozenset(heads)) for at, heads in found.items()]
+
+
+@contextmanager
+def without_heads(
+    site: AttentionSite, heads: frozenset[int], instead_D: Tensor | None = None
+) -> Iterator[None]:
+    """Inside, these heads' columns of a site's output projection are 0; `instead_D` joins its bias.
+
+    Both models multiply by this matrix in whole passes and in steps of a search, so one exchange of
+    its values serves all; the tensors that were trained are put back as they were.
+    """
+    output = site.projections().output
+    before = output.weight.data, None if output.bias is None else output.bias.data
+    with torch.inference_mode(False), torch.no_grad():
+        weight = before[0].clone()
+        weight.unflatten(1, (int(site.module.num_heads), -1))[:, sorted(heads)] = 0
+        bias = before[1]
+        if instead_D is not None and bias is not None:
+            bias = bias + instead_D.clone().to(bias)
+    try:
+        output.weight.data = weight
+        if output.bias is not None:
+            output.bias.data = bias
+        yield
+    finally:
+        output.weight.data = before[0]
+        if output.bias is not None:
+            output.bias.data = before[1]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,15 @@ def transformed_values(look: Look) -> Tensor:
     return torch.einsum("khe,dhe->hkd", v_KHE, output.weight.unflatten(1, (heads, -1)))
 
 
+def head_outputs(look: Look) -> Tensor:
+    """Each head's part of what a site hands on, without the bias: [B, H, Q, D]."""
+    *_, value, output = look.site.projections()
+    heads = look.weights.shape[1]
+    v_BHKE = nn.functional.linear(look.memory, *value).unflatten(-1, (heads, -1)).transpose(1, 2)
+    z_BHQE = look.weights @ v_BHKE
+    return torch.einsum("bhqe,dhe->bhqd", z_BHQE, output.weight.unflatten(1, (heads, -1)))
+
+
 @torch.inference_mode()
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
     """‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).

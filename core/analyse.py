@@ -1,0 +1,139 @@
+"""Ask a checkpoint what its heads do: what they align, and what they are worth.
+
+python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
+python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
+"""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.analysis.alignment import Gold
+from core.batches import encode_pairs
+from core.checkpoint import Checkpoint, load
+from core.command import counting, main, table, write_result
+from core.corpora.files import LinePairs, read_lines
+from core.device import pick_device
+from core.experiments.aligning import Row, align, best
+from core.experiments.importance import METHODS, importance
+
+_SHOWN = 12  # rows of the table for people; all are in the JSON
+
+
+def alignment(arguments: argparse.Namespace) -> None:
+    """Score every head of the cross-attention against hand-made alignments."""
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    pairs = _pairs(arguments)
+    gold = []
+    for number, line in enumerate(read_lines(arguments.gold), start=1):
+        try:
+            gold.append(Gold.parse(line, arguments.one_based, arguments.gold_target_first))
+        except ValueError as error:
+            raise ValueError(f"{arguments.gold} line {number}: {error}") from None
+    with counting(len(pairs)) as done:
+        rows = align(checkpoint, pairs, gold, device, done)
+    first = sorted(rows, key=lambda row: row.score.aer)[:_SHOWN]
+    table([("reading, quantity, layer, head", "AER, precision, recall")])
+    table((_name(row), _figures(row)) for row in first)
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": checkpoint.card.folder.name,
+            "sentences": len(pairs),
+            "rows": [_values(row) for row in rows],
+            "best": _values(best(rows)),
+        },
+    )
+
+
+def importances(arguments: argparse.Namespace) -> None:
+    """How the loss changes without each head."""
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    pairs = list(
+        encode_pairs(_pairs(arguments), checkpoint.source_tokenizer, checkpoint.target_tokenizer)
+    )
+    _fit(checkpoint, pairs)
+    heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
+    with counting(heads, " heads") as done:
+        loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
+    table([("loss, nats a token", f"{loss:.5f}"), ("head (from 1)", "change of the loss, 95 %")])
+    table(
+        (
+            f"{row.kind} layer {row.layer + 1} head {row.head + 1}",
+            f"{row.loss_change:+.4f} [{row.low:+.4f}, {row.high:+.4f}]",
+        )
+        for row in sorted(rows, key=lambda row: -row.loss_change)
+    )
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": checkpoint.card.folder.name,
+            "sentences": len(pairs),
+            "method": arguments.method,
+            "loss": loss,
+            "rows": [asdict(row) for row in rows],
+        },
+    )
+
+
+def _pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
+    if not pairs:
+        raise ValueError(f"{arguments.src} holds no sentence: at least 1 is needed")
+    return pairs
+
+
+def _fit(checkpoint: Checkpoint, pairs: list[Any]) -> None:
+    limit = checkpoint.card.model.max_length
+    for number, pair in enumerate(pairs, start=1):
+        if (longest := max(map(len, pair))) > limit:
+            raise ValueError(
+                f"pair {number} has {longest} tokens with <eos>: the limit is {limit}, "
+                "leave it out or shorten it"
+            )
+
+
+def _name(row: Row) -> str:
+    layer, head = ("mean" if i is None else str(i + 1) for i in (row.layer, row.head))
+    return f"{row.reading}, {row.quantity}, layer {layer}, head {head}"
+
+
+def _figures(row: Row) -> str:
+    return f"{row.score.aer:.4f}  {row.score.precision:.4f}  {row.score.recall:.4f}"
+
+
+def _values(row: Row) -> dict[str, Any]:
+    named = {"reading": row.reading, "quantity": row.quantity, "layer": row.layer, "head": row.head}
+    return named | asdict(row.score)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m core.analyse", description=__doc__)
+    p.formatter_class = argparse.RawDescriptionHelpFormatter
+    questions = p.add_subparsers(required=True, metavar="alignment|importance")
+    aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
+    worth = questions.add_parser("importance", help="loss change without each head")
+    for question, run in ((aligning, alignment), (worth, importances)):
+        question.set_defaults(run=run)
+        question.add_argument("--checkpoint", type=Path, required=True)
+        question.add_argument("--src", type=Path, required=True, help="source sentences, a line")
+        question.add_argument("--ref", type=Path, required=True, help="target, line for line")
+        question.add_argument("--device", default="auto")
+        question.add_argument("--json", type=Path, help="write all rows here")
+    aligning.add_argument("--gold", type=Path, required=True, help="links i-j and i?j, a line each")
+    aligning.add_argument("--one-based", action="store_true", help="words are counted from 1")
+    aligning.add_argument(
+        "--gold-target-first", action="store_true", help="the first word of a link is the target's"
+    )
+    aligning.set_defaults(first=None)
+    worth.add_argument("--method", choices=METHODS, default="zero")
+    worth.add_argument("--first", type=int, help="only so many pairs", metavar="N")
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), lambda arguments: arguments.run(arguments))

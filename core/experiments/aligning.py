@@ -1,0 +1,121 @@
+"""What each head of the cross-attention aligns, against hand-made word alignments."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
+from core.analysis.quantities import transformed_values
+from core.capture import capture
+from core.checkpoint import Checkpoint
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise
+
+Reading = Literal["output", "input"]
+Quantity = Literal["weights", "norms"]
+READINGS: tuple[Reading, ...] = ("output", "input")
+QUANTITIES: tuple[Quantity, ...] = ("weights", "norms")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One head's score, counted from 0; None is the mean of the maps over layers or heads."""
+
+    reading: Reading
+    quantity: Quantity
+    layer: int | None
+    head: int | None
+    score: AlignmentScore
+
+
+@torch.inference_mode()
+def align(
+    checkpoint: Checkpoint,
+    pairs: Sequence[tuple[str, str]],
+    gold: Sequence[Gold],
+    device: str = "cpu",
+    done: Callable[[int], object] = lambda count: None,
+) -> list[Row]:
+    """Score every layer and head of the cross-attention on word-tokenised pairs, teacher-forced.
+
+    *output* takes for a target word the rows that produce its tokens, *input* those that are fed
+    them (Chen et al. 2020, §3); *weights* are attention's, *norms* the lengths of the weighted,
+    transformed values (Kobayashi et al. 2020). Each target word is aligned to the source word with
+    the most; `<eos>` is no word. Raises ValueError for a pair that does not fit its alignment.
+    """
+    if len(pairs) != len(gold):
+        raise ValueError(
+            f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
+            "they need the same number, line for line"
+        )
+    found: dict[tuple, list[frozenset]] = {}
+    for number, (pair, right) in enumerate(zip(pairs, gold, strict=True), start=1):
+        try:
+            maps = _maps(checkpoint, pair, device)
+            _check(right, pair)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from None
+        for (reading, quantity), map_LHTS in maps.items():
+            for layer, head, map_TS in _all(map_LHTS):
+                found.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
+        done(1)
+    return [Row(*key, score(several, gold)) for key, several in found.items()]
+
+
+def best(rows: Sequence[Row]) -> Row:
+    """The first row with the least alignment error."""
+    return min(rows, key=lambda row: row.score.aer)
+
+
+def _all(map_LHTS: np.ndarray) -> Iterator[tuple[int | None, int | None, np.ndarray]]:
+    L, H = map_LHTS.shape[:2]
+    for layer in (*range(L), None):
+        of_layer = map_LHTS.mean(0) if layer is None else map_LHTS[layer]
+        for head in (*range(H), None):
+            yield layer, head, of_layer.mean(0) if head is None else of_layer[head]
+
+
+def _maps(
+    checkpoint: Checkpoint, pair: tuple[str, str], device: str
+) -> dict[tuple[Reading, Quantity], np.ndarray]:
+    """The word maps [L, H, T, S] of one pair, by reading and quantity."""
+    source, source_words = _encoded(checkpoint.source_tokenizer, pair[0])
+    target, target_words = _encoded(checkpoint.target_tokenizer, pair[1])
+    limit = checkpoint.card.model.max_length
+    if (longest := max(len(source), len(target)) + 1) > limit:
+        raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave it out")
+    ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
+    with capture(checkpoint.model) as captured:
+        checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
+    looks = [look for look in captured.looks() if look.site.kind == "cross"]
+    looks.sort(key=lambda look: look.site.layer)
+    weights = [look.weights[0] for look in looks]
+    lengths = [transformed_values(look).norm(dim=-1)[:, None] for look in looks]
+    norms = [w * length for w, length in zip(weights, lengths, strict=True)]
+    maps = {}
+    for quantity, of_layers in zip(QUANTITIES, (weights, norms), strict=True):
+        map_LHQK = torch.stack(of_layers).double().cpu().numpy()[..., :-1]  # <eos> is no word
+        for reading, first in zip(READINGS, (0, 1), strict=True):
+            rows = map_LHQK[..., first : first + len(target), :]
+            maps[reading, quantity] = by_word(rows, target_words, source_words)
+    return maps
+
+
+def _encoded(tokenizer: Tokenizer, text: str) -> tuple[tuple[Token, ...], list[int]]:
+    """Tokens of a text and the word between blanks in which each begins."""
+    tokens, words = tokenizer.encode(text), normalise(text).split()
+    if not tokens:
+        raise ValueError("a side is empty")
+    return tokens, words_of([token.text for token in tokens], words)
+
+
+def _check(gold: Gold, pair: tuple[str, str]) -> None:
+    lengths = [len(normalise(side).split()) for side in pair]
+    for link in gold.possible:
+        if link[0] >= lengths[0] or link[1] >= lengths[1]:
+            raise ValueError(
+                f"its alignment links word {link[0]} to word {link[1]} (from 0), but the sides "
+                f"have {lengths[0]} and {lengths[1]} words"
+            )

@@ -1,0 +1,173 @@
+"""What each attention head is worth: how the loss changes without it.
+
+Axes: B sentences, H heads, Q queries, D d_model.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.analysis.quantities import head_outputs
+from core.batches import Batch, Pair, collate, plan
+from core.capture import Look, capture, explicit_attention
+from core.edits import Edits, edited, without_heads
+from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
+from core.text.tokenizer import PAD
+
+Method = Literal["zero", "mean", "gradient"]
+METHODS: tuple[Method, ...] = ("zero", "mean", "gradient")
+
+_SAMPLES = 2000  # of the bootstrap
+_TOKENS = 2048  # padded, a batch
+
+Done = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Importance:
+    """One head, counted from 0: the change of the loss in nats a target token, and the 95 %
+    bootstrap interval over sentences.
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    loss_change: float
+    low: float
+    high: float
+
+
+def importance(
+    model: Seq2Seq,
+    pairs: Sequence[Pair],
+    method: Method = "zero",
+    device: str = "cpu",
+    done: Done = lambda count: None,
+) -> tuple[float, list[Importance]]:
+    """The loss on pairs of ids, and for each head how it changes without that head.
+
+    *zero* takes a head's part out of its attention's output (Michel, Levy & Neubig 2019), *mean*
+    puts its mean over all queries there, and *gradient* is the first-order estimate of *zero* by
+    one backward pass (Molchanov et al. 2017). `done` is called with how many more heads are done.
+    Hooks are process-wide: the caller holds the model's lock. Raises ValueError for no pair.
+    """
+    if not pairs:
+        raise ValueError("there is no sentence pair: at least 1 is needed")
+    batches = [collate([pairs[i] for i in indices]).to(device) for indices in plan(pairs, _TOKENS)]
+    with torch.inference_mode():
+        before_B = _losses(model, batches)
+    tokens_B = np.concatenate([(b.target_out != PAD).sum(-1).cpu().numpy() for b in batches])
+    sites = sorted(model.attention_sites(), key=lambda s: (KINDS.index(s.kind), s.layer))
+    if method == "gradient":
+        changes = _by_gradient(model, batches, sites, done)
+    else:
+        means = _means(model, batches) if method == "mean" else {}
+        changes = {}
+        for site in sites:
+            for head in range(model.config.num_heads):
+                with _without(model, site, head, means), torch.inference_mode():
+                    changes[site.kind, site.layer, head] = _losses(model, batches) - before_B
+                done(1)
+    drawn = np.random.default_rng(1).integers(len(tokens_B), size=(_SAMPLES, len(tokens_B)))
+    rows = []
+    for (kind, layer, head), change_B in changes.items():
+        sampled = change_B[drawn].sum(-1) / tokens_B[drawn].sum(-1)
+        low, high = np.quantile(sampled, (0.025, 0.975))
+        mean = change_B.sum() / tokens_B.sum()
+        rows.append(Importance(kind, layer, head, float(mean), float(low), float(high)))
+    return float(before_B.sum() / tokens_B.sum()), rows
+
+
+def _token_losses(model: Seq2Seq, batch: Batch) -> Tensor:
+    """Nats of each target token [B, T], 0 of padding."""
+    logits_BTV = model(batch.source, batch.target_in)
+    return F.cross_entropy(
+        logits_BTV.float().transpose(1, 2), batch.target_out, ignore_index=PAD, reduction="none"
+    )
+
+
+def _losses(model: Seq2Seq, batches: list[Batch]) -> np.ndarray:
+    """Nats of each sentence [B], over all batches."""
+    sums = [_token_losses(model, batch).double().sum(-1) for batch in batches]
+    return torch.cat(sums).cpu().numpy()
+
+
+def _without(
+    model: Seq2Seq, site: AttentionSite, head: int, means: dict[tuple, Tensor]
+) -> AbstractContextManager:
+    """The model without a head, or with its mean part in its place."""
+    if not means:
+        return edited(model, Edits(heads_off=frozenset({(site.kind, site.layer, head)})))
+    mean_D = means[site.kind, site.layer][head]
+    return without_heads(site, frozenset({head}), mean_D)
+
+
+def _queries(site: AttentionSite, batch: Batch) -> Tensor:
+    """Which queries [B, Q] of a site are no padding."""
+    return (batch.source if site.kind == "encoder" else batch.target_in) != PAD
+
+
+@torch.inference_mode()
+def _means(model: Seq2Seq, batches: list[Batch]) -> dict[tuple, Tensor]:
+    """The mean part of each head of a site over all queries that are no padding, [H, D]."""
+    sums: dict[tuple, Any] = {}
+    counts: dict[tuple, int] = {}
+    for batch in batches:
+        with capture(model) as captured:
+            model(batch.source, batch.target_in)
+        for look in captured.looks():
+            key = look.site.kind, look.site.layer
+            real_BQ = _queries(look.site, batch)
+            parts_BHQD = head_outputs(look)
+            found_HD = parts_BHQD.masked_fill(~real_BQ[:, None, :, None], 0).double().sum((0, 2))
+            sums[key] = sums.get(key, 0) + found_HD
+            counts[key] = counts.get(key, 0) + int(real_BQ.sum())
+    return {key: (total / counts[key]).float() for key, total in sums.items()}
+
+
+def _by_gradient(
+    model: Seq2Seq, batches: list[Batch], sites: list[AttentionSite], done: Done
+) -> dict[tuple, np.ndarray]:
+    """−∂loss/∂ξ of each sentence [B], ξ = 1 being what a head's part is multiplied by.
+
+    The output of a site is the sum of its heads' parts and a bias, so ∂loss/∂ξ is the product of a
+    part and the gradient at the output; which is 0 at padded queries, for nothing looks at them.
+    """
+    found: dict[tuple, list[np.ndarray]] = {}
+    for batch in batches:
+        looks: list[tuple[Look, Tensor]] = []
+
+        with ExitStack() as stack:
+            stack.enter_context(explicit_attention(model))
+            stack.enter_context(torch.enable_grad())
+            for site in sites:
+                hook = site.module.register_forward_hook(_keeping(site, looks))
+                stack.callback(hook.remove)
+            total = _token_losses(model, batch).sum()
+            gradients = torch.autograd.grad(total, [output for _, output in looks])
+        for (look, _), gradient_BQD in zip(looks, gradients, strict=True):
+            with torch.no_grad():
+                slope_BH = torch.einsum("bqd,bhqd->bh", gradient_BQD, head_outputs(look)).double()
+            for head, slope_B in enumerate(slope_BH.T.cpu().numpy()):
+                key = look.site.kind, look.site.layer, head
+                found.setdefault(key, []).append(-slope_B)
+    done(len(found))
+    order = [(s.kind, s.layer, h) for s in sites for h in range(model.config.num_heads)]
+    return {key: np.concatenate(found[key]) for key in order}
+
+
+def _keeping(site: AttentionSite, looks: list[tuple[Look, Tensor]]) -> Callable[..., None]:
+    """A hook that keeps what a site saw, and its output with what led to it."""
+
+    def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
+        query, memory = args[:2]
+        look = Look(site, query.detach(), memory.detach(), output[1].detach())
+        looks.append((look, output[0]))
+
+    return keep

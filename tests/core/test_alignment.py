@@ -1,0 +1,127 @@
+"""Word alignments: links and their error by hand, words from tokens, what each head aligns."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
+from core.checkpoint import load
+from core.experiments import aligning
+from core.experiments.aligning import align, best
+
+PAIRS = [("Ein Hund läuft .", "A dog runs ."), ("Eine Frau liest .", "A woman reads .")]
+GOLD = [Gold.parse("0-0 1-1 2-2 3-3"), Gold.parse("0-0 1?1 2-2 3p3")]
+
+
+def test_links_are_read_sure_and_possible():
+    assert Gold.parse("0-1 2?3 4p5") == Gold(
+        frozenset({(0, 1)}), frozenset({(0, 1), (2, 3), (4, 5)})
+    )
+    assert Gold.parse("1-2 3?4", one_based=True) == Gold.parse("0-1 2?3")
+    assert Gold.parse("1-0 3?2", target_first=True) == Gold.parse("0-1 2?3")
+    assert Gold.parse("") == Gold(frozenset(), frozenset())
+
+
+@pytest.mark.parametrize("line", ["0-1 2", "a-b", "0--1", "-1-2"])
+def test_what_is_no_link_is_named(line):
+    with pytest.raises(ValueError, match="is no link: write i-j"):
+        Gold.parse(line)
+    with pytest.raises(ValueError, match="counted from 1"):
+        Gold.parse("0-1", one_based=True)
+
+
+def test_the_error_is_och_and_neys():
+    """A = 4, S = 3, P = 5; 2 links in S and 3 in P: 1 − (2 + 3) / (4 + 3)."""
+    gold = Gold.parse("0-0 1-1 2-2 3?3 3?4")
+    found = frozenset({(0, 0), (1, 1), (3, 3), (0, 4)})
+    assert score([found], [gold]) == AlignmentScore(1 - 5 / 7, 3 / 4, 2 / 3)
+    empty = frozenset()
+    assert score([empty], [gold]) == AlignmentScore(1.0, 0.0, 0.0)
+    both = score([found, frozenset({(0, 0)})], [gold, Gold.parse("0-0")])  # counts, not means
+    assert both.aer == pytest.approx(1 - (3 + 4) / (5 + 4))
+    with pytest.raises(ValueError, match="no link to score"):
+        score([empty], [Gold.parse("")])
+
+
+def test_tokens_find_their_words_also_if_a_mark_or_nothing_is_a_token():
+    words = ["Ein", "U-Bahnhof", "."]
+    assert words_of(["Ein", "", "U", "-", "Bahn", "hof", "."], words) == [0, 1, 1, 1, 1, 1, 2]
+    with pytest.raises(ValueError, match="are not those of"):
+        words_of(["Ein", "Bahnhof"], words)
+
+
+def test_a_words_weight_is_the_sum_over_its_keys_and_the_mean_over_its_queries():
+    map_QK = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.3, 0.3, 0.4]])
+    found = by_word(map_QK, [0, 0, 1], [0, 0, 1])
+    assert np.allclose(found, [[0.45, 0.55], [0.6, 0.4]])
+    assert links(found) == frozenset({(1, 0), (0, 1)})
+
+
+def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):
+    """Planted maps: with `input`, head 0 aligns word t to t; with `output`, head 1 does."""
+    checkpoint = load(checkpoint_folder)
+    ids = checkpoint.source_tokenizer.encode(PAIRS[0][0])
+    words_s = words_of([t.text for t in ids], PAIRS[0][0].split())
+    outs = checkpoint.target_tokenizer.encode(PAIRS[0][1])
+    words_t = words_of([t.text for t in outs], PAIRS[0][1].split())
+    whole = aligning.capture
+
+    class Looked:
+        def __init__(self, captured):
+            self._captured = captured
+
+        def looks(self):
+            found = self._captured.looks()
+            for look in found:
+                if look.site.kind == "cross":
+                    planted = torch.zeros_like(look.weights)
+                    for row in range(planted.shape[2]):
+                        for head, word in ((0, row - 1), (1, row)):
+                            at = words_t[word] if 0 <= word < len(words_t) else None
+                            key = len(words_s) if at is None else words_s.index(at)
+                            planted[0, head, row, key] = 1
+                    look.weights.copy_(planted)
+            return found
+
+    class Capture:
+        def __init__(self, model):
+            self._within = whole(model)
+
+        def __enter__(self):
+            return Looked(self._within.__enter__())
+
+        def __exit__(self, *error):
+            return self._within.__exit__(*error)
+
+    monkeypatch.setattr(aligning, "capture", Capture)
+    rows = {
+        (r.reading, r.quantity, r.layer, r.head): r.score.aer
+        for r in align(checkpoint, PAIRS[:1], GOLD[:1])
+    }
+    for layer in (0, 1):
+        assert rows["input", "weights", layer, 0] == 0 == rows["output", "weights", layer, 1]
+        assert rows["input", "weights", layer, 1] > 0.4 < rows["output", "weights", layer, 0]
+        assert rows["input", "norms", layer, 0] == 0 == rows["output", "norms", layer, 1]
+
+
+def test_rows_are_of_every_layer_and_head_and_their_means(checkpoint_folder):
+    checkpoint = load(checkpoint_folder)
+    counts = []
+    rows = align(checkpoint, PAIRS, GOLD, done=counts.append)
+    L, H = 2, 2
+    assert len(rows) == 2 * 2 * (L + 1) * (H + 1) and sum(counts) == 2
+    assert best(rows).score.aer == min(row.score.aer for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "gold", "message"),
+    [
+        (PAIRS, GOLD[:1], "2 sentence pairs and 1 alignments"),
+        (PAIRS, [GOLD[0], Gold.parse("4-0")], r"sentence 2: .* links word 4 to word 0"),
+        ([("", "A dog .")], GOLD[:1], "sentence 1: a side is empty"),
+        ([("Hund " * 300, "A dog .")], GOLD[:1], r"sentence 1: \d+ tokens .*: the limit is 256"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(checkpoint_folder, pairs, gold, message):
+    with pytest.raises(ValueError, match=message):
+        align(load(checkpoint_folder), pairs, gold)

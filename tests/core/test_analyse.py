@@ -1,0 +1,67 @@
+"""The analyse command: its JSON, its tables, and one line for what it cannot use."""
+
+import json
+
+import pytest
+
+from core import analyse
+
+
+def run(*arguments: object) -> None:
+    parsed = analyse.parser().parse_args(list(map(str, arguments)))
+    parsed.run(parsed)
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "s.de").write_text("Ein Hund läuft .\nEine Frau liest .\n")
+    (tmp_path / "s.en").write_text("A dog runs .\nA woman reads .\n")
+    (tmp_path / "gold").write_text("0-0 1-1 2-2 3-3\n0-0 1?1 2-2 3p3\n")
+    return tmp_path
+
+
+def given(text, checkpoint_folder):
+    sides = ["--src", text / "s.de", "--ref", text / "s.en"]
+    return ["--checkpoint", checkpoint_folder, *sides, "--json", text / "found.json"]
+
+
+def test_alignment_writes_the_agreed_keys(checkpoint_folder, text, capsys):
+    arguments = [*given(text, checkpoint_folder), "--gold", text / "gold"]
+    run("alignment", *arguments)
+    found = json.loads((text / "found.json").read_text())
+    assert list(found) == ["checkpoint", "sentences", "rows", "best"]
+    assert found["sentences"] == 2 and len(found["rows"]) == 36
+    keys = ["reading", "quantity", "layer", "head", "aer", "precision", "recall"]
+    assert all(list(row) == keys for row in found["rows"])
+    assert found["best"]["aer"] == min(row["aer"] for row in found["rows"])
+    assert {row["layer"] for row in found["rows"]} == {0, 1, None}
+    assert f"{found['best']['aer']:.4f}" in capsys.readouterr().out
+    (text / "gold").write_text("1-1 2-2 3-3 4-4\n1-1 2?2 3-3 4p4\n")
+    run("alignment", *arguments, "--one-based")
+    assert json.loads((text / "found.json").read_text()) == found
+    (text / "gold").write_text("0-0\n0_0\n")
+    with pytest.raises(ValueError, match="gold line 2: '0_0' is no link"):
+        run("alignment", *arguments)
+
+
+@pytest.mark.parametrize("method", ["zero", "mean", "gradient"])
+def test_importance_writes_the_agreed_keys(checkpoint_folder, text, capsys, method):
+    run("importance", *given(text, checkpoint_folder), "--method", method)
+    found = json.loads((text / "found.json").read_text())
+    assert {"loss", "rows"} <= set(found) and found["method"] == method
+    assert len(found["rows"]) == 5 * 2 and found["loss"] > 0
+    keys = ["kind", "layer", "head", "loss_change", "low", "high"]
+    assert all(list(row) == keys for row in found["rows"])
+    assert found["rows"][0]["kind"] == "encoder" and found["rows"][0]["head"] == 0
+    assert "encoder layer 1 head 1" in capsys.readouterr().out
+
+
+def test_what_cannot_be_asked_is_one_line(checkpoint_folder, text):
+    (text / "s.de").write_text("")
+    (text / "s.en").write_text("")
+    with pytest.raises(ValueError, match="holds no sentence: at least 1"):
+        run("importance", *given(text, checkpoint_folder))
+    (text / "s.de").write_text("Hund " * 300 + "\n")
+    (text / "s.en").write_text("dog\n")
+    with pytest.raises(ValueError, match=r"pair 1 has \d+ tokens with <eos>: the limit is 256"):
+        run("importance", *given(text, checkpoint_folder))

@@ -1,0 +1,168 @@
+"""What a head is worth: heads switched off, their mean, their gradient, by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from core.batches import collate
+from core.capture import capture
+from core.config import DecodeConfig
+from core.edits import EditError, Edits, edited
+from core.experiments.importance import importance
+from core.search import search
+from core.text.tokenizer import PAD
+from tests import small
+
+HEADS = [("encoder", 0, 1), ("decoder", 2, 0), ("cross", 1, 1)]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
+def models(request):
+    return small.pair(norm_first=request.param)
+
+
+def pairs(count=7):
+    torch.manual_seed(2)
+    lengths = torch.randint(2, 9, (count, 2)).tolist()
+    return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
+
+
+def loss_of(model) -> tuple[float, int]:
+    batch = collate(pairs())
+    logits = model(batch.source, batch.target_in)
+    real = batch.target_out != PAD
+    return F.cross_entropy(logits[real], batch.target_out[real]).item(), int(real.sum())
+
+
+@pytest.mark.parametrize("head", HEADS)
+@torch.inference_mode()
+def test_a_head_off_is_its_part_taken_from_the_output(models, head):
+    """Against the site's own output: the bias and the parts of the other heads are left."""
+    kind, layer, number = head
+    source, target = small.batch(padding=True)
+    for model in models:
+        (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
+        *_, value, output = site.projections()
+        trained, bias = output.weight.clone(), output.bias.clone()
+        outputs = []
+        hook = site.module.register_forward_hook(
+            lambda m, a, out: outputs.append(out[0])  # noqa: B023
+        )
+        with edited(model, Edits(heads_off=frozenset({head}))), capture(model) as captured:
+            logits = model(source, target)
+        hook.remove()
+        (look,) = [k for k in captured.looks() if (k.site.kind, k.site.layer) == (kind, layer)]
+        v = F.linear(look.memory, *value).unflatten(-1, (look.weights.shape[1], -1))
+        z = torch.einsum("bhqk,bkhe->bqhe", look.weights, v)
+        z[:, :, number] = 0
+        assert torch.allclose(F.linear(z.flatten(2), trained, bias), outputs[0], atol=1e-12)
+        assert torch.equal(output.weight, trained) and torch.equal(output.bias, bias)
+        assert (logits - model(source, target)).abs().max() > 1e-4
+
+
+@torch.inference_mode()
+def test_both_models_do_the_same_in_passes_and_in_searches(models):
+    source, target = small.batch(padding=True)
+    real = target != PAD
+    edits = Edits(heads_off=frozenset(HEADS), hidden_source=(1,))
+    before = [model(source, target) for model in models]
+    found, searched = [], []
+    for model in models:
+        with edited(model, edits):
+            found.append(model(source, target))
+            searched.append(search(model, source, DecodeConfig(beam=3)))
+    assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)
+    for ours, theirs in zip(*searched, strict=True):
+        assert [h.ids for h in ours] == [h.ids for h in theirs]
+        scores = [[h.log_prob for h in side] for side in (ours, theirs)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-9)
+    plain = search(models[0], source, DecodeConfig(beam=3))
+    assert [h.log_prob for h in plain[0]] != [h.log_prob for h in searched[0][0]]
+    for model, logits in zip(models, before, strict=True):
+        assert torch.equal(model(source, target), logits)
+        with edited(model, Edits(heads_off=frozenset())):
+            assert torch.equal(model(source, target), logits)
+
+
+def test_an_exception_puts_the_weights_back(models):
+    for model in models:
+        before = {name: p.clone() for name, p in model.named_parameters()}
+        with pytest.raises(RuntimeError, match="oops"), edited(model, Edits(heads_off={HEADS[0]})):
+            raise RuntimeError("oops")
+        assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("wrong", [("middle", 0, 0), ("cross", -1, 0), ("cross", 0, -1)])
+def test_what_is_no_head_is_refused(wrong):
+    with pytest.raises(EditError, match="is no head: name one of encoder, decoder, cross"):
+        Edits(heads_off=frozenset({wrong}))
+
+
+@pytest.mark.parametrize("away", [("encoder", 9, 0), ("cross", 0, 9)])
+def test_a_head_that_is_not_there_is_refused(models, away):
+    for model in models:
+        with (
+            pytest.raises(EditError, match="cannot be switched off: counted from 0"),
+            edited(model, Edits(heads_off=frozenset({away}))),
+        ):
+            pass
+
+
+def test_the_change_of_the_loss_is_that_of_a_pass_without_the_head(models):
+    for model in models:
+        counts = []
+        loss, rows = importance(model, pairs(), done=counts.append)
+        whole, _ = loss_of(model)
+        assert loss == pytest.approx(whole, abs=1e-6)
+        sites = len(model.attention_sites())
+        heads = model.config.num_heads
+        assert len(rows) == sites * heads == sum(counts)
+        for row in rows:
+            head = row.kind, row.layer, row.head
+            with edited(model, Edits(heads_off=frozenset({head}))):
+                assert row.loss_change == pytest.approx(loss_of(model)[0] - whole, abs=1e-6)
+            assert row.low <= row.loss_change <= row.high
+            assert row.low < row.high
+
+
+def test_the_gradient_is_the_slope_at_a_small_step(models):
+    """Against a change of the head's columns by one in a hundred thousand."""
+    for model in models:
+        _, rows = importance(model, pairs(), "gradient")
+        sites = {(s.kind, s.layer): s for s in model.attention_sites()}
+        for row in rows:
+            weight = sites[row.kind, row.layer].projections().output.weight
+            found = []
+            with torch.no_grad():
+                columns = weight.unflatten(1, (model.config.num_heads, -1))[:, row.head]
+                kept = columns.clone()
+                for gate in (1 - 1e-5, 1 + 1e-5):
+                    columns.copy_(kept * gate)
+                    found.append(loss_of(model)[0])
+                columns.copy_(kept)
+            assert row.loss_change == pytest.approx((found[0] - found[1]) / 2e-5, abs=1e-5)
+
+
+def test_a_head_that_gives_the_same_everywhere_is_worth_nothing_beside_its_mean():
+    _, model = small.pair(norm_first=True)
+    for site in model.attention_sites():  # values that do not depend on what is looked at
+        with torch.no_grad():
+            site.projections().value.weight.zero_()
+    _, zero = importance(model, pairs())
+    _, mean = importance(model, pairs(), "mean")
+    assert max(abs(row.loss_change) for row in mean) < 1e-6
+    assert max(abs(row.loss_change) for row in zero) > 1e-3
+
+
+def test_an_interval_is_wide_where_sentences_differ_and_the_same_each_time(models):
+    _, few = importance(models[1], pairs()[:2])
+    _, many = importance(models[1], pairs() * 8)
+    again = importance(models[1], pairs() * 8)[1]
+    assert many == again
+    width = [np.mean([row.high - row.low for row in rows]) for rows in (few, many)]
+    assert width[1] < width[0] and not math.isnan(width[0])
+    with pytest.raises(ValueError, match="no sentence pair: at least 1"):
+        importance(models[1], [])
