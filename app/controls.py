@@ -32,6 +32,7 @@ import streamlit as st
 from app import linked, session
 from app.components.one_line import one_line
 from app.examples import EXAMPLES
+from app.markdown import plain
 from core.checkpoint import Card
 from core.config import DecodeConfig
 from core.corpora import LANGUAGES, about
@@ -261,7 +262,7 @@ def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
     source_box()
     chosen = selection()
     for line in session.problems():
-        st.error(line)
+        st.error(plain(line))
     if chosen.card is None:
         st.stop()
     if not chosen.source:
@@ -271,9 +272,14 @@ def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
     try:
         record = session.record(chosen.card, chosen.source, chosen.decode, target or None)
     except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-        st.error(str(error))
+        st.error(plain(error))
         st.stop()
     return chosen.card, record
+
+
+def learned(card: Card) -> str:
+    """What sentences a model knows, by the corpora that it was scored on."""
+    return about(card.metrics.get("final", {})) or "the sentences of its training"
 
 
 def model_note() -> None:
@@ -283,7 +289,7 @@ def model_note() -> None:
         return
     card, shape = chosen.card, chosen.card.model
     scores = ", ".join(
-        f"{score['sacrebleu']:.1f} on {about([corpus])}"
+        f"{score['sacrebleu']:.1f} on {plain(about([corpus]))}"
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):

@@ -81,6 +81,18 @@ def test_no_html_is_built():
         assert "innerHTML" not in text and "unsafe_allow_html" not in text, file
 
 
+@pytest.mark.parametrize("file", [f for f in FILES if within(f, "app")], ids=str)
+def test_what_comes_from_outside_is_no_markdown(file):
+    """An error's text may hold a file's name: it is said through app.markdown.plain."""
+    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if called and node.func.attr in ("error", "warning", "info") and node.args:
+            said = node.args[0]
+            is_plain = isinstance(said, ast.Call) and getattr(said.func, "id", "") == "plain"
+            numbers = isinstance(said, ast.Constant | ast.JoinedStr)
+            assert is_plain or numbers, f"{file}:{node.lineno}"
+
+
 def test_no_module_of_the_app_hides_the_standard_library():
     """`streamlit run app/main.py` puts app/ first on the path."""
     names = {f.stem for f in (ROOT / "app").iterdir()}

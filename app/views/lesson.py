@@ -13,6 +13,8 @@ from plotly.graph_objects import Figure
 from app import controls, linked, session
 from app.figures.experiments import change_figure
 from app.figures.style import CONFIG, labels
+from app.markdown import plain
+from app.views.doubts import show_doubts
 from core.checkpoint import Card
 from core.config import DecodeConfig
 from core.record import RecordToken, TranslationRecord
@@ -45,6 +47,7 @@ def lesson() -> Lesson:
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
+    show_doubts(record, controls.learned(card))
     return Lesson(card, record, chosen.decode, chosen.direction)
 
 
@@ -69,7 +72,7 @@ def edited(given: Lesson, edits: Edits) -> Edited | None:
             for e in (Edits(), edits)
         )
     except ValueError as error:
-        st.error(str(error))
+        st.error(plain(error))
         return None
     return Edited(free.translation, before, after)
 

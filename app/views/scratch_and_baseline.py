@@ -6,6 +6,7 @@ from app import controls, linked, session
 from app.examples import EXAMPLES
 from app.figures import comparison
 from app.figures.style import CONFIG
+from app.markdown import plain
 from app.views.comparison.checklist import checklist
 from app.views.comparison.choices import CODE, name
 from app.views.comparison.heads import heads
@@ -69,7 +70,7 @@ try:
     own = [session.compared(c, source, None, chosen.decode) for c in pair]
     shared = tuple(session.compared(c, source, own[0].translation, chosen.decode) for c in pair)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-    st.error(str(error))
+    st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")
 found: Matchings = None
@@ -78,7 +79,7 @@ try:
     found = session.matchings(*pair, corpus)
     largest = largest_difference(*shared, None if twins else found)
 except ValueError as error:
-    st.error(str(error))
+    st.error(plain(error))
 else:
     say_largest(largest, shared[0], twins)
     maps(pair, shared, largest, None if twins else found)

@@ -13,6 +13,7 @@ from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.figures.steps import heads_figure
 from app.figures.style import CONFIG, label
+from app.markdown import plain
 from core.checkpoint import Card
 from core.record import TranslationRecord
 
@@ -83,7 +84,7 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
                 force(record, (*chosen.force, *session.continuation(card, chosen.text)))
                 st.rerun()
             except ValueError as error:
-                st.error(str(error))
+                st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
     seen = session.path_record(card, record.source_text, tree.ids(here))
@@ -129,7 +130,7 @@ prefix = forced_prefix(record)
 try:
     forced = session.search_tree(card, record.source_text, chosen.decode, prefix)
 except ValueError as error:
-    above.error(str(error))
+    above.error(plain(error))
     prefix, forced = (), free
 if prefix:
     with above:

@@ -7,6 +7,7 @@ from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.export.arrays import csv_zip
 from app.export.page import page
+from app.markdown import plain
 from core.record import TranslationRecord
 
 
@@ -38,8 +39,8 @@ def take_away(record: TranslationRecord) -> None:
     try:
         opened = TranslationRecord.load(uploaded)
     except ValueError as error:
-        st.error(str(error).replace(repr(uploaded), uploaded.name))
+        st.error(plain(str(error).replace(repr(uploaded), uploaded.name)))
         return
-    st.subheader(f"Opened: {uploaded.name}")
+    st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     explorer(payload(opened, session.first_view(opened), address=False), key="opened_explorer")

@@ -6,6 +6,7 @@ from app import controls, linked, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
 from app.figures.numbers import percent
+from app.markdown import plain
 from app.tour import STOPS
 from core.corpora import LANGUAGES
 
@@ -34,7 +35,7 @@ chosen = controls.selection()
 stops = STOPS.get(chosen.direction, ())
 st.title("Guided tour", anchor=False)
 for line in session.problems():
-    st.error(line)
+    st.error(plain(line))
 if chosen.card is None or not stops:
     st.stop()
 
@@ -50,7 +51,7 @@ st.write(stop.look_for)
 try:
     record = session.example_record(chosen.card, stop.source, chosen.decode)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-    st.error(str(error))
+    st.error(plain(error))
     st.stop()
 link = {**chosen.link, "source": stop.source}
 try:

@@ -5,6 +5,8 @@ import streamlit as st
 from app import controls, session
 from app.components.explorer import explorer
 from app.components.explorer.payload import payload
+from app.markdown import plain
+from app.views.doubts import show_doubts
 from app.views.take_away import take_away
 
 st.title("See where each attention head looks", anchor=False)
@@ -19,7 +21,7 @@ controls.target_box()
 chosen = controls.selection()
 
 for line in session.problems():
-    st.error(line)
+    st.error(plain(line))
 if chosen.card is None:
     st.stop()
 if not chosen.source:
@@ -32,7 +34,7 @@ try:
     if chosen.target:
         record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
-    st.error(str(error))
+    st.error(plain(error))
     st.stop()
 
 with st.container(key="translation"):
@@ -40,6 +42,7 @@ with st.container(key="translation"):
 if chosen.target:
     with st.container(key="own_translation"):
         st.text(f"The model itself writes: {own}")
+show_doubts(record, controls.learned(chosen.card))
 quantity = session.quantity(chosen.card, record, session.wanted_quantity())
 view = session.first_view(record)
 explorer(payload(record, view, quantity=quantity, inside="head"), key="explorer")

@@ -8,7 +8,7 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
+from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
 
 _BOUNDARY = "▁"  # U+2581: stands for the space before a word
 _DIGIT = tokenizers.Regex(f"{_BOUNDARY}?[0-9]")
@@ -99,7 +99,7 @@ class SubwordTokenizer:
 
     def decode(self, ids: list[int]) -> str:
         pieces = ["⁇" if id == UNK else self._backend.id_to_token(id) for id in ids if id >= UNK]
-        return self._backend.decoder.decode(pieces).strip()
+        return unescaped(self._backend.decoder.decode(pieces).strip())
 
     def token(self, id: int) -> Token:
         if id < len(SPECIALS):

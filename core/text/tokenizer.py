@@ -43,7 +43,11 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: list[int]) -> str:
-        """The text of ids; special ids are skipped, an unknown one shows as ⁇."""
+        """The text of ids, for reading; special ids are skipped, an unknown one shows as ⁇.
+
+        An escaped character, such as `&amp;`, is the character: only the tokens show how it was
+        written.
+        """
         ...
 
     def token(self, id: int) -> Token:
@@ -53,6 +57,18 @@ class Tokenizer(Protocol):
     def to_json(self) -> dict[str, Any]:
         """All that rebuilds it; see `core.text.load`."""
         ...
+
+
+_ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))")
+_CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#39": "'", "nbsp": " "}
+
+
+def unescaped(text: str) -> str:
+    """Text with `&amp;` and its like as the characters they stand for.
+
+    Corpora that were web pages hold some; a network that learned them writes them.
+    """
+    return _ENTITY.sub(lambda found: _CHARACTERS[found[1]], text)
 
 
 def normalise(text: str) -> str:

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app import session
+from app.markdown import plain
 from core.benchmark import SENTENCES
 from core.config import DecodeConfig
 from core.translator import Translator
@@ -227,7 +228,7 @@ def run_with(folder: Path, monkeypatch) -> AppTest:
 def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
     app = run_with(tmp_path, monkeypatch)
     assert [e.value for e in app.error] == [
-        f"{tmp_path}/ holds no checkpoint: make one with `make train`"
+        plain(f"{tmp_path}/ holds no checkpoint: make one with `make train`")
     ]
 
 

@@ -14,6 +14,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app import session
+from app.markdown import plain
 from app.views.lesson import words_of
 from core import checkpoint
 from core.analysis.score_parts import score_parts
@@ -168,7 +169,7 @@ def test_typed_ids_give_the_blogs_matrices(translator):
     assert list(shapes["broadcast to"])[1:3] == [f"[2, {heads}, 7, 9]", f"[2, {heads}, 7, 7]"]
     page.text_area(key="mask_source_ids").set_value("[1, two]").run()
     assert [e.value for e in page.error] == [
-        "row 1 is no list of ids: write numbers, such as [1, 5, 0]"
+        plain("row 1 is no list of ids: write numbers, such as [1, 5, 0]")
     ]
     page.text_area(key="mask_source_ids").set_value("1 99999").run()
     assert "id 99999 is not in the source vocabulary" in page.error[0].value

@@ -7,7 +7,7 @@ import pytest
 
 from core.text import load
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise
+from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise, unescaped
 from core.text.words import WordTokenizer
 from tests.small import SENTENCES
 
@@ -46,6 +46,26 @@ def test_specials_stand_first(tokenizer):
 def test_typed_specials_are_text(tokenizer, typed):
     assert not {PAD, BOS, EOS} & {token.id for token in tokenizer.encode(typed)}
     assert not any(token.special for token in tokenizer.encode(typed))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Dog &amp; cat", "Dog & cat"),
+        ("&lt;b&gt; &quot;x&quot; &#39;y&apos;", "<b> \"x\" 'y'"),
+        ("A&amp.", "A&."),
+        ("AT&T, R&D, &ampere, a & b; &copy", "AT&T, R&D, &ampere, a & b; &copy"),
+    ],
+)
+def test_escaped_characters_never_reach_a_reader(written, read):
+    assert unescaped(written) == read
+
+
+def test_what_a_network_writes_escaped_is_read_unescaped():
+    learned = SubwordTokenizer.train(["Hund &amp; Katze &amp; Maus"] * 9, 90)
+    ids = [token.id for token in learned.encode("Hund &amp; Katze")]
+    assert learned.decode(ids) == "Hund & Katze"
+    assert "amp" in "".join(learned.token(id).piece for id in ids)  # its tokens are its own
 
 
 def test_the_unknown_keeps_its_surface(tokenizer):

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import session
 from app.figures.numbers import scientific
+from app.markdown import plain
 from core.checkpoint import Card
 
 
@@ -20,20 +21,20 @@ def checklist(card: Card) -> None:
         "the gradients, and says how far apart the two ever were and how far they may be."
     )
     kept = f"checks {card.weights_sha256}"
-    run = st.button(f"Run the checklist on {card.folder.name}", key="run_checks")
+    run = st.button(f"Run the checklist on {plain(card.folder.name)}", key="run_checks")
     with st.container(key="checks"):
         verdict, place = st.empty(), st.empty()
         if run:
             try:
                 total, checks = session.checks(card)
             except ValueError as error:
-                verdict.error(str(error))
+                verdict.error(plain(error))
                 return
             lines, drawn = [], 0.0
             for check in checks:
                 lines.append(check)
                 done = f"{len(lines)} of {total} lines"
-                verdict.progress(min(1.0, len(lines) / total), f"{done} · {check.name}")
+                verdict.progress(min(1.0, len(lines) / total), f"{done} · {plain(check.name)}")
                 if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
                     drawn = time.monotonic()
                     show_checks(place, lines[::-1])

@@ -14,6 +14,7 @@ from app.examples import EXAMPLES
 from app.figures import masks
 from app.figures.grid import Axes
 from app.figures.style import labels
+from app.markdown import plain
 from app.views.lesson import Lesson, choose, show
 from core.corpora import LANGUAGES
 
@@ -82,7 +83,7 @@ def batch(given: Lesson) -> tuple[str, ...]:
             words, texts = None, ()
         found = session.batch_masks(given.card, source, target)
     except ValueError as error:  # one line for the reader
-        st.error(str(error))
+        st.error(plain(error))
         return ()
     for side, ids in (("source", found.source), ("target", found.target_in)):
         lines = words and words[side]

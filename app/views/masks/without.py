@@ -12,6 +12,7 @@ from app import session
 from app.figures.experiments import change_figure, cheating_figure
 from app.figures.numbers import percent, scientific
 from app.figures.style import label, labels
+from app.markdown import plain
 from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
 from core.analysis import leaks
 
@@ -36,7 +37,7 @@ def without_causal(given: Lesson) -> None:
             for edits in (Edits(), Edits(causal_mask=False))
         )
     except ValueError as error:
-        st.error(str(error))
+        st.error(plain(error))
         return
     leak = leaks.leak(masked, opened)
     show(
@@ -121,7 +122,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     try:
         records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
     except ValueError as error:
-        st.error(str(error))
+        st.error(plain(error))
         return
     lengths = [len(record.source) for record in records]
     st.write(

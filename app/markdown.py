@@ -1,0 +1,16 @@
+"""Text from outside, such as file names and error messages, shown literally."""
+
+import re
+
+_JOINER = "\u2060"  # has no width; without it Streamlit makes :smile:, → and links of plain letters
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
+_JOINED = re.compile(r"(:)(?=[\w/+-])|(-)(?=[->\\])|(www)(?=\.)|(?<=[<>~])(?==)")
+_LIST = re.compile(r"^(\d+)([.)])|^([-+])(?=\s)")
+
+
+def plain(text: object) -> str:
+    """Text of one line in which nothing is markup: no emphasis, link, picture, formula or icon."""
+    line = " ".join(str(text).split())
+    line = _JOINED.sub(lambda found: found[0] + _JOINER, line)
+    line = _MARKUP.sub(r"\\\1", line)
+    return _LIST.sub(lambda found: f"{found[1] or ''}\\{found[2] or found[3]}", line)

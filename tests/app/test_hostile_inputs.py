@@ -1,0 +1,107 @@
+"""Whatever is typed, every page answers with its lesson or one clear line, and keeps the text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.text.tokenizer import normalise
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {
+    "translate": "translate.py",
+    "tour": "tour.py",
+    "steps": "steps.py",
+    "head": "inside_head.py",
+    "masks": "masks/page.py",
+    "positions": "positions/page.py",
+    "comparison": "scratch_and_baseline.py",
+}
+MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
+UNSEEN = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
+ANSWERED = ["Hund", MARKUP, UNSEEN, "Ein Hund und " * 20]
+REFUSED = {
+    "x" * 100_000: "100,000 characters are too many: the limit is 500, try one sentence at a time",
+    "x. " * 99: "tokens are too many: the limit is 100, try one sentence at a time",
+}
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def page(request) -> AppTest:
+    """One of the pages, as a visitor opens it."""
+    view = f"views/{PAGES[request.param]}"
+    if request.param in ("translate", "tour"):  # they link to other pages
+        app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120).run()
+        app.switch_page(view)
+    else:
+        app = AppTest.from_file(str(ROOT / "app" / view), default_timeout=120)
+        app.session_state["direction"], app.session_state["model"] = "de-en", "scratch"
+    app.session_state["name"] = request.param
+    yield app
+    st.cache_resource.clear()
+
+
+def typed(page: AppTest, text: str) -> list[str]:
+    """What the page says once a text was typed on it."""
+    page.session_state["source"] = text
+    page.run()
+    assert not page.exception, page.exception
+    assert page.session_state["source"] == text  # nothing is lost
+    return [element.value for element in page.text]
+
+
+@pytest.mark.parametrize("text", ANSWERED, ids=["word", "markup", "unseen", "sixty words"])
+def test_an_odd_text_is_answered(page, text):
+    said = typed(page, text)
+    assert not page.error
+    if page.session_state["name"] in ("masks", "positions", "steps"):  # elsewhere in a box
+        assert any(normalise(text) in line for line in said), said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Ein Hund 😀 schläft.", "no token for “😀”"),
+        ("The cat is in the mud.", "looks like English, but it is read as German"),
+        ("xqz flurb glim nork", "a mean probability of only 0."),
+        ("Ein Hund schläft.", None),
+    ],
+)
+def test_a_doubtful_text_is_answered_with_a_warning(page, text, said):
+    typed(page, text)
+    if page.session_state["name"] not in ("translate", "masks", "positions") or said is None:
+        assert not page.warning
+    else:
+        (warning,) = page.warning
+        assert said in warning.value and "\n" not in warning.value
+
+
+def test_an_escaped_character_never_reaches_a_reader(page):
+    """The shipped network learned `&amp;` from its corpus; its tokens go on to show it."""
+    said = typed(page, "Ich esse Fisch & Chips.")
+    assert not any("&amp;" in line for line in said)
+    if page.session_state["name"] == "translate":
+        assert "I eat fish & chips." in said
+        tokens = [token.piece for token in page.session_state["latest_record"].target_out]
+        assert "amp" in tokens
+
+
+@pytest.mark.parametrize("text", ["", "  \n "], ids=["nothing", "spaces"])
+def test_no_text_is_a_hint_or_an_example_and_no_error(page, text):
+    typed(page, text)
+    assert not page.error
+    assert len([*page.text, *page.caption]) > 0
+
+
+@pytest.mark.parametrize(("text", "line"), REFUSED.items(), ids=["long", "many tokens"])
+def test_too_much_is_one_line_that_says_the_limit(page, text, line):
+    typed(page, text)
+    errors = [error.value for error in page.error]
+    if page.session_state["name"] == "tour":  # it has sentences of its own
+        assert not errors
+    else:
+        (error,) = errors
+        assert line in error and "\n" not in error
