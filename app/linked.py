@@ -52,6 +52,15 @@ def settle(key: str, options: Iterable[Any], usual: Any, name: str | None = None
         session.put(key, usual)
 
 
+def settle_text(key: str, usual: str, name: str | None = None) -> None:
+    """The same for a box of text, which may hold anything."""
+    asked = session.take_asked(name or key)
+    if asked is not None:
+        session.put(key, asked)
+    elif session.get(key) is None:
+        session.put(key, usual)
+
+
 def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None = None) -> None:
     """Keep values in the address; None and the empty text take their names out.
 
@@ -61,6 +70,6 @@ def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None =
     address(said, page=session.page(), key=key, entry=entry)
 
 
-def keep_choice(key: str, value: object, usual: object) -> None:
-    """Keep one widget's value under the widget's key, if it is not the usual one."""
-    keep({key: None if value == usual else value}, key)
+def keep_choice(name: str, value: object, usual: object) -> None:
+    """Keep one widget's value, if it is not the usual one."""
+    keep({name: None if value == usual else value}, name)

@@ -252,3 +252,100 @@ def test_a_text_of_a_link_is_one_line_too():
     app.query_params["source"] = "Der Hund\nschläft im Garten. "
     app.run()
     assert app.text_area("source").value == OWN
+
+
+LESSONS = {
+    "steps": {"path_maps": "True", "kind": "decoder", "layer": "0", "head": "1"},
+    "head": {"kind": "encoder", "layer": "1", "head": "2", "q": "3", "k": "0"},
+    "masks": {
+        "mask_batch": "Ein Hund.\nDer Hund schläft.",
+        "mask_kind": "cross",
+        "closing_layer": "2",
+        "closing_fill": "-10000.0",
+        "hidden_word": "1",
+    },
+    "positions": {
+        "wave_dimensions": "1.5",
+        "rotation_k": "7",
+        "position_change": "shifted",
+        "position_shift": "9",
+        "parts_kind": "decoder",
+    },
+    "comparison": {"second_model": "baseline", "compare_layer": "1", "compare_scale": "own"},
+    "tour": {"stop": "2", "kind": "encoder", "layer": "1", "head": "4"},
+}
+
+
+@pytest.mark.parametrize("path", LESSONS)
+def test_a_lesson_keeps_its_choices(local_page: Page, serve, path):
+    opened(local_page, serve, path, source=OWN, **LESSONS[path])
+    for _ in range(2):
+        expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+        expect_query(local_page, source=OWN, **LESSONS[path])
+        local_page.reload()
+        at(local_page, path)
+
+
+def test_a_choice_goes_into_the_address_and_comes_back(local_page: Page, serve):
+    opened(local_page, serve, "masks", source=OWN)
+    entries = local_page.evaluate("history.length")
+    layer = local_page.locator(".st-key-closing_layer")
+    layer.get_by_text("3", exact=True).click()
+    expect_query(local_page, closing_layer="2")
+    settled(local_page)
+    assert local_page.evaluate("history.length") == entries, "a choice is no page to go back from"
+    local_page.reload()
+    expect(layer.get_by_role("radio", name="3")).to_be_checked(timeout=30_000)
+    go_to(local_page, "steps")
+    local_page.go_back()
+    at(local_page, "masks")
+    expect(layer.get_by_role("radio", name="3")).to_be_checked(timeout=30_000)
+    layer.get_by_text("1", exact=True).click()
+    expect_query(local_page, closing_layer=None)
+
+
+def test_two_explorers_leave_the_address_to_one(local_page: Page, serve, tmp_path):
+    from core.translator import Translator
+
+    saved = tmp_path / "own.npz"
+    saved.write_bytes(Translator.load(ROOT / "checkpoints/scratch-de-en").inspect(OWN).to_bytes())
+    local_page.add_init_script(
+        """window.written = 0;
+        for (const name of ["pushState", "replaceState"]) {
+            const write = history[name];
+            history[name] = (...given) => {
+                window.written += 1;
+                return write.apply(history, given);
+            };
+        }"""
+    )
+    opened(local_page, serve, source=OWN)
+    local_page.locator(".st-key-take_away summary").click()
+    local_page.locator(".st-key-open_record input[type=file]").set_input_files(saved)
+    second = local_page.locator(".st-key-opened_explorer section[aria-label='Attention explorer']")
+    expect(second).to_have_attribute("data-painted", re.compile("."), timeout=30_000)
+    settled(local_page)
+    before = query(local_page)
+    local_page.evaluate("window.written = 0")
+    second.locator(".thumbnail[data-l='0'][data-h='3']").click()
+    expect(second).to_have_attribute("data-head", "3")
+    local_page.wait_for_timeout(500)
+    assert (query(local_page), local_page.evaluate("window.written")) == (before, 0)
+    first = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
+    first.locator(".thumbnail[data-l='1'][data-h='2']").click()
+    expect_query(local_page, layer="1", head="2")
+    local_page.wait_for_timeout(500)
+    assert local_page.evaluate("window.written") == 1
+
+
+def test_an_example_closes_a_phones_sidebar(local_page: Page, serve):
+    local_page.set_viewport_size({"width": 390, "height": 800})
+    sidebar = local_page.locator("[data-testid=stSidebar]")
+    local_page.goto(serve(MAIN))
+    expect(box(local_page)).to_be_visible(timeout=60_000)
+    settled(local_page)
+    local_page.locator("[data-testid=stExpandSidebarButton]").click()
+    expect(sidebar).to_have_attribute("data-collapsed", "false")
+    local_page.get_by_role("button", name=EXAMPLES[1].title).click()
+    expect(sidebar).to_have_attribute("data-collapsed", "true")
+    expect(box(local_page)).to_have_value(EXAMPLES[1].de)

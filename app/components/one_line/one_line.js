@@ -1,4 +1,5 @@
 // Makes a text area a single line that grows with its text: Enter applies it, and line breaks become spaces.
+// On a phone the sidebar makes room for the box once an example was chosen.
 
 const BREAKS = /\s*[\r\n]+\s*/g;
 
@@ -25,6 +26,13 @@ function joinLines(event) {
   area.setSelectionRange(caret, caret);
 }
 
+const NARROW = "(max-width: 768px)"; // where Streamlit lays the sidebar over the page
+
+function makeRoom(event) {
+  if (!event.target.closest?.("[class*=st-key-example_] button") || !window.matchMedia(NARROW).matches) return;
+  document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
+}
+
 const prepared = new WeakSet();
 
 function prepare(box) {
@@ -45,9 +53,11 @@ export default function render({ data: box, parentElement }) {
     const watcher = new MutationObserver(() => prepare(box));
     watcher.observe(document.querySelector("[data-testid=stMain]") ?? document.body, { childList: true, subtree: true });
     watchers.set(parentElement, watcher);
+    document.addEventListener("click", makeRoom);
   }
   return () => {
     watchers.get(parentElement)?.disconnect();
     watchers.delete(parentElement);
+    document.removeEventListener("click", makeRoom);
   };
 }

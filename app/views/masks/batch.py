@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import session
+from app import linked, session
 from app.components.token_table import token_table
 from app.examples import EXAMPLES
 from app.figures import masks
@@ -58,22 +58,29 @@ def batch(given: Lesson) -> tuple[str, ...]:
     opening = "\n".join([first, *(text for text in others if text != first)])
     if typed == "sentences":
         # The box follows the visitor's sentence until something is typed into it.
+        key = f"mask_batch_{given.record.id}"
+        linked.settle_text(key, opening, "mask_batch")
         text = st.text_area(
             f"{LANGUAGES[given.card.source_language]} sentences, one a line",
-            value=opening,
-            key=f"mask_batch_{given.record.id}",
+            key=key,
             height=110,
+            persist_state="session",
         )
+        linked.keep_choice("mask_batch", text, opening)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
         st.caption("The target is fed in without its last id: that one is only to be predicted.")
         columns = st.columns(2)
-        source_text = columns[0].text_area(
-            "Source ids", BLOG_SOURCE, key="mask_source_ids", persist_state="session"
-        )
-        target_text = columns[1].text_area(
-            "Target ids", BLOG_TARGET, key="mask_target_ids", persist_state="session"
-        )
+        typed_ids = []
+        for column, side, usual in zip(
+            columns, ("source", "target"), (BLOG_SOURCE, BLOG_TARGET), strict=True
+        ):
+            key = f"mask_{side}_ids"
+            linked.settle_text(key, usual)
+            label = f"{side.capitalize()} ids"
+            typed_ids.append(column.text_area(label, key=key, persist_state="session"))
+            linked.keep_choice(key, typed_ids[-1], usual)
+        source_text, target_text = typed_ids
     try:
         if typed == "sentences":
             source, target, words = _sentences(given, texts)

@@ -2,13 +2,14 @@
 
 import streamlit as st
 
-from app import session
+from app import linked, session
 from app.figures import positions, vectors
 from app.figures.numbers import scientific
 from app.views.lesson import Lesson, choose, show
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
+WAVES = 8  # drawn at once at most
 _ROWS = 64  # of the table, for steps: more than most sentences have places
 
 
@@ -38,15 +39,21 @@ def table(given: Lesson) -> None:
             r"\end{aligned}"
         )
     d_model = rows.shape[1]
+    usual = list(positions.some_dimensions(d_model))
+    asked = (session.take_asked("wave_dimensions") or "").split(".")
+    if all(dimension in map(str, range(d_model)) for dimension in asked):
+        session.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
+    elif session.get("wave_dimensions") is None:
+        session.put("wave_dimensions", usual)
     chosen = st.multiselect(
         "Dimensions drawn as waves",
         list(range(d_model)),
-        default=list(positions.some_dimensions(d_model)),
-        max_selections=8,
+        max_selections=WAVES,
         key="wave_dimensions",
         persist_state="session",
     )
-    drawn = sorted(chosen or positions.some_dimensions(d_model))
+    drawn = sorted(chosen or usual)
+    linked.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
     show(
         positions.waves_figure(rows, tokens, drawn, theme),
         "position_waves",
@@ -97,8 +104,12 @@ def rotation(given: Lesson) -> None:
         r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
     )
     columns = st.columns(2)
-    k = columns[0].slider("k, the step", 1, half, 3, key="rotation_k")
-    place = columns[1].slider("p, the place it starts from", 0, half - 1, 0, key="rotation_p")
+    linked.settle("rotation_k", range(1, half + 1), 3)
+    linked.settle("rotation_p", range(half), 0)
+    k = columns[0].slider("k, the step", 1, half, key="rotation_k")
+    place = columns[1].slider("p, the place it starts from", 0, half - 1, key="rotation_p")
+    linked.keep_choice("rotation_k", k, 3)
+    linked.keep_choice("rotation_p", place, 0)
     pairs = positions.some_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)

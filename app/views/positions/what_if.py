@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import session
+from app import linked, session
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.figures.numbers import scientific
@@ -76,9 +76,13 @@ def what_if(given: Lesson) -> None:
         seed = shift = 0
         with st.container(width=150):
             if change == "shuffled":
-                seed = st.number_input("Shuffle number", 1, 999, 1, key="position_seed")
+                linked.settle("position_seed", range(1, 1000), 1)
+                seed = st.number_input("Shuffle number", 1, 999, key="position_seed")
+                linked.keep_choice("position_seed", seed, 1)
             elif change == "shifted":
-                shift = st.number_input("k", -500, 500, 5, key="position_shift")
+                linked.settle("position_shift", range(-500, 501), 5)
+                shift = st.number_input("k", -500, 500, key="position_shift")
+                linked.keep_choice("position_shift", shift, 5)
     changed = {
         name: _places(change, int(seed), int(shift), length) if side in (name, "both") else None
         for name, length in (("source", len(record.source)), ("target", len(record.target_in)))
