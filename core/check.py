@@ -307,7 +307,7 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
         differences += _hypotheses(record, evidence)
         words += (
             f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
-            "teacher-forced pass over each"
+            "teacher-forced pass over each, a sum's difference divided by its tokens"
         )
     return _line(
         "Log-probabilities recomputed",
@@ -327,7 +327,9 @@ def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
     differences = []
     for h in record.hypotheses:
         score = h.log_prob / ((5 + len(h.ids)) / 6) ** alpha  # Wu et al. 2016, eq. 14
-        differences += [h.log_prob - evidence.log_probs.get(h.ids, math.inf), h.score - score]
+        # Each token's rounding adds to the sum: the limit is for one token.
+        off = (h.log_prob - evidence.log_probs.get(h.ids, math.inf)) / len(h.ids)
+        differences += [off, h.score - score]
     scores = [h.score for h in record.hypotheses]
     falls = pairwise(scores)
     return differences + [max(0.0, worse - better) for better, worse in falls]

@@ -305,5 +305,5 @@ def _remedy(folder: Path) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line without control characters: files of strangers are quoted in it."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """One line without control characters and `code` marks: files of strangers are quoted in it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")

@@ -39,7 +39,7 @@ def take_away(record: TranslationRecord) -> None:
     try:
         opened = TranslationRecord.load(uploaded)
     except ValueError as error:
-        st.error(plain(str(error).replace(repr(uploaded), uploaded.name)))
+        st.error(plain(error))
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")

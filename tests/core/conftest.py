@@ -1,11 +1,18 @@
 """A whole trained checkpoint, made once from a dozen sentences by the real command."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 from core import train
+from core.batches import collate, encode_pairs
+from core.checkpoint import load, save
 from core.corpora import CORPORA
+from core.text.tokenizer import PAD
+from core.translator import Translator
 from tests import small
 
 SPLITS = CORPORA["multi30k"].splits
@@ -27,6 +34,29 @@ def data(tmp_path_factory) -> Path:
 def run_train(*arguments: object, recipe: str = "smoke") -> None:
     """The training command, in this process."""
     train.run(train.parser().parse_args(["--recipe", recipe, *map(str, arguments)]))
+
+
+@pytest.fixture(scope="session")
+def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
+    """The same network, which has learned the dozen sentences by heart and writes them."""
+    folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("t") / "scratch-de-en")
+    learned = load(folder)
+    model, both = learned.model, (learned.source_tokenizer, learned.target_tokenizer)
+    batch = collate(list(encode_pairs(small.SENTENCES, *both)))
+    adam = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(400):
+        adam.zero_grad()
+        logits = model(batch.source, batch.target_in).transpose(1, 2)
+        F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
+        adam.step()
+    card = learned.card
+    languages = card.source_language, card.target_language
+    save(folder, model, card.architecture, languages, both, card.training, card.metrics)
+    sources = [source for source, _ in small.SENTENCES]
+    written = Translator.load(folder, "cpu").translate(sources)
+    assert all(len(translation.hypotheses[0].ids) > 3 for translation in written)
+    assert len({translation.text for translation in written}) > 3
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,27 @@ import copy
 import dataclasses
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from core.check import Evidence, SiteEvidence, check, masks_of, recompute
+from core.check import (
+    LOGIT_LIMIT,
+    Evidence,
+    SiteEvidence,
+    _hypotheses,
+    check,
+    masks_of,
+    recompute,
+)
 from core.checkpoint import load
 from core.model.baseline import Baseline, copy_to_baseline
+from core.model.dropout import Dropout
 from core.model.interface import KINDS, Seq2Seq, build
-from core.record import RecordCheck, RecordToken, TranslationRecord
+from core.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
 from core.replay import replay
 from core.text.tokenizer import BOS, EOS, PAD, Token, special
 from core.translator import Translator
@@ -171,9 +181,10 @@ def test_a_stale_map_turns_red(model, look):
 
 def test_dropout_left_on_turns_red(model):
     noisy = copy.deepcopy(model)
-    for module in noisy.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.3
+    dropouts = [m for m in noisy.modules() if isinstance(m, nn.Dropout | Dropout)]
+    assert dropouts
+    for module in dropouts:
+        module.p = 0.3
     torch.manual_seed(0)
     for rate in (0.0, 0.3):
         for site in noisy.attention_sites():
@@ -235,13 +246,23 @@ def test_no_false_alarm_on_random_sentences(model):
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_every_inspected_record_carries_its_checks(checkpoint_folder, twin):
-    translator = Translator.load(checkpoint_folder, device="cpu")
+def test_every_inspected_record_carries_its_checks(translating_folder, twin):
+    translator = Translator.load(translating_folder, device="cpu")
     translator = translator.twin() if twin else translator
     for target in (None, "A dog runs."):
         record = translator.inspect("Zwei junge Männer spielen im Park Fußball.", target)
+        assert len(record.target_out) > 3
         assert [line.passed for line in record.checks] == [True] * 8
     assert "hypotheses" not in record.checks[PROBABILITIES].words  # nothing was searched for
+
+
+def test_a_sums_limit_grows_with_its_tokens():
+    """A hundred tokens round a hundred times; a wrong sum is off by far more."""
+    hypothesis = RecordHypothesis("", (5,) * 100, -50.0, -50.0)
+    record = SimpleNamespace(search="greedy", hypotheses=(hypothesis,))
+    for off, passes in ((0.005, True), (0.05, False)):
+        evidence = SimpleNamespace(log_probs={hypothesis.ids: -50.0 - off})
+        assert (max(map(abs, _hypotheses(record, evidence))) <= LOGIT_LIMIT) == passes
 
 
 def test_the_recomputation_follows_the_paper_by_hand():

@@ -1,6 +1,7 @@
 """Norms are checked against what the networks really hand on, rollout against its definition."""
 
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -85,18 +86,26 @@ def test_norms_of_closed_cells_are_zero_and_layers_are_in_order():
     assert not norms["decoder"][:, :, ~np.tril(np.ones((5, 5), bool))].any()
 
 
-def test_rollout_is_the_product_of_half_mixed_layers(checkpoint_folder):
-    record = Translator.load(checkpoint_folder, device="cpu").inspect("Ein Hund läuft im Park.")
+def test_rollout_of_two_layers_worked_out_by_hand():
+    """Two tokens, two heads: means, halves and the product of layers are exact in binary."""
+    first = [[[1, 0], [1, 0]], [[1, 0], [0, 1]]]  # mean [1 0; ½ ½], with I: [1 0; ¼ ¾]
+    second = [[[0.5, 0.5], [0, 1]], [[0.5, 0.5], [1, 0]]]  # mean ½ everywhere, with I: [¾ ¼; ¼ ¾]
+    encoder, decoder = np.array([first, second]), np.array([first])
+    cross = np.array([[[[1, 0], [0, 1]], [[0, 1], [0, 1]]]])  # mean [½ ½; 0 1]
+    maps = {"encoder": encoder, "decoder": decoder, "cross": cross}
+    found = rollout(SimpleNamespace(maps=maps.get, cross=cross))
+    assert found["encoder"].tolist() == [
+        [[[1, 0], [0.25, 0.75]]],
+        [[[0.8125, 0.1875], [0.4375, 0.5625]]],
+    ]
+    assert found["decoder"].tolist() == [[[[1, 0], [0.25, 0.75]]]]
+    assert found["cross"].tolist() == [[[[0.625, 0.375], [0.4375, 0.5625]]]]
+
+
+def test_rollout_of_a_record_keeps_masks_and_rows(translating_folder):
+    record = Translator.load(translating_folder, device="cpu").inspect("Ein Hund läuft im Park.")
     found = rollout(record)
     for kind in ("encoder", "decoder"):
-        maps = record.maps(kind).astype(np.float64)
-        length = maps.shape[-1]
-        expected = np.eye(length)
-        for layer, heads in enumerate(maps):
-            expected = (heads.mean(0) / 2 + np.eye(length) / 2) @ expected
-            np.testing.assert_allclose(found[kind][layer, 0], expected, atol=1e-6)
         assert not found[kind][..., ~record.mask(kind)].any()
-    carried = record.cross.mean(1) @ found["encoder"][-1, 0]
-    np.testing.assert_allclose(found["cross"][:, 0], carried, atol=1e-6)
     for kind in KINDS:
         np.testing.assert_allclose(found[kind].sum(-1), 1, atol=1e-5)

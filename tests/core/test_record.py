@@ -32,13 +32,15 @@ TEXTS = (
 
 
 @pytest.fixture(scope="module")
-def translator(checkpoint_folder):
-    return Translator.load(checkpoint_folder, device="cpu")
+def translator(translating_folder):
+    return Translator.load(translating_folder, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def record(translator):
-    return translator.inspect(SENTENCE)
+    found = translator.inspect(SENTENCE)
+    assert len(found.target_out) > 3, "else nothing about rows can fail"
+    return found
 
 
 def test_a_record_is_what_was_translated(translator, record):
@@ -410,9 +412,11 @@ def test_bad_input_is_one_line_before_any_work(translator, monkeypatch, text, me
 
 
 @pytest.fixture(scope="module")
-def narrow(checkpoint_folder, tmp_path_factory):
+def narrow(translating_folder, tmp_path_factory):
     """The same network with room for 32 tokens; the sinusoids are not stored."""
-    folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en")
+    folder = shutil.copytree(
+        translating_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en"
+    )
     config = json.loads((folder / "config.json").read_text())
     config["model"]["max_length"] = 32
     write_json(folder / "config.json", config)
