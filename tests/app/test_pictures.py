@@ -934,6 +934,8 @@ def check_statistics(picture: Picture, found: Found) -> None:
         shares = shares_of_roles(values, choice.kind)
         shown = picture.do("statistics")
         pixels = picture.image("[data-part=ticks]")
+        # Every kind has its own lines, and all stand at the heights of the longest list.
+        pitch = len(pixels) // picture.page.locator("[data-part=statistics] > *").count()
         found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
         for line, (words, said) in enumerate(shown):
             where = f"{name(choice)}, {words}"
@@ -950,10 +952,10 @@ def check_statistics(picture: Picture, found: Found) -> None:
             found.true(where, said in ways, f"{said}, not {ways}")
             if share is not None:
                 # Above the short ticks there is the tall one alone.
-                tall = np.flatnonzero(pixels[26 * line + 7, :, 3] > 100)
+                tall = np.flatnonzero(pixels[pitch * line + 7, :, 3] > 100)
                 x = 3 + (pixels.shape[1] - 6) * share
                 found.true(f"{where}, tick", len(tall) in (2, 3, 4), str(tall))
-                found.near(f"{where}, tick", tall.mean() + 0.5, x, 1)
+                found.near(f"{where}, tick", (tall.mean() if len(tall) else -9) + 0.5, x, 1)
 
 
 def check_dark(picture: Picture, found: Found) -> None:
