@@ -151,8 +151,8 @@ def sidebar() -> None:
             required=True,
             key="search",
         )
-        st.caption("Examples")
         with st.container(key="examples", gap=None):
+            st.caption("Examples")
             for i, example in enumerate(EXAMPLES):
                 st.button(
                     example.title,

@@ -67,7 +67,7 @@ except LookupError as missing:
     at, row = session.first_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
-with st.container(horizontal=True, key="tour_links"):
+with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
     for label, to in (("Back", number - 1), ("Next stop", number + 1)):
         st.button(
             label,

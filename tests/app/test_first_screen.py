@@ -1,0 +1,153 @@
+"""The first screen explains itself: what is read first, what is in sight, and how well."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from app.examples import EXAMPLES
+from core.analysis.telling import telling
+from core.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ROOT / "app/main.py"
+CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
+PAGES = ("", "tour?stop=6", "steps", "head", "comparison")
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
+
+
+def explorer(page: Page) -> Locator:
+    root = page.locator("section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
+    return root
+
+
+def idle(page: Page) -> None:
+    """The script has come to its end: the model's note is written last."""
+    expect(page.locator(".st-key-model_note")).to_contain_text("layers", timeout=60_000)
+    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible(
+        timeout=60_000
+    )
+
+
+def test_the_first_sentence_names_the_word_that_tells_most(local_page, serve, translator):
+    record = translator.inspect(EXAMPLES[0].de)
+    found = telling(record.cross, record.source, record.target_out)
+    local_page.goto(serve(MAIN))
+    root = explorer(local_page)
+    said = root.evaluate("root => ({...root.dataset})")
+    assert [said[name] for name in ("kind", "layer", "head", "query")] == [
+        "cross",
+        str(found.layer),
+        str(found.head),
+        str(found.query),
+    ]
+    words = re.sub(r"[\u2068\u2069\u2080-\u2089]", "", root.locator(".readout .first").inner_text())
+    assert words == (
+        f"While producing {record.target_out[found.query].text}, head {found.head + 1} of layer "
+        f"{found.layer + 1} looks most at {record.source[found.key].text} {found.weight:.2f}"
+    )
+
+
+def test_another_sentence_opens_on_its_own_word_until_something_is_chosen(
+    local_page, serve, translator
+):
+    local_page.goto(serve(MAIN))
+    root = explorer(local_page)
+    for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
+        if chosen:
+            root.locator(".thumbnail[data-l='0'][data-h='1']").click()
+        local_page.get_by_role("button", name=example.title).click()
+        record = translator.inspect(example.de)
+        expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
+        found = telling(record.cross, record.source, record.target_out)
+        expected = ("0", "1", "") if chosen else map(str, (found.layer, found.head, found.query))
+        for name, value in zip(("layer", "head", "query"), expected, strict=True):
+            expect(root).to_have_attribute(f"data-{name}", value)
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("kind=encoder&layer=1&head=2", ("encoder", "1", "2", "")),
+        ("kind=cross&layer=0&head=1&q=3", ("cross", "0", "1", "3")),
+        ("q=2", ("cross", "2", "0", "2")),
+    ],
+)
+def test_a_link_with_a_view_of_its_own_keeps_it(local_page, serve, link, shown):
+    local_page.goto(f"{serve(MAIN)}/?{link}")
+    root = explorer(local_page)
+    for name, value in zip(("kind", "layer", "head", "query"), shown, strict=True):
+        expect(root).to_have_attribute(f"data-{name}", value)
+
+
+def test_what_is_in_sight(local_page, serve):
+    """At 1280 × 800 the pinned row; at 1440 × 900 the model's note; the translation only once."""
+    local_page.set_viewport_size({"width": 1280, "height": 800})
+    local_page.goto(serve(MAIN))
+    root = explorer(local_page)
+    canvas = root.locator("canvas[data-role=map]")
+    place = canvas.evaluate("({dataset: d}) => ({top: +d.top, cell: +d.cell})")
+    pinned = int(root.get_attribute("data-query"))
+    bottom = canvas.bounding_box()["y"] + place["top"] + (pinned + 1) * place["cell"]
+    assert bottom <= 800
+    heading = local_page.locator("h1").evaluate(
+        "h1 => h1.getBoundingClientRect().bottom - parseFloat(getComputedStyle(h1).paddingBottom)"
+    )
+    purpose = local_page.locator(".st-key-purpose").bounding_box()
+    assert heading <= purpose["y"] + 1, "the line stands below the heading"
+    link = local_page.locator(".st-key-purpose").get_by_role("link", name="guided tour")
+    expect(link).to_be_visible()
+    text = local_page.locator(".st-key-translation").inner_text()
+    drawn = local_page.locator("[data-testid=stMain]").get_by_text(text, exact=True)
+    sizes = drawn.evaluate_all(
+        "all => all.map(at => at.closest('.st-key-translation').offsetWidth)"
+    )
+    assert sizes == [1], "beside the tokens the translation is there for screen readers only"
+    local_page.set_viewport_size({"width": 1440, "height": 900})
+    local_page.wait_for_timeout(500)  # the explorer follows the window
+    note = local_page.locator(".st-key-model_note")
+    expect(note).to_contain_text("BLEU")
+    box = note.bounding_box()
+    assert box["y"] + box["height"] <= 900
+    expander = local_page.locator(".st-key-take_away").bounding_box()
+    parts = root.locator(".keys, .exports, .numbers-of-head").evaluate_all(
+        "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
+    )
+    assert 0 < expander["y"] - parts < 60, "no gap that looks as if something failed to load"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, path):
+    """One h1; text 4.5:1 (large 3:1), borders of controls 3:1, in both themes; no icon is read."""
+    local_page.goto(f"{serve(MAIN)}/{path}")
+    expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
+    idle(local_page)
+    spoken = local_page.locator("body").aria_snapshot()
+    assert "keyboard_" not in spoken
+    for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
+        local_page.emulate_media(color_scheme=theme)
+        if theme == "dark":
+            local_page.reload()  # figures are drawn for the theme that the script was run in
+            expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
+        expect(local_page.locator("[data-testid=stApp]")).to_have_css("background-color", ground)
+        idle(local_page)
+        expect(local_page.locator("[data-stale=true]")).to_have_count(0)
+        local_page.wait_for_timeout(300)  # colours of buttons fade over
+        found = local_page.evaluate(CONTRASTS)
+        assert found["texts"] > 40 and found["controls"] > 3, found
+        assert not found["low"], (theme, found["low"])
+
+
+@pytest.mark.parametrize("path", ["masks", "positions"])
+def test_a_lesson_has_one_heading(local_page: Page, serve, path):
+    local_page.goto(f"{serve(MAIN)}/{path}")
+    idle(local_page)
+    expect(local_page.locator("h1")).to_have_count(1)
