@@ -237,3 +237,20 @@ def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve,
     second = tree.tree.nodes[0].next[1][0]
     part(root, "alternatives").locator(".alternative").nth(1).click()
     drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
+
+
+def test_the_tree_is_a_tree_to_a_screen_reader(local_page, serve):
+    """The chosen node is the active descendant of the one tree; what a pointer passes is silent."""
+    root = open_page(local_page, serve)
+    box = part(root, "box")
+    expect(box).to_have_attribute("role", "tree")
+    expect(root.locator("[aria-live]")).to_have_count(0)
+    box.focus()
+    local_page.keyboard.press("ArrowRight")
+    active = root.locator(f"#{box.get_attribute('aria-activedescendant')}")
+    expect(active).to_have_attribute("data-index", says(root)["kept"])
+    expect(active).to_have_attribute("role", "treeitem")
+    expect(active).to_have_attribute("aria-label", re.compile("step 2, log-probability"))
+    expect(root.locator(".node[aria-selected=true]")).to_have_count(1)
+    root.locator(".node").nth(3).hover()
+    expect(active).to_have_attribute("aria-selected", "true")

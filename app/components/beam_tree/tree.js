@@ -45,7 +45,6 @@ function drawTree(view) {
   picture.replaceChildren();
   picture.setAttribute("width", width);
   picture.setAttribute("height", height);
-  picture.setAttribute("aria-label", `${nodes.length - 1} hypotheses in ${steps} steps`);
   const context = document.createElement("canvas").getContext("2d");
   context.font = `650 14px ${getComputedStyle(root).fontFamily}`;
   const measure = (text) => context.measureText(text).width;
@@ -86,6 +85,10 @@ function drawNode(view, node, index, measure) {
   const group = svg("g", `node ${classOf(node)}`, {
     "data-index": index,
     "data-fate": node.fate,
+    id: `node-${index}`,
+    role: "treeitem",
+    "aria-level": node.step + 1,
+    "aria-label": nameOf(view.data, node),
     transform: `translate(${x} ${y})`,
   });
   const title = svg("title");
@@ -110,10 +113,12 @@ function markKept(view) {
   const path = new Set(pathTo(data, kept));
   drawn.forEach((group, index) => {
     group.classList.toggle("kept", index === kept);
+    group.setAttribute("aria-selected", index === kept);
     group.classList.toggle("on-path", path.has(index) && index !== kept);
   });
   const { x } = cornerOf(data.nodes[kept]);
   const { box } = parts;
+  box.setAttribute("aria-activedescendant", `node-${kept}`);
   const margin = COLUMN * 1.2;
   if (x - margin < box.scrollLeft) box.scrollLeft = Math.max(0, x - margin);
   else if (x + NODE.width + margin > box.scrollLeft + box.clientWidth) {
