@@ -198,7 +198,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
                     x=[point["step"] for point in curve],
                     y=[point[which] for point in curve],
                     name=f"{escape(name)}: {words}",
-                    hovertemplate=f"{words}, step %{{x:,d}}: <b>%{{y:.4f}}</b><extra></extra>",
+                    hovertemplate="%{fullData.name}, step %{x:,d}: <b>%{y:.4f}</b><extra></extra>",
                     **style,
                 )
             )

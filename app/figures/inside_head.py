@@ -13,6 +13,7 @@ from app.figures.grid import hatching
 from app.figures.style import (
     FLOOR,
     PALETTES,
+    beside,
     diverging,
     escape,
     layout,
@@ -27,6 +28,7 @@ PLACES = 4
 _LONGEST = 12  # characters of a word under a bar; the hover shows all of it
 _WIDTH = 640  # px that a figure's bars have on a usual screen: decides which labels fit
 _LEFT, _RIGHT = 46, 14
+_BAR = 64  # px on the right for the scale of a strip
 _CROWDED = 64  # with more bars only the chosen one has its number; all stand in the table
 
 
@@ -39,8 +41,9 @@ def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
     """The inputs of query and key as strips [2, D]; below them q and k as bars [E] each."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
     figure = _figure(theme, 452)
-    figure.add_trace(_strips(inputs, ["x that looks", "x looked at"], theme))
+    figure.add_trace(_strips(inputs, ["x that looks", "x looked at"], theme, (0.88, 1)))
     figure.update_layout(
+        margin={"r": _BAR},
         xaxis={"anchor": "y", "tickvals": [], "title": {"text": f"{inputs.shape[1]} dimensions"}},
         yaxis={
             "domain": [0.88, 1],
@@ -49,10 +52,13 @@ def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
             "range": [1.5, -0.5],
         },
     )
+    q, k = inside.q_E, inside.k_KE[key]
+    both = np.concatenate([q, k])  # one scale: they stand under each other to be compared
     for place, (values, symbol, domain) in enumerate(
-        [(inside.q_E, "q", (0.44, 0.76)), (inside.k_KE[key], "k", (0.0, 0.32))], start=2
+        [(q, "q", (0.44, 0.76)), (k, "k", (0.0, 0.32))], start=2
     ):
-        _add_bars(figure, values, _numbers(len(values)), symbol, domain, place, theme)
+        words = _numbers(len(values))
+        _add_bars(figure, values, words, symbol, domain, place, theme, scale_of=both)
     return figure
 
 
@@ -99,9 +105,9 @@ def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Fi
     inner = height - 60
     ticks = word_ticks(words, pitch, _LONGEST)
     rows = [tick(word) for word in words]
-    figure.add_trace(_strips(weighted, rows, theme))
+    figure.add_trace(_strips(weighted, rows, theme, (1 - grid / inner, 1)))
     figure.update_layout(
-        margin={"l": 96},
+        margin={"l": 96, "r": _BAR},
         xaxis={"anchor": "y", "tickvals": [], "range": [-0.5, weighted.shape[1] - 0.5]},
         yaxis={**ticks, "range": ticks["range"][::-1], "domain": [1 - grid / inner, 1]},
     )
@@ -113,9 +119,9 @@ def output_figure(inside: InsideHead, theme: str) -> go.Figure:
     """This head's part of the output and the whole output, as strips [2, D] on one scale."""
     both = np.stack([inside.parts_HD[inside.head], inside.output_D])
     figure = _figure(theme, 150)
-    figure.add_trace(_strips(both, ["this head", "all heads and bias"], theme))
+    figure.add_trace(_strips(both, ["this head", "all heads and bias"], theme, (0, 1)))
     figure.update_layout(
-        margin={"l": 96},
+        margin={"l": 96, "r": _BAR},
         xaxis={"tickvals": [], "title": {"text": f"{both.shape[1]} dimensions"}},
         yaxis={
             "tickvals": [0, 1],
@@ -141,8 +147,13 @@ def _numbers(count: int) -> list[str]:
     return [str(i) for i in range(1, count + 1)]
 
 
-def _strips(values: NDArray[np.float64], rows: Sequence[str], theme: str) -> go.Heatmap:
-    """Rows of signed numbers on one scale that is as long as the largest of them."""
+def _strips(
+    values: NDArray[np.float64], rows: Sequence[str], theme: str, domain: tuple[float, float]
+) -> go.Heatmap:
+    """Rows of signed numbers on one scale that is as long as the largest of them.
+
+    The scale stands to the right of `domain`, the part of the figure's height that they take.
+    """
     bound = float(np.abs(values).max()) or 1.0
     hover = [[f"{row}<br>dimension {i}" for i in range(1, values.shape[1] + 1)] for row in rows]
     return go.Heatmap(
@@ -150,7 +161,9 @@ def _strips(values: NDArray[np.float64], rows: Sequence[str], theme: str) -> go.
         colorscale=diverging(theme),
         zmin=-bound,
         zmax=bound,
-        showscale=False,
+        colorbar=beside(
+            domain, [-bound, 0, bound], [number(v, 2) for v in (-bound, 0, bound)], theme
+        ),
         ygap=2 if len(values) < 4 else 1,
         text=hover,
         hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
@@ -168,17 +181,19 @@ def _add_bars(
     *,
     chosen: int | None = None,
     data: bool = True,
+    scale_of: NDArray[np.float64] | None = None,
 ) -> None:
     """One row of bars with a printed number each, on the figure's `place`-th pair of axes.
 
-    Orange is below zero and blue above; `data=False` draws in grey what is only on the way.
+    The axis spans `scale_of`, or else the values. Orange is below zero and blue above; `data=False` draws in grey what is only on the way.
     """
     palette = PALETTES[theme]
     values = np.asarray(values, np.float64)
     finite = np.where(np.isfinite(values), values, 0.0)
     scale = diverging(theme)
     below, above = (scale[0][1], scale[-1][1]) if data else (palette.third, palette.third)
-    low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
+    spanned = finite if scale_of is None else scale_of
+    low, high = min(spanned.min(), 0.0), max(spanned.max(), 0.0)
     room = 0.6 * ((high - low) or 1.0)  # for numbers that stand upright on the bars
     x, y = ("x", "y") if place == 1 else (f"x{place}", f"y{place}")
     ticks = word_ticks(words, _WIDTH / len(words), _LONGEST)

@@ -12,6 +12,7 @@ from app.figures.grid import Axes, cell_size, cells, close, frame, hatching
 from app.figures.style import (
     FLOOR,
     PALETTES,
+    beside,
     diverging,
     escape,
     layout,
@@ -118,8 +119,8 @@ def row_figure(
         )
     )
     figure.update_layout(
-        width=round(left + width * K + 60),
-        margin={"l": left, "t": top, "b": 16, "r": 60},
+        width=round(left + width * K + 96),
+        margin={"l": left, "t": top, "b": 16, "r": 96},
         barmode="overlay",
         bargap=0,
         xaxis={**ticks, "side": "top", "tickangle": -45 if width >= 21 else -90},
@@ -134,9 +135,24 @@ def row_figure(
     nothing = np.full(K, np.nan)
     after = np.where(is_open, masked, np.nan)
     words = [tick(key) for key in keys]
-    for rows, low, high, scale, digits in (
-        ([scores, after, nothing], -limit, limit, diverging(theme), 1),
-        ([nothing, nothing, np.where(is_open, weights, np.nan)], 0.0, 1.0, sequential(theme), 2),
+    ends = [f"{value:.1f}".replace("-", "−") for value in (-limit, 0, limit)]
+    for rows, low, high, scale, digits, bar in (
+        (
+            [scores, after, nothing],
+            -limit,
+            limit,
+            diverging(theme),
+            1,
+            beside((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
+        ),
+        (
+            [nothing, nothing, np.where(is_open, weights, np.nan)],
+            0.0,
+            1.0,
+            sequential(theme),
+            2,
+            beside((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
+        ),
     ):
         figure.add_trace(
             go.Heatmap(
@@ -144,7 +160,7 @@ def row_figure(
                 zmin=low,
                 zmax=high,
                 colorscale=scale,
-                showscale=False,
+                colorbar=bar,
                 xgap=1,
                 ygap=6,
                 hoverongaps=False,

@@ -31,8 +31,15 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
     cell = float(np.clip(_WIDTH / S, 7, 34))
     columns = word_ticks(words, cell, _LONGEST)
     row_ticks = word_ticks(rows, pitch, _LONGEST + 6)
-    top = round(text_width(words, columns["tickfont"]["size"], _LONGEST) * 0.85 + 26)
-    figure = go.Figure(layout=layout(theme, "", "", round(top + pitch * len(rows) + 44)))
+    top = round(text_width(words, columns["tickfont"]["size"], _LONGEST) * 0.85 + 26 + 74)
+    figure = go.Figure(
+        layout=layout(
+            theme,
+            "Cross-attention at this step",
+            "a row a head; below, their mean",
+            round(top + pitch * len(rows) + 62),
+        )
+    )
     figure.add_trace(
         go.Heatmap(
             z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
@@ -51,6 +58,11 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
                 "outlinewidth": 0,
                 "tickvals": [0, 0.5, 1],
                 "tickfont": {"size": 12, "color": palette.second},
+                "title": {
+                    "text": "weight",
+                    "side": "bottom",
+                    "font": {"size": 12, "color": palette.second},
+                },
             },
             xgap=1,
             ygap=1,
@@ -58,11 +70,15 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
         )
     )
     figure.update_layout(
-        title=None,
-        width=round(70 + cell * S + 40),
-        margin={"l": 70, "r": 40, "t": top, "b": 44},
+        width=max(round(70 + cell * S + 40), 320),
+        margin={"l": 70, "r": max(40, 320 - round(70 + cell * S)), "t": top, "b": 62},
         plot_bgcolor=palette.page,
-        xaxis={**columns, "side": "top", "tickangle": -60 if cell < 24 else -45},
+        xaxis={
+            **columns,
+            "side": "top",
+            "tickangle": -60 if cell < 24 else -45,
+            "title": {"text": "key: source token", "standoff": 4},
+        },
         yaxis={
             **row_ticks,
             "range": row_ticks["range"][::-1],

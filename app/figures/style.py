@@ -239,6 +239,31 @@ def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]
     }
 
 
+def beside(
+    domain: tuple[float, float], values: list[float], texts: list[str], theme: str, word: str = ""
+) -> dict[str, Any]:
+    """A flat colour bar to the right of `domain`, a part of the plot's height from 0 to 1."""
+    low, high = domain
+    inside = 1 - 1e-4  # plotly leaves out a tick that rounding puts beyond the bar's end
+    small = {"size": 12, "color": PALETTES[theme].second}
+    return {
+        "x": 1,
+        "xanchor": "left",
+        "xpad": 8,
+        "y": (low + high) / 2,
+        "yanchor": "middle",
+        "ypad": 0,
+        "lenmode": "fraction",
+        "len": high - low,
+        "thickness": 8,
+        "outlinewidth": 0,
+        "tickvals": [value * inside if value else value for value in values],
+        "ticktext": texts,
+        "tickfont": small,
+        "title": {"text": word, "side": "right", "font": small},
+    }
+
+
 def word_ticks(words: Sequence[str], pitch: float, longest: int) -> dict[str, Any]:
     """Ticks at 0, 1, 2 … that show the words, `pitch` px apart; too close, some are left out."""
     size = min(13.0, max(FLOOR, 0.86 * pitch))

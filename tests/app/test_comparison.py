@@ -138,6 +138,9 @@ def test_scores_and_curves_are_the_numbers(records, translator):
     assert list(drawn[0].y) == [point["val_loss"] for point in curve]
     assert list(drawn[1].y) == [point["train_loss"] for point in curve]
     assert list(drawn[0].x) == [point["step"] for point in curve]
+    both = comparison.curves_figure({"one": curve, "other": curve}, "dark").data
+    assert [trace.name.split(":")[0] for trace in both] == ["one", "one", "other", "other"]
+    assert all("%{fullData.name}" in trace.hovertemplate for trace in both)  # whose curve it is
 
 
 def test_matched_heads_are_ringed_where_they_are(records):

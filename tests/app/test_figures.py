@@ -243,6 +243,9 @@ def test_a_row_on_its_way_to_weights():
     assert list(shares.text[2]) == ["0.07", "0.01", "0.92", ""] and set(shares.text[0]) == {""}
     said = next(t for t in figure.data if t.type == "scatter")
     assert list(zip(said.x, said.y, said.text, strict=True)) == [(3, 1, "−10⁴"), (3, 2, "0")]
+    scores, weights = (trace for trace in figure.data if trace.type == "heatmap")
+    assert len(scores.colorbar.ticktext) == 3 and list(weights.colorbar.ticktext) == ["0", "1"]
+    assert (scores.colorbar.title.text, weights.colorbar.title.text) == ("score", "weight")
 
 
 def test_a_change_is_drawn_from_before_to_after():

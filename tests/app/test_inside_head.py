@@ -110,8 +110,13 @@ def test_values_and_output_are_drawn_as_they_are(sites):
     (strips,) = found["output"].figure.data
     np.testing.assert_allclose(strips.z[0], inside.parts_HD[1], rtol=0, atol=1e-5)
     np.testing.assert_allclose(strips.z[1], inside.output_D, rtol=0, atol=1e-5)
-    for figure in (rows, strips):
+    (inputs,) = [t for t in found["project"].figure.data if t.type == "heatmap"]
+    for figure in (rows, strips, inputs):
         assert figure.zmin == -figure.zmax  # zero is the colour in the middle
+        ends = [read(text) for text in figure.colorbar.ticktext]
+        assert ends == pytest.approx([figure.zmin, 0, figure.zmax], abs=0.0051)
+    layout = found["project"].figure.layout
+    assert layout.yaxis2.range == layout.yaxis3.range  # q and k are compared
 
 
 def test_without_closed_keys_the_mask_has_no_picture(sites):

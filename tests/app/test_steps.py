@@ -138,6 +138,9 @@ def test_the_heads_figure_draws_the_last_step():
     last = record.cross[:, :, -1].reshape(-1, len(record.source))
     np.testing.assert_array_equal(rows.z, [*last, last.mean(0)])
     assert (rows.zmin, rows.zmax) == (0, 1)
+    layout = heads_figure(record, "light").layout
+    assert rows.colorbar.title.text == "weight" and layout.xaxis.title.text == "key: source token"
+    assert layout.title.text == "Cross-attention at this step"
     hostile = heads_figure(make_record(HOSTILE, HOSTILE), "dark")
     for text in strings(json.loads(hostile.to_json())):
         assert "$" not in text and "<" not in re.sub("<br>|</?b>", "", text), text
