@@ -155,15 +155,14 @@ def _strips(
     The scale stands to the right of `domain`, the part of the figure's height that they take.
     """
     bound = float(np.abs(values).max()) or 1.0
+    ends = [-bound, 0.0, bound]
     hover = [[f"{row}<br>dimension {i}" for i in range(1, values.shape[1] + 1)] for row in rows]
     return go.Heatmap(
         z=values.astype(np.float32),
         colorscale=diverging(theme),
         zmin=-bound,
         zmax=bound,
-        colorbar=beside(
-            domain, [-bound, 0, bound], [number(v, 2) for v in (-bound, 0, bound)], theme
-        ),
+        colorbar=beside(domain, ends, [number(end, 2) for end in ends], theme),
         ygap=2 if len(values) < 4 else 1,
         text=hover,
         hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
@@ -185,7 +184,8 @@ def _add_bars(
 ) -> None:
     """One row of bars with a printed number each, on the figure's `place`-th pair of axes.
 
-    The axis spans `scale_of`, or else the values. Orange is below zero and blue above; `data=False` draws in grey what is only on the way.
+    The axis spans `scale_of`, or else the values. Orange is below zero and blue above;
+    `data=False` draws in grey what is only on the way.
     """
     palette = PALETTES[theme]
     values = np.asarray(values, np.float64)
