@@ -200,10 +200,17 @@ def test_a_run_whose_pairs_change_is_resumed_bit_for_bit(data, tmp_path, stop):
             torch.manual_seed(5 if number == 0 else 77)
             sizes = {**shape, **{k: found.tokenizers[0].size for k in shape}}
             model = build("scratch", dataclasses.replace(small.config(dropout=0.2), **sizes))
-            arguments = (model, found.train, found.validation, config, folder, "cpu", number > 0)
+            epochs = []
+
+            def shown(epoch, epochs=epochs, found=found):
+                epochs.append(epoch)
+                return found.train(epoch)
+
+            arguments = (model, shown, found.validation, config, folder, "cpu", number > 0)
             for event in train(*arguments):
                 if getattr(event, "step", None) == end and end < 9:
                     break
+        assert epochs == list(range(epochs[0], 3))  # of four steps each
         return dict(model.named_parameters())
 
     straight, resumed = weights(tmp_path / "a", []), weights(tmp_path / "b", [stop])

@@ -13,7 +13,7 @@ from core.capture import capture
 from core.checkpoint import load
 from core.history import LIMIT, History
 from core.text.tokenizer import BOS, EOS
-from core.training.film import SENTENCES, film_steps
+from core.training.film import SENTENCES, Film, film_steps
 from tests.core.conftest import run_train
 from tests.core.test_training import _send_self
 
@@ -94,6 +94,16 @@ def test_filming_changes_no_weight(data, run, tmp_path, monkeypatch):
     run_train("--data", data, "--out", tmp_path / "n", recipe="smoke-changing")
     name = "model.safetensors"
     assert (tmp_path / "n" / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_a_point_leaves_the_model_in_its_mode(run, tmp_path):
+    found = load(run)
+    tokenizers = found.source_tokenizer, found.target_tokenizer
+    film = Film(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
+    for training in (True, False):
+        found.model.train(training)
+        film.started(found.model, 0)
+        assert found.model.training == training
 
 
 def test_what_is_saved_is_loaded_without_pickle_and_within_its_limit(history, tmp_path):
