@@ -16,7 +16,7 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
-tour_links, tour_0 …, examples, take_away, save_page, save_record, save_tables, open_record,
+tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
 first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,

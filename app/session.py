@@ -473,12 +473,32 @@ def wanted_quantity(key: str = "explorer") -> str:
     return chosen or asked("quantity") or "weights"
 
 
+@st.cache_resource(max_entries=16, show_spinner="Checking the record…")
+def _rechecked(key: tuple[str, str], record_id: str, _card: Card, _record: "TranslationRecord"):
+    return translator(_card).recheck(_record)
+
+
+def rechecked(record: "TranslationRecord") -> "tuple[TranslationRecord, Card] | None":
+    """A record that came from a file with its checks made anew, and the card of its weights.
+
+    None where these weights are not here, or the record cannot be checked with them.
+    """
+    for card in cards().values():
+        if (card.weights_sha256, card.folder.name) == (record.weights_sha256, record.model):
+            try:
+                return _rechecked(_key(card), record.id, card, record), card
+            except ValueError:
+                return None
+    return None
+
+
 def quantity(
-    card: Card, record: "TranslationRecord", name: str
+    card: Card | None, record: "TranslationRecord", name: str
 ) -> "tuple[str, dict[str, NDArray]] | None":
     """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
 
     The name, and numbers [layer, head, query, key] by kind; None for the weights themselves.
+    Rollout needs no card.
     """
     source, target = ids(record.source), ids(record.target_out)
     if name == "scores":

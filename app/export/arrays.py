@@ -12,8 +12,13 @@ KINDS = ("encoder", "decoder", "cross")
 
 
 def csv_zip(record: TranslationRecord) -> bytes:
-    """A zip of CSV files: the weights of each kind, the tokens, the steps, and the positions."""
+    """A zip of CSV files: the weights of each kind, the tokens, the steps, and the positions.
+
+    `about.csv` says of what; every number is the record's own, in the fewest digits that give it
+    back.
+    """
     tables = {
+        "about": _about(record),
         **{kind: weights_table(record, kind) for kind in KINDS},
         "tokens": _tokens(record),
         "steps": _steps(record),
@@ -28,29 +33,64 @@ def csv_zip(record: TranslationRecord) -> bytes:
 
 
 def weights_table(record: TranslationRecord, kind: str) -> pd.DataFrame:
-    """One row a cell: layer and head from 0, query and key with their tokens, weight, mask."""
+    """One row a cell: layer and head from 0, query and key with their tokens, weight, mask.
+
+    `query_token` is what was read, or in the decoder fed in; `produced_token` is what came out of
+    that row, and empty in the encoder.
+    """
     weights, mask = record.maps(kind), record.mask(kind)
-    rows = record.source if kind == "encoder" else record.target_in
-    columns = record.target_in if kind == "decoder" else record.source
+    fed, produced = record.target_in, [as_text(t.text) for t in record.target_out]
+    rows = record.source if kind == "encoder" else fed
+    columns = fed if kind == "decoder" else record.source
     layer, head, query, key = (axis.ravel() for axis in np.indices(weights.shape))
+    out = [""] * len(rows) if kind == "encoder" else produced
     return pd.DataFrame(
         {
             "layer": layer,
             "head": head,
             "query": query,
-            "query_token": np.array([t.text for t in rows], object)[query],
             "key": key,
-            "key_token": np.array([t.text for t in columns], object)[key],
+            "query_token": np.array([as_text(t.text) for t in rows], object)[query],
+            "produced_token": np.array(out, object)[query],
+            "key_token": np.array([as_text(t.text) for t in columns], object)[key],
             "weight": weights.ravel(),
             "may_attend": mask[query, key],
         }
     )
 
 
+def as_text(words: str) -> str:
+    """Words that a spreadsheet would take for a formula, with the mark that stops it."""
+    return f"'{words}" if len(words) > 1 and words[0] in "=+-@\t\r" else words
+
+
+def _about(record: TranslationRecord) -> pd.DataFrame:
+    rows = {
+        "model": record.model,
+        "weights_sha256": record.weights_sha256,
+        "direction": f"{record.source_language} to {record.target_language}",
+        "search": record.search,
+        "source": as_text(record.source_text),
+        "translation": as_text(record.translation),
+        "record": record.id,
+        "quantity": "attention weights after the softmax, before dropout",
+        "precision": "32-bit numbers as recorded",
+        "rows": "query_token is read (encoder) or fed in; produced_token comes out of that row",
+        "counting": "layers, heads, queries and keys from 0",
+    }
+    return pd.DataFrame(rows.items(), columns=["name", "value"])
+
+
 def _tokens(record: TranslationRecord) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            {"side": side, "position": i, "id": t.id, "piece": t.piece, "text": t.text}
+            {
+                "side": side,
+                "position": i,
+                "id": t.id,
+                "piece": as_text(t.piece),
+                "text": as_text(t.text),
+            }
             for side in ("source", "target_in", "target_out")
             for i, t in enumerate(getattr(record, side))
         ]
@@ -63,10 +103,10 @@ def _steps(record: TranslationRecord) -> pd.DataFrame:
         [
             {
                 "step": step,
-                "token": record.target_out[step].text,
+                "token": as_text(record.target_out[step].text),
                 "log_prob": record.log_probs[step],
                 "rank": rank,
-                "alternative": token.text,
+                "alternative": as_text(token.text),
                 "alternative_log_prob": record.alternative_log_probs[step, rank],
             }
             for step, row in enumerate(record.alternatives)

@@ -2,33 +2,46 @@
 
 import base64
 import html
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from app.components.explorer import markup
-from app.components.explorer.payload import pack, payload
+from app.components.explorer.payload import Arrays, pack, payload
 from core.record import TranslationRecord
 
 _TEMPLATE = Path(__file__).parent / "standalone.html"
 FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
 
 
-def page(record: TranslationRecord, view: dict | None = None) -> str:
+def page(
+    record: TranslationRecord,
+    view: dict | None = None,
+    quantities: Mapping[str, Arrays] | None = None,
+) -> str:
     """HTML text with scripts, style and every map inside; its policy lets nothing be fetched.
 
-    `view` is what is shown first: kind, layer and head as in `explorer.payload`.
+    `view` is what is shown first, as in `explorer.payload`. `quantities` are what can be chosen in
+    it beside the weights; without them it is rollout, which the record alone gives. Every number in
+    the file is the record's own float32.
     """
+    if quantities is None:
+        from core.analysis.quantities import rollout  # with torch, which a kept page may not need
+
+        quantities = {"rollout": rollout(record)}
     parts = markup()
+    shown = payload(record, view or FIRST_VIEW, quantities=quantities, verdict="saved", alone=True)
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,
         html=parts.html,
         script=parts.script.replace("export default function", "function"),
-        data=base64.b64encode(pack(payload(record, view or FIRST_VIEW))).decode(),
+        data=base64.b64encode(pack(shown)).decode(),
         footer=html.escape(
-            f"Made with Headlight by {record.model} ({record.search}); "
-            f"weights {record.weights_sha256[:8]}, record {record.id}."
+            f"Made with Headlight by {record.model}, {record.source_language} to "
+            f"{record.target_language} ({record.search}); weights {record.weights_sha256[:8]}, "
+            f"record {record.id}. All numbers are 32-bit floats as recorded."
         ),
     )
 

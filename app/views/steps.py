@@ -9,11 +9,10 @@ import streamlit as st
 
 from app import controls, linked, session
 from app.components.beam_tree import beam_tree
-from app.components.explorer import explorer
-from app.components.explorer.payload import payload
 from app.figures.steps import heads_figure
 from app.figures.style import CONFIG, label
 from app.markdown import plain
+from app.views.explored import explored
 from core.checkpoint import Card
 from core.record import TranslationRecord
 
@@ -111,8 +110,7 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
     shown = st.toggle("All maps of this path", key="path_maps")
     linked.keep_choice("path_maps", shown, False)
     if shown:
-        quantity = session.quantity(card, seen, session.wanted_quantity("path_explorer"))
-        explorer(payload(seen, session.first_view(seen), quantity=quantity), key="path_explorer")
+        explored(seen, session.first_view(seen), card, key="path_explorer")
 
 
 st.title("Step by step")

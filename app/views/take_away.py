@@ -1,13 +1,11 @@
-"""What a person takes away of a record, and the way back in: a page, the record, its tables."""
+"""What a person takes away of a record, and the way back in: the record and its tables."""
 
 import streamlit as st
 
 from app import session
-from app.components.explorer import explorer
-from app.components.explorer.payload import payload
 from app.export.arrays import csv_zip
-from app.export.page import page
 from app.markdown import plain
+from app.views.explored import explored
 from core.record import TranslationRecord
 
 
@@ -15,8 +13,6 @@ def take_away(record: TranslationRecord) -> None:
     """Buttons that save a record, made only when pressed, and a place to open a saved one."""
     with st.expander("Take it away, or open a saved record", key="take_away"):
         files = (
-            ("Page", "html", "text/html", "the explorer in one file, for a browser without network",
-             lambda: page(record)),
             ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
              record.to_bytes),
             ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
@@ -43,4 +39,8 @@ def take_away(record: TranslationRecord) -> None:
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    explorer(payload(opened, session.first_view(opened), address=False), key="opened_explorer")
+    anew = session.rechecked(opened)
+    verdict = "saved" if anew is None else "here"
+    opened, card = anew or (opened, None)
+    view = session.first_view(opened)
+    explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)

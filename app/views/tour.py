@@ -3,11 +3,10 @@
 import streamlit as st
 
 from app import controls, linked, session
-from app.components.explorer import explorer
-from app.components.explorer.payload import payload
 from app.figures.numbers import percent
 from app.markdown import plain
 from app.tour import STOPS
+from app.views.explored import explored
 from core.corpora import LANGUAGES
 
 LESSONS = (
@@ -94,4 +93,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explorer(payload(record, session.asked_view(record) or at | row), key=f"tour_{number}")
+explored(record, session.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")

@@ -3,10 +3,9 @@
 import streamlit as st
 
 from app import controls, session
-from app.components.explorer import explorer
-from app.components.explorer.payload import payload
 from app.markdown import plain
 from app.views.doubts import show_doubts
+from app.views.explored import explored
 from app.views.take_away import take_away
 
 st.title("See where each attention head looks", anchor=False)
@@ -43,8 +42,6 @@ if chosen.target:
     with st.container(key="own_translation"):
         st.text(f"The model itself writes: {own}")
 show_doubts(record, controls.learned(chosen.card))
-quantity = session.quantity(chosen.card, record, session.wanted_quantity())
-view = session.first_view(record)
-explorer(payload(record, view, quantity=quantity, inside="head"), key="explorer")
+explored(record, session.first_view(record), chosen.card, inside="head")
 take_away(record)
 controls.target_shown()

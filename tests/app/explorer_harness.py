@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import zlib
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,10 @@ class Record:
     alternatives: tuple[tuple[Token, ...], ...]
     alternative_log_probs: np.ndarray
     checks: tuple[Check, ...] = CHECKS
+    model: str = "synthetic-de-en"
+    weights_sha256: str = "0123456789abcdef" * 4
+    source_text: str = "Ein Satz."
+    translation: str = "A sentence."
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
@@ -215,6 +220,8 @@ def synthetic_record(
         log_probs=log_probs,
         log_prob=float(log_probs.sum()),
         search="beam 5",
+        source_text=SOURCES[case].replace("|", ""),
+        translation=TARGETS[case].replace("|", ""),
         alternatives=alternatives,
         alternative_log_probs=alternative_log_probs,
     )
@@ -234,11 +241,19 @@ def synthetic_quantity(record: Record, name: str) -> dict[str, np.ndarray]:
     return found
 
 
+QUANTITIES = ("scores", "norms", "rollout")
+
+
+def broken() -> dict[str, np.ndarray]:
+    """What a network that has no memory left gives."""
+    raise RuntimeError("out of\nmemory")
+
+
 def main() -> None:
     import streamlit as st
 
     from app.components.explorer import explorer
-    from app.components.explorer.payload import payload
+    from app.components.explorer.answers import answered
 
     st.set_page_config(page_title="Explorer harness", layout="wide")
     query = st.query_params
@@ -260,9 +275,15 @@ def main() -> None:
     if wrong >= 0:
         failing = (replace(check, figure=0.31) for check in CHECKS[wrong : wrong + 1])
         record = replace(record, checks=(*CHECKS[:wrong], *failing, *CHECKS[wrong + 1 :]))
-    wanted = (st.session_state.get("explorer") or {}).get("quantity", "weights")
-    quantity = None if wanted == "weights" else (wanted, synthetic_quantity(record, wanted))
-    explorer(payload(record, view, quantity=quantity, verdict=query.get("verdict", "here")))
+    numbers = {name: partial(synthetic_quantity, record, name) for name in QUANTITIES}
+    if "broken" in query:
+        numbers[query["broken"]] = broken
+    offered = query.get("offered", ",".join(QUANTITIES)).split(",")
+    numbers = {name: make for name, make in numbers.items() if name in offered}
+    asked = st.session_state.get("explorer") or {}
+    verdict = query.get("verdict", "here")
+    explorer(answered(record, view, asked, numbers, verdict=verdict))
+    st.text(f"asked for {asked.get('quantity')}")
     st.text("Below the explorer")
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 from urllib.parse import quote
@@ -211,3 +212,34 @@ def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
     expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))
+
+
+def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, tmp_path) -> None:
+    """A file's own verdict counts for nothing: its weights may have been changed since."""
+    record = translator.inspect(SENTENCE, decode=_greedy())
+    forged = replace(record, cross=np.roll(record.cross, 1, axis=-1))
+    foreign = replace(record, weights_sha256="0" * 64)
+    opened(local_page, serve, LINK)
+    local_page.locator(".st-key-take_away summary").click()
+    for name, saved in (("own", record), ("forged", forged), ("foreign", foreign)):
+        saved.save(tmp_path / f"{name}.npz")
+        local_page.locator(".st-key-open_record input").set_input_files(tmp_path / f"{name}.npz")
+        root = local_page.locator(".st-key-opened_explorer section")
+        expect(root).to_have_attribute("data-sentence", saved.id, timeout=30_000)
+        beside = root.locator("[data-part=not-checked]")
+        badge = root.get_by_role("button", name="Checks:")
+        quantity = root.get_by_role("combobox", name="Shown quantity")
+        root.locator(".thumbnail[data-l='2'][data-h='1']").click()
+        if name == "foreign":
+            expect(beside).to_have_text("as saved, not checked here")
+            expect(badge).to_be_hidden()
+            assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
+        else:
+            expect(beside).to_have_text("")
+            held, _, of = root.get_attribute("data-checks").partition("/")
+            assert (held == of) == (name == "own")
+            expect(badge).to_contain_text(f"{held} of {of} passed")
+            quantity.select_option("scores")
+            expect(root).to_have_attribute("data-quantity", "scores", timeout=30_000)
+        quantity.select_option("rollout")
+        expect(root).to_have_attribute("data-quantity", "rollout", timeout=30_000)

@@ -278,6 +278,113 @@ def test_another_quantity_is_fetched_once(
     assert explorer.says()["quantity"] == name, "and so is what was fetched"
 
 
+def test_back_to_the_weights_keeps_the_head_and_asks_nobody(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, layer=1, head=2)
+    choice = explorer.root.get_by_role("combobox", name="Shown quantity")
+    server = local_page.get_by_text("asked for")
+    choice.select_option("rollout")
+    expect(explorer.root).to_have_attribute("data-quantity", "rollout")
+    expect(server).to_have_text("asked for rollout")
+    assert explorer.says()["head"] == "mean"
+    expect_parameters(local_page, quantity="rollout", head="2")
+    explorer.kind("encoder")
+    choice.select_option("weights")
+    said = explorer.says()
+    assert (said["quantity"], said["layer"], said["head"]) == ("weights", "1", "2")
+    local_page.wait_for_timeout(300)
+    expect(server).to_have_text("asked for rollout")
+    # With the next sentence Python hears that nobody looks at it any more.
+    local_page.get_by_text("Another sentence").click()
+    expect(server).to_have_text("asked for weights")
+
+
+def test_what_cannot_be_shown_cannot_be_chosen(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, offered="rollout", quantity="scores")
+    choice = explorer.root.get_by_role("combobox", name="Shown quantity")
+    assert choice.locator("option").all_inner_texts() == ["weights", "rollout"]
+    assert explorer.says()["quantity"] == "weights"
+    expect(explorer.root.locator(".waiting")).to_have_count(0)
+
+
+def test_a_quantity_that_fails_says_so_and_leaves_the_weights(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, broken="norms", head=1)
+    choice = explorer.root.get_by_role("combobox", name="Shown quantity")
+    for _ in range(2):  # also when it is chosen once more
+        choice.select_option("norms")
+        expect(explorer.root.locator("[data-part=request-note]")).to_have_text(
+            "The norms could not be made: out of memory"
+        )
+        expect(explorer.root.locator(".waiting")).to_have_count(0)
+        expect(choice).to_have_value("weights")
+        said = explorer.says()
+        assert (said["quantity"], said["head"]) == ("weights", "1")
+    choice.select_option("scores")
+    expect(explorer.root).to_have_attribute("data-quantity", "scores")
+    expect(explorer.root.locator("[data-part=request-note]")).to_have_text("")
+
+
+def test_a_pinned_cell_and_the_file_hold_the_records_own_numbers(
+    local_page: Page, url: str
+) -> None:
+    record = synthetic_record("long", 6, 8)
+    explorer = Explorer(local_page, url, case="long", layers=6, heads=8, decoder_layers=6, head=3)
+    key = int(record.cross[0, 3, 7].argmax())
+    explorer.hover(7, key)
+    assert re.match(r"0\.\d\d ± 0\.01\s", text(explorer, "readout-second"))
+    explorer.click(7, key)
+    exact = f"{record.cross[0, 3, 7, key]:.4f}"
+    expect(explorer.root).to_have_attribute("data-weight", exact)
+    assert text(explorer, "readout-second").startswith(f"{exact}\u2002")
+    # Another head of the pinned cell, and all heads together.
+    explorer.head(2, 5)
+    expect(explorer.root).to_have_attribute("data-weight", f"{record.cross[2, 5, 7, key]:.4f}")
+    explorer.head(2, 8)
+    mean = record.cross[2, :, 7, key].mean(dtype=np.float64)
+    expect(explorer.root).to_have_attribute("data-weight", f"{mean:.4f}")
+    assert "derived: the mean of 8 heads" in text(explorer, "readout-second")
+    explorer.kind("encoder")
+    explorer.head(4, 1)
+    _, content = saved(explorer, "Save this map as CSV")
+    rows = [row[1:] for row in csv.reader(io.StringIO(content.decode("utf-8-sig")))][1:]
+    assert np.array_equal(np.array(rows, np.float32), record.encoder[4, 1])
+
+
+def test_the_saved_page_opens_with_what_is_on_screen(
+    local_page: Page, url: str, record: Record, tmp_path: Path
+) -> None:
+    explorer = Explorer(local_page, url, kind="decoder", layer=1, head=2)
+    explorer.click(5, 3)
+    local_page.keyboard.press("l")
+    explorer.root.locator("[data-part=hide-eos]").check()
+    names = ("kind", "layer", "head", "view", "unit", "hide", "query", "key", "weight", "quantity")
+    explorer.root.get_by_role("combobox", name="Shown quantity").select_option("scores")
+    expect(explorer.root).to_have_attribute("data-quantity", "scores")
+    explorer.leave()
+    before = {name: explorer.says()[name] for name in names}
+    name, content = saved(explorer, "Save this view as a page that needs no network")
+    assert name == f"headlight-{record.id}.html"
+    file = tmp_path / name
+    file.write_bytes(content)
+    # A file of its own: `local_page` lets only the server be asked.
+    page = local_page.context.browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(file.as_uri())
+    explorer.page = page
+    explorer.root = page.locator("section[aria-label='Attention explorer']")
+    expect(explorer.root).to_have_attribute("data-painted", re.compile(r"\d+"))
+    assert {name: explorer.says()[name] for name in names} == before
+    choice = explorer.root.get_by_role("combobox", name="Shown quantity")
+    for other in ("norms", "rollout", "weights"):
+        choice.select_option(other)
+        assert explorer.says()["quantity"] == other, "all of them are in the file"
+    assert explorer.says()["head"] == "2"
+    expect(explorer.root.locator("[data-part=not-checked]")).to_have_text(
+        "as saved, not checked here"
+    )
+    for button in ("Copy link", "Page"):
+        expect(explorer.root.get_by_role("button", name=button, exact=True)).to_have_count(0)
+    page.close()
+
+
 def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
     record = synthetic_record("long", 1, 2)
     explorer = Explorer(local_page, url, case="long", layers=1, heads=2, decoder_layers=1)
@@ -401,15 +508,20 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
     assert name == "headlight_decoder_layer2_head3.csv"
     header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig")))
     assert header[1:] == [f"{i + 1} {t.text}" for i, t in enumerate(record.target_in)]
+    both = list(zip(record.target_in, record.target_out, strict=True))
     assert [row[0] for row in rows] == [
-        f"{i + 1} {t.text}" for i, t in enumerate(record.target_out)
+        f"{i + 1} {fed.text} → {out.text}" for i, (fed, out) in enumerate(both)
     ]
+    about = ("weight", "Layer 2, head 3", record.model, record.weights_sha256[:8], record.id)
+    about += ("German to English", record.search, record.source_text, record.translation)
+    for words in (*about, "fed in → token produced", "32-bit numbers as recorded"):
+        assert words in header[0], words
     for query, row in enumerate(rows):
         for key, cell in enumerate(row[1:]):
             assert (cell == "") == (key > query)
             if cell:
                 expected = record.decoder[1, 2, query, key]
-                assert float(cell) == pytest.approx(expected, abs=1 / 65535)
+                assert np.float32(cell) == expected, "the record's own number"
 
     name, content = saved(explorer, "Save this picture as SVG")
     assert name == "headlight_decoder_layer2_head3.svg"
@@ -418,7 +530,13 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
     for token in (*record.target_in, *record.target_out):
         assert token.text in words
     assert words[0].startswith("Layer 2, head 3")
+    for said in (*about[2:], "32-bit numbers as recorded"):
+        assert said in picture.find(f"{SVG}desc").text, said
     open_cells = int(record.decoder_mask.sum())
+    explorer.head(1, HEADS)
+    _, mean = saved(explorer, "Save this map as CSV")
+    assert "derived, the mean of 4 heads, from 32-bit numbers" in mean.decode("utf-8-sig")
+    explorer.head(1, 2)
     cell = f"{float(explorer.map.get_attribute('data-cell')) - 1:g}"
     squares = [r for r in picture.iter(f"{SVG}rect") if r.get("width") == r.get("height") == cell]
     assert len(squares) == open_cells

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.export.arrays import csv_zip, weights_table
+from app.export.arrays import as_text, csv_zip, weights_table
 from app.export.page import page as export_page
 from core.record import TranslationRecord
 from core.translator import Translator
@@ -45,7 +45,12 @@ def test_the_page_works_alone(record, tmp_path, page: Page, framed):
     expect(explorer).to_have_attribute("data-weight", re.compile(r"\d"))
     said = explorer.evaluate("root => ({...root.dataset})")
     cell = tuple(int(said[axis]) for axis in ("layer", "head", "query", "key"))
-    assert float(said["weight"]) == pytest.approx(record.cross[cell], abs=1 / 255)
+    assert float(said["weight"]) == pytest.approx(record.cross[cell], abs=5e-5)
+    quantity = explorer.get_by_role("combobox", name="Shown quantity")
+    assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"], "of the record"
+    quantity.select_option("rollout")
+    expect(explorer).to_have_attribute("data-quantity", "rollout")
+    expect(explorer.locator(".waiting")).to_have_count(0)
     assert [url for url in asked if not url.startswith(("file:", "about:"))] == []
     assert errors == []
     assert page.title() != "taken"
@@ -67,7 +72,21 @@ def test_a_table_of_weights_is_the_map(record, kind):
     assert np.array_equal(again, weights)
     assert not table.weight[~table.may_attend].any()
     rows = record.source if kind == "encoder" else record.target_in
-    assert [rows[i].text for i in table["query"]] == list(table.query_token)
+    assert [as_text(rows[i].text) for i in table["query"]] == list(table.query_token)
+    produced = [""] * len(rows) if kind == "encoder" else [t.text for t in record.target_out]
+    assert [as_text(produced[i]) for i in table["query"]] == list(table.produced_token)
+    columns = record.target_in if kind == "decoder" else record.source
+    assert [as_text(columns[i].text) for i in table["key"]] == list(table.key_token)
+
+
+def test_no_cell_of_a_table_is_a_formula():
+    assert [as_text(text) for text in ("=1+1", "-t", "@x", "+", "a=b")] == [
+        "'=1+1",
+        "'-t",
+        "'@x",
+        "+",
+        "a=b",
+    ]
 
 
 def test_the_zip_holds_every_array(record):
@@ -76,14 +95,20 @@ def test_the_zip_holds_every_array(record):
             name: pd.read_csv(archive.open(name), keep_default_na=False)
             for name in archive.namelist()
         }
-    assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "tokens", "steps")}
-    assert np.allclose(tables["cross.csv"].weight, record.cross.ravel(), rtol=1e-6, atol=0)
+    assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "about", "tokens", "steps")}
+    # The fewest digits that give a number back, and all of them.
+    assert np.array_equal(tables["cross.csv"].weight.astype(np.float32), record.cross.ravel())
+    about = dict(zip(*tables["about.csv"].T.to_numpy(), strict=True))
+    assert about["model"] == record.model and about["record"] == record.id
+    assert about["weights_sha256"] == record.weights_sha256
+    assert (about["direction"], about["source"]) == ("German to English", record.source_text)
+    assert about["precision"] == "32-bit numbers as recorded"
     assert np.allclose(tables["source_positions.csv"], record.source_positions, atol=1e-6)
     steps = tables["steps.csv"]
     assert np.allclose(steps.alternative_log_prob, record.alternative_log_probs.ravel(), atol=1e-6)
     source = tables["tokens.csv"].query("side == 'source'")
     assert list(source.id) == [token.id for token in record.source]
-    assert list(source.text) == [token.text for token in record.source]
+    assert list(source.text) == [as_text(token.text) for token in record.source]
 
 
 def test_a_record_is_opened_again_from_bytes(record):

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from app.components.explorer.answers import answered
 from app.components.explorer.payload import BYTE_LIMIT, KINDS, pack, payload
-from tests.app.explorer_harness import CHECKS, Token, synthetic_quantity, synthetic_record
+from tests.app.explorer_harness import (
+    CHECKS,
+    Token,
+    broken,
+    synthetic_quantity,
+    synthetic_record,
+)
 
 VIEW = {"kind": "cross", "layer": 1, "head": "mean"}
 
 
 def decoded(data: dict, record, kind: str) -> np.ndarray:
-    dtype = "<u2" if data["levels"] == 65535 else "u1"
+    dtype = {None: "<f4", 65535: "<u2", 255: "u1"}[data["levels"]]
     maps = getattr(record, kind)
     found = np.zeros(maps.shape)
     # Only the open cells are sent, in their order.
     codes = np.frombuffer(data[kind], dtype=dtype).reshape(*maps.shape[:2], -1)
-    found[..., getattr(record, f"{kind}_mask")] = codes.astype(np.float64) / data["levels"]
+    found[..., getattr(record, f"{kind}_mask")] = codes.astype(np.float64) / (data["levels"] or 1)
     return found
 
 
@@ -31,9 +39,10 @@ def map_bytes(data: dict) -> int:
 
 
 @pytest.mark.parametrize(
-    ("case", "layers", "heads", "levels"), [("short", 4, 4, 65535), ("long", 6, 8, 255)]
+    ("case", "layers", "heads", "levels"),
+    [("short", 4, 4, None), ("long", 4, 8, 65535), ("long", 6, 8, 255)],
 )
-def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: int) -> None:
+def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: int | None) -> None:
     record = synthetic_record(case, layers, heads, decoder_layers=layers - 1)
     data = payload(record, VIEW)
     assert data["levels"] == levels
@@ -43,14 +52,71 @@ def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: i
     for kind in KINDS:
         weights = getattr(record, kind).astype(np.float64)
         found = decoded(data, record, kind)
-        assert np.abs(found - weights).max() <= 1 / levels
+        assert np.abs(found - weights).max() <= {None: 0, 65535: 0.51 / 65535}.get(levels, 1 / 255)
         assert not found[:, :, ~getattr(record, f"{kind}_mask")].any()
         np.testing.assert_allclose(found.sum(-1), 1, atol=0.5 * weights.shape[-1] / 65535)
 
 
-def test_one_byte_a_weight_only_when_two_do_not_fit() -> None:
-    # 16 maps of each kind: the sentence of 60 tokens still fits at two bytes a weight.
-    assert payload(synthetic_record("long", 4, 4), VIEW)["levels"] == 65535
+def test_alone_every_number_is_the_records_own() -> None:
+    record = synthetic_record("long", 6, 8)
+    rollout = synthetic_quantity(record, "rollout")
+    data = payload(record, VIEW, quantities={"rollout": rollout}, alone=True)
+    assert data["levels"] is None and data["quantities"]["rollout"]["levels"] is None
+    for kind in KINDS:
+        assert np.array_equal(decoded(data, record, kind), getattr(record, kind))
+
+
+ANSWERS = {"scores": lambda: synthetic_quantity(synthetic_record("long", 6, 8), "scores")}
+
+
+@pytest.mark.parametrize("quantity", ["weights", "scores"])
+@pytest.mark.parametrize(("layer", "head"), [(2, 3), (None, 3), (2, None), (None, None)])
+def test_an_exact_answer_is_the_records_own(quantity, layer, head) -> None:
+    record = synthetic_record("long", 6, 8)
+    place = {"quantity": quantity, "kind": "decoder", "layer": layer, "head": head}
+    data = answered(record, VIEW, {"exact": {"sentence": record.id, **place}}, ANSWERS)
+    assert data["exact"] == place and data["failed"] == {}
+    own = record.decoder if quantity == "weights" else ANSWERS["scores"]()["decoder"]
+    own = own[slice(None) if layer is None else [layer]]
+    own = own[:, slice(None) if head is None else [head]][..., record.decoder_mask]
+    found = np.frombuffer(data["exact_numbers"], "<f4")
+    assert np.array_equal(found, own.astype(np.float32).ravel())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "self"}, {"layer": 6}, {"layer": -1}, {"head": "x"}, {"quantity": "norms"}],
+    ids=str,
+)
+def test_what_cannot_be_answered_is_one_line(wrong) -> None:
+    record = synthetic_record("long", 6, 8)
+    place = {"quantity": "weights", "kind": "decoder", "layer": 0, "head": 0} | wrong
+    data = answered(record, VIEW, {"exact": {"sentence": record.id, **place}}, ANSWERS)
+    assert "exact" not in data
+    assert re.fullmatch(
+        r"The exact numbers could not be made: there is no .+", data["failed"]["exact"]
+    )
+
+
+def test_a_question_about_another_sentence_is_not_answered() -> None:
+    record = synthetic_record("short")
+    place = {"quantity": "weights", "kind": "cross", "layer": 0, "head": 0}
+    asked = {"exact": {"sentence": "x", **place}, "page": {"sentence": "x", "view": VIEW}}
+    data = answered(record, VIEW, asked, ANSWERS)
+    assert not {"exact", "page"} & set(data) and data["failed"] == {}
+
+
+def test_a_network_without_memory_fails_in_one_line() -> None:
+    record = synthetic_record("short")
+    data = answered(record, VIEW, {"quantity": "norms"}, {"norms": broken})
+    assert data["failed"] == {"quantity": "The norms could not be made: out of memory"}
+    assert data["offered"] == ["weights", "norms"] and data["quantities"] == {}
+
+
+def test_no_byte_fewer_than_fit() -> None:
+    # The sentence of 60 tokens fits as it is with 16 maps of each kind, at two bytes with 32.
+    assert payload(synthetic_record("long", 4, 4), VIEW)["levels"] is None
+    assert payload(synthetic_record("long", 4, 8), VIEW)["levels"] == 65535
 
 
 def test_small_weights_keep_their_row_sum_at_one_byte() -> None:
@@ -93,18 +159,26 @@ def test_what_was_written_stands_among_the_likeliest() -> None:
 def test_a_quantity_decodes_to_its_numbers(name: str) -> None:
     record = synthetic_record("short", 3, 4, 2)
     arrays = synthetic_quantity(record, name)
-    data = payload(record, VIEW, quantity=(name, arrays))
-    about = data["quantity"]
-    assert (about["name"], about["heads"]) == (name, 1 if name == "rollout" else 4)
+    data = payload(record, VIEW, quantities={name: arrays, "other": None})
+    assert data["offered"] == ["weights", name, "other"] and list(data["quantities"]) == [name]
+    about = data["quantities"][name]
+    assert (about["levels"], about["heads"]) == (None, 1 if name == "rollout" else 4)
     for kind in KINDS:
         mask = getattr(record, f"{kind}_mask")
         low, high = about["range"][kind]
         assert low == (min(0, arrays[kind][..., mask].min()))
-        codes = np.frombuffer(data[f"{kind}_quantity"], dtype="<u2")
+        found = np.frombuffer(data[f"{name}_{kind}"], dtype="<f4")
+        assert np.array_equal(found, arrays[kind][..., mask].ravel().astype(np.float32))
+    record = synthetic_record("long", 6, 8)
+    arrays = synthetic_quantity(record, name)
+    data = payload(record, VIEW, quantities={name: arrays})
+    about = data["quantities"][name]
+    for kind in KINDS:
+        low, high = about["range"][kind]
+        codes = np.frombuffer(data[f"{name}_{kind}"], dtype="<u2")
         found = low + (high - low) * codes / about["levels"]
-        np.testing.assert_allclose(
-            found, arrays[kind][..., mask].ravel(), atol=0.51 * (high - low) / 65535
-        )
+        expected = arrays[kind][..., getattr(record, f"{kind}_mask")].ravel()
+        np.testing.assert_allclose(found, expected, atol=0.51 * (high - low) / 65535)
     pack(data)
 
 
@@ -112,10 +186,10 @@ def test_a_quantity_that_is_not_finite_is_refused() -> None:
     record = synthetic_record("short")
     arrays = synthetic_quantity(record, "scores")
     arrays["decoder"][0, 0, 0, 5] = np.inf  # closed: nobody sees it
-    payload(record, VIEW, quantity=("scores", arrays))
+    payload(record, VIEW, quantities={"scores": arrays})
     arrays["decoder"][0, 0, 5, 0] = np.inf
     with pytest.raises(ValueError, match="decoder"):
-        payload(record, VIEW, quantity=("scores", arrays))
+        payload(record, VIEW, quantities={"scores": arrays})
 
 
 def test_sixty_pieces_stay_small() -> None:

@@ -7,7 +7,6 @@ copy of them; the check that is meant for it has to see it.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,8 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page
 
-from app.components.explorer.payload import KINDS, pack, payload
-from app.export.page import FIRST_VIEW
+from app.components.explorer.payload import KINDS
 from app.export.page import page as standalone
 from app.figures.style import PALETTES, diverging, sequential
 from core.analysis.quantities import rollout, value_norms
@@ -1135,9 +1133,8 @@ def open_page(browser: Browser, tmp_path_factory) -> Iterator[Callable[[str], Pa
 
 
 def picture_of(open_page, record: TranslationRecord, html: str, quantities=None) -> Picture:
-    # Sent in 65,535 steps, a long sentence's in 255.
-    near = 1 / 65535 if len(record.source) < 40 else 1 / 255
-    return Picture(open_page(html), record, near, quantities)
+    # A saved page holds 32-bit numbers, however long the sentence.
+    return Picture(open_page(html), record, 1e-6, quantities)
 
 
 @pytest.fixture(scope="module")
@@ -1164,14 +1161,6 @@ def test_a_long_sentences_picture_is_whole(open_page, long: TranslationRecord) -
         holds(check, picture, 500)
 
 
-def with_quantity(record: TranslationRecord, name: str, numbers: dict[str, NDArray]) -> str:
-    """The page that works alone, with one quantity more in its data."""
-    data = pack(payload(record, FIRST_VIEW, quantity=(name, numbers)))
-    html = standalone(record)
-    start = html.index(">", html.index('id="data"')) + 1
-    return html[:start] + base64.b64encode(data).decode() + html[html.index("</script>", start) :]
-
-
 @pytest.fixture(scope="module")
 def quantities(translator: Translator, short: TranslationRecord) -> dict[str, dict]:
     ids = [[token.id for token in side] for side in (short.source, short.target_out)]
@@ -1187,7 +1176,7 @@ def quantities(translator: Translator, short: TranslationRecord) -> dict[str, di
 @pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
 def test_another_quantitys_picture_is_the_models(open_page, short, quantities, name: str) -> None:
     numbers = {name: quantities[name]}
-    picture = picture_of(open_page, short, with_quantity(short, name, quantities[name]), numbers)
+    picture = picture_of(open_page, short, standalone(short, quantities=numbers), numbers)
     holds(check_quantities, picture, 500)
 
 
@@ -1305,7 +1294,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_cells,
     ),
     "digits cut off instead of rounded": (
-        "value.toFixed(2).slice(1)",
+        "value.toFixed(decimalsOf(map, 2)).slice(1)",
         "String(value).slice(1, 4)",
         check_digits,
     ),
@@ -1325,8 +1314,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_readout,
     ),
     "one decimal less said": (
-        "figure(value, QUANTITIES[quantity].digits)",
-        "figure(value, QUANTITIES[quantity].digits - 1)",
+        "mapFigure(map, value, QUANTITIES[quantity].digits)",
+        "mapFigure(map, value, QUANTITIES[quantity].digits - 1)",
         check_readout,
     ),
     "lines to the row below": (
@@ -1425,9 +1414,9 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "signedStep(-value / (map.hi || 1))",
         check_quantities,
     ),
-    "scores all as far above zero": (
-        "values[cells[index]] = lo + scale",
-        "values[cells[index]] = scale",
+    "scores on a scale that is wider above zero": (
+        "{ lo: -limit, hi: limit }",
+        "{ lo: -limit, hi: 2 * limit }",
         check_quantities,
     ),
     "the digits alone of the row above": (
@@ -1458,7 +1447,7 @@ def test_a_planted_fault_is_seen(open_page, short, long, quantities, fault: str)
     before, after, check = FAULTS[fault]
     record = long if check in LONG_CHECKS else short
     numbers = {"scores": quantities["scores"]} if check is check_quantities else None
-    html = with_quantity(short, "scores", numbers["scores"]) if numbers else standalone(record)
+    html = standalone(record, quantities=numbers)
     assert html.count(before) == 1, "the place of this fault has changed: plant it anew"
     picture = picture_of(open_page, record, html.replace(before, after), numbers)
     with pytest.raises(WrongError):

@@ -38,7 +38,9 @@ _SCRIPTS = (
     "picture.js",
     "zoom.js",
     "options.js",
+    "requests.js",
     "svg.js",
+    "csv.js",
     "export.js",
     "address.js",
     "keyboard.js",
@@ -69,8 +71,8 @@ def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
     """Show the explorer for one translation.
 
     `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
-    and views and pointing at things happen in the browser alone. One thing comes back, as the
-    component's state `quantity`: the name of a quantity that the payload does not hold.
+    and views and pointing at things happen in the browser alone. What the payload does not hold is
+    asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`.
     """
     _mount(
         key=key,
@@ -78,4 +80,6 @@ def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
         width="stretch",
         height="content",
         on_quantity_change=lambda: None,
+        on_exact_change=lambda: None,
+        on_page_change=lambda: None,
     )

@@ -25,7 +25,8 @@ const viewOf = (explorer) => {
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
-    head: head < data.heads ? head : combine,
+    // Rollout has no heads: the one that it stands before is kept.
+    head: explorer.behind ? (explorer.behind.head ?? combine) : head < data.heads ? head : combine,
     ...furtherView(explorer),
   };
 };

@@ -18,6 +18,12 @@ function sameBytes(a, b) {
   return true;
 }
 
+function asFloats(bytes) {
+  // A view of 32-bit numbers must start on a multiple of 4; the bytes arrive wherever the message put them.
+  const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+  return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
+}
+
 /* One byte a cell, 1 for open, from one bit a cell. */
 function unpackBits(bytes, count) {
   return Uint8Array.from({ length: count }, (_, cell) => (bytes[cell >> 3] >> (7 - (cell & 7))) & 1);

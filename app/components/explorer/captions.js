@@ -55,7 +55,7 @@ function captionOf(explorer, layer, head) {
     const [key] = rankedKeys(shown, kept.query, hide);
     if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
     const { digits, most } = QUANTITIES[quantity];
-    const number = figure(valueAt(shown, kept.query, key), digits).replace(/^0\./, ".");
+    const number = mapFigure(shown, valueAt(shown, kept.query, key), digits).replace(/^0\./, ".");
     return { word: shown.columns[key].label, number, meaning: `at ${tokenName(shown.rows[kept.query])} it${most.trimEnd()}` };
   }
   const role = map.sumsToOne ? roleOf(map) : null;

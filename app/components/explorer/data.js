@@ -14,8 +14,13 @@ function decodePayload(raw) {
   const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
   const open = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
+  const cells = byKind((kind) => openCells(open[kind]));
   return {
     sentence: raw.sentence,
+    model: raw.model,
+    weightsSha256: raw.weights_sha256,
+    sourceText: raw.source_text,
+    translation: raw.translation,
     heads: raw.heads,
     layers: raw.layers,
     sourceLanguage: raw.source_language,
@@ -30,8 +35,13 @@ function decodePayload(raw) {
     sides,
     items: { pieces: itemsOf(pieceItems), words: itemsOf(wordItems) },
     open,
-    cells: byKind((kind) => openCells(open[kind])),
+    cells,
+    offered: raw.offered,
     quantities: decodeQuantities(raw),
+    exact: decodeExact(raw, cells),
+    page: raw.page ?? null,
+    failed: raw.failed,
+    alone: raw.alone,
     maps: new Map(),
   };
 }
@@ -45,16 +55,46 @@ function decodeAlternative([text, start, probability, written]) {
 
 const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
 
-/* Weights always; one other quantity, if Python was asked for it. Numbers stand as integers between lo and hi. */
+/* Weights always, and each quantity that came along. */
 function decodeQuantities(raw) {
-  const weights = byKind((kind) => ({ codes: asIntegers(raw[kind], raw.levels), lo: 0, hi: 1 }));
-  const quantities = { weights: { levels: raw.levels, heads: raw.heads, kinds: weights } };
-  if (!raw.quantity) return quantities;
-  const { name, levels, heads, range } = raw.quantity;
-  const codes = (kind) => asIntegers(raw[`${kind}_quantity`], levels);
-  const kinds = byKind((kind) => ({ codes: codes(kind), lo: range[kind][0], hi: range[kind][1] }));
-  return { ...quantities, [name]: { levels, heads, kinds } };
+  const unit = byKind(() => [0, 1]);
+  const decoded = (heads, levels, range, bytesOf) => ({
+    heads,
+    kinds: byKind((kind) => decodeNumbers(bytesOf(kind), levels, range[kind])),
+  });
+  const quantities = { weights: decoded(raw.heads, raw.levels, unit, (kind) => raw[kind]) };
+  for (const [name, { levels, heads, range }] of Object.entries(raw.quantities)) {
+    quantities[name] = decoded(heads, levels, range, (kind) => raw[`${name}_${kind}`]);
+  }
+  return quantities;
 }
+
+/*
+ * A number is `offset + step * code`. Sent as it is, its code is the number itself; else the code is an integer, and
+ * the number lies no further than `error` from the record's: rounded to two bytes half a step, to one byte a whole one
+ * (see payload.py).
+ */
+function decodeNumbers(bytes, levels, [lo, hi]) {
+  if (levels === null) return { codes: asFloats(bytes), offset: 0, step: 1, error: 0, lo, hi };
+  const step = (hi - lo) / levels;
+  return { codes: asIntegers(bytes, levels), offset: lo, step, error: levels > 255 ? step / 2 : step, lo, hi };
+}
+
+/* The record's own numbers of some maps, by the name that `exactName` gives each: one after the other. */
+function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities }, cells) {
+  if (!exact) return new Map();
+  const { quantity, kind } = exact;
+  const rows = quantity === "weights" ? heads : quantities[quantity]?.heads ?? heads;
+  const places = (one, count) => (one === null ? [...Array(count).keys()] : [one]);
+  const names = places(exact.layer, layers[kind]).flatMap((layer) =>
+    places(exact.head, rows).map((head) => exactName(quantity, kind, layer, head)),
+  );
+  const numbers = asFloats(bytes);
+  const count = cells[kind].length;
+  return new Map(names.map((name, place) => [name, numbers.subarray(place * count, (place + 1) * count)]));
+}
+
+const exactName = (quantity, kind, layer, head) => [quantity, kind, layer, head].join();
 
 function asIntegers(bytes, levels) {
   if (levels <= 255) return bytes;

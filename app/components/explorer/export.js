@@ -89,23 +89,50 @@ function pictureAsPng(explorer, picture) {
 function pictureAsSvg(explorer, picture) {
   const [width, height] = sizeOfPicture(picture);
   const context = new SvgContext(width, height, explorer.base.getContext("2d"));
+  const { sourceText, translation } = explorer.data;
+  context.describe(picture.title, [...aboutLines(explorer), sourceText, translation].join("\n"));
   drawPicture(context, explorer, picture);
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }
 
-/* Row names down, column names across, numbered from 1 so that repeated words stay apart; a closed cell is empty. */
+/*
+ * Row names down, column names across; a closed cell is empty, every other is the record's own 32-bit number, or is
+ * derived from such as the first cell says. That cell also holds what the file is of.
+ */
 function mapAsCsv(explorer) {
   const map = currentMap(explorer);
-  const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
-  // The number in front also keeps a spreadsheet from taking a word like =1+1 for a formula.
-  const named = (items) => items.map(({ label }, index) => quoted(`${index + 1} ${label}`));
-  const columns = named(map.columns);
-  const lines = named(map.rows).map((name, query) => {
-    const cells = columns.map((_, key) => (isMasked(map, query, key) ? "" : valueAt(map, query, key).toFixed(6)));
-    return [name, ...cells].join(",");
+  const columns = map.columns.map(({ label }, key) => numbered(label, key));
+  const lines = map.rows.map((row, query) => {
+    const cells = columns.map((_, key) => (isMasked(map, query, key) ? "" : shortest(valueAt(map, query, key))));
+    return [numbered(rowName(explorer, row), query), ...cells];
   });
-  const corner = quoted(`${QUANTITIES[map.quantity].name}: row ${map.kind === "encoder" ? "read" : "produced"}, column looked at`);
-  return new Blob([`\ufeff${[[corner, ...columns].join(","), ...lines].join("\r\n")}\r\n`], { type: "text/csv" });
+  const axes = `rows: ${map.kind === "encoder" ? "token read" : "token fed in \u2192 token produced"}, columns: token looked at`;
+  const { sourceText, translation } = explorer.data;
+  const about = [pictureTitle(explorer), mapTitle(explorer), axes, ...aboutLines(explorer), sourceText, translation];
+  return csvOf([[quoted(about.join("; ")), ...columns], ...lines]);
+}
+
+/* A row's token; where it is produced, after the token that was fed in for it, as in every file. */
+function rowName(explorer, row) {
+  return explorer.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
+}
+
+const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
+
+/* What every file says of itself: who made it, of which record, and how far its numbers can be trusted. */
+function aboutLines(explorer) {
+  const { data } = explorer;
+  return [
+    `${data.model} (weights ${data.weightsSha256.slice(0, 8)}), ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
+    `record ${data.sentence}, ${precisionOf(explorer)}`,
+  ];
+}
+
+function precisionOf(explorer) {
+  const { error } = currentMap(explorer);
+  const how = derivation(explorer);
+  const numbers = error ? `numbers rounded, at most ${error.toPrecision(1)} off` : "32-bit numbers as recorded";
+  return how ? `derived, ${how}, from ${numbers}` : numbers;
 }
 
 function fileName({ data, kind, layer, head, combine, quantity, unit, view }, what) {
@@ -129,13 +156,36 @@ function save(name, blob) {
 const EXPORTS = {
   "map-png": async (explorer) => save(`${fileName(explorer)}.png`, await pictureAsPng(explorer, viewPicture(explorer))),
   "map-svg": (explorer) => save(`${fileName(explorer)}.svg`, pictureAsSvg(explorer, viewPicture(explorer))),
-  "map-csv": (explorer) => save(`${fileName({ ...explorer, view: "map" })}.csv`, mapAsCsv(explorer)),
+  "map-csv": (explorer) => {
+    const chosen = { ...explorer, view: "map" };
+    withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
+  },
   "overview-png": async (explorer) =>
     save(`${fileName(explorer, "overview")}.png`, await pictureAsPng(explorer, overviewPicture(explorer))),
   "overview-svg": (explorer) =>
     save(`${fileName(explorer, "overview")}.svg`, pictureAsSvg(explorer, overviewPicture(explorer))),
+  page: savePage,
   link: copyLink,
 };
+
+/* The page is made where the other quantities are; it opens with the view that is on screen now. */
+function savePage(explorer) {
+  const { sentence } = explorer.data;
+  request(explorer, "page", { sentence, view: viewOf(explorer) }, {
+    what: "The page",
+    take: ({ page }) => {
+      if (!page) return false;
+      save(`headlight-${sentence}.html`, new Blob([page], { type: "text/html" }));
+      explorer.ask("page", null);
+      return true;
+    },
+  });
+}
+
+/* A file has no address that could hold a view, and is a saved page already. */
+function buildExports({ root, data }) {
+  for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
+}
 
 async function copyLink(explorer, button) {
   writeAddress(explorer);

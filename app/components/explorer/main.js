@@ -54,6 +54,8 @@ function createExplorer(parent, key) {
     addressTimer: 0,
     pathname: window.location.pathname,
     ask: () => {},
+    requests: {},
+    behind: null,
   };
   parts["let-go"].addEventListener("click", () => letGo(explorer));
   if (byTouch) parts["let-go"].textContent = "Unpin";
@@ -72,6 +74,7 @@ function createExplorer(parent, key) {
     forgetKeyboard();
     forgetSize();
     window.cancelIdleCallback?.(explorer.warming);
+    forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);
     explorers.delete(parent);
   };
@@ -84,6 +87,11 @@ function takeData(explorer, bytes) {
   const raw = unpack(bytes);
   const data = decodePayload(raw);
   const same = before?.sentence === data.sentence;
+  if (same) {
+    // What came earlier for this sentence still holds.
+    data.quantities = { ...before.quantities, ...data.quantities };
+    data.exact = new Map([...before.exact, ...data.exact]);
+  }
   // All layers and all heads stand after the last one, however many the new model has.
   const [everyLayer, everyHead] = before ? [allLayers(explorer), allHeads(explorer)] : [false, false];
   explorer.bytes = bytes;
@@ -96,7 +104,10 @@ function takeData(explorer, bytes) {
     explorer.layer = everyLayer ? layers : between(0, explorer.layer, layers - 1);
     explorer.head = everyHead ? data.heads : between(0, explorer.head, data.heads - 1);
   }
-  settleQuantity(explorer);
+  if (!same) forgetRequests(explorer);
+  buildQuantities(explorer);
+  settleRequests(explorer);
+  settleQuantity(explorer, Boolean(before) && !same);
   if (!same) {
     explorer.kept = NOTHING;
     explorer.step = lastStep(explorer);
@@ -108,6 +119,9 @@ function takeData(explorer, bytes) {
   explorer.root.dataset.sentence = data.sentence;
   explorer.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
+  buildExports(explorer);
+  // An answer changes no word: what has the keyboard's focus stays.
+  if (same) return;
   buildSentences(explorer);
   buildSteps(explorer);
   buildOverview(explorer);
@@ -134,14 +148,20 @@ function takeFirstView(explorer, given) {
   return again && last.sentence !== data.sentence ? null : asked;
 }
 
-/* Shows the wanted quantity if it came along; until it does, what the data holds, and asks for it. */
-function settleQuantity(explorer) {
-  const { data, wanted } = explorer;
-  explorer.quantity = data.quantities[wanted] ? wanted : WEIGHTS;
-  if (!data.quantities[wanted]) explorer.ask("quantity", wanted);
-  if (explorer.quantity !== ROLLOUT) return;
-  explorer.head = data.heads;
-  explorer.layer = Math.min(explorer.layer, data.layers[explorer.kind] - 1);
+/*
+ * Shows the wanted quantity if it came along; until it does, the weights, and asks for it. What came along with another
+ * sentence though nobody looks at it any more, Python need not work out again.
+ */
+function settleQuantity(explorer, another) {
+  const { data } = explorer;
+  if (!data.offered.includes(explorer.wanted) || (data.failed.quantity && !data.quantities[explorer.wanted])) {
+    explorer.wanted = WEIGHTS;
+  }
+  const { wanted } = explorer;
+  showQuantity(explorer, data.quantities[wanted] ? wanted : WEIGHTS);
+  if (!data.quantities[wanted] && !explorer.requests.quantity) askQuantity(explorer);
+  const unwanted = Object.keys(data.quantities).some((name) => name !== WEIGHTS && name !== wanted);
+  if (another && unwanted && !data.alone) explorer.ask("quantity", wanted);
 }
 
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
@@ -205,6 +225,7 @@ function chooseHead(explorer, layer, head) {
 
 function rememberView(explorer) {
   explorer.chosen = true;
+  pinExact(explorer);
   const { givenView: given, data } = explorer;
   lastViews.set(explorer.key, { given, view: viewOf(explorer), sentence: data.sentence });
   saveAddress(explorer);
@@ -321,6 +342,7 @@ export default function render({ data, parentElement, key, setStateValue }) {
   if (dataChanged || themeChanged) {
     forgetShades(explorer);
     layOut(explorer);
+    pinExact(explorer);
     warmUp(explorer);
   }
   // Labels are measured: if the page's font was still on its way, everything is fitted again once it is there.

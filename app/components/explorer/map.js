@@ -56,9 +56,9 @@ function drawCell(context, theme, map, geometry, query, key) {
 
 /* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
 function cellDigits(map, value) {
-  if (map.signed) return figure(value, 1).replace(/^\u22120\.0$/, "0.0");
+  if (map.signed) return mapFigure(map, value, 1).replace(/^\u22120(\.0)?$/, "0$1");
   if (value < 0.095 * map.hi) return "";
-  if (map.hi === 1) return value >= 0.995 ? "1" : value.toFixed(2).slice(1);
+  if (map.hi === 1) return value >= 0.995 ? "1" : value.toFixed(decimalsOf(map, 2)).slice(1);
   return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
 }
 

@@ -14,14 +14,18 @@ function scaleOf({ lo, hi }, quantity) {
   return quantity === SCORES ? { lo: -limit, hi: limit } : { lo, hi };
 }
 
+/* One map's numbers as Python sent them after all, if it did. */
+const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
+  exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
+
 /* One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads. */
 function pieceValues(data, quantity, kind, layer, head) {
-  const { levels, heads, kinds } = data.quantities[quantity];
-  const { codes, lo, hi } = kinds[kind];
+  const { heads, kinds } = data.quantities[quantity];
+  const own = exactOf(data, quantity, kind, layer, head);
+  const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
   const cells = data.cells[kind];
   const values = new Float32Array(data.open[kind].length);
-  const start = (layer * heads + Math.min(head, heads - 1)) * cells.length;
-  const scale = (hi - lo) / levels;
+  const start = (layer * heads + Math.min(head, heads - 1)) * (own ? 0 : cells.length);
   for (let index = 0; index < cells.length; index++) values[cells[index]] = lo + scale * codes[start + index];
   return values;
 }
@@ -88,13 +92,18 @@ function mapOf(data, choice) {
       (head === data.heads ? allHeads : [head]).map((h) => mapOf(data, { ...choice, layer: l, head: h })),
     );
     map.values = combineValues(parts, combine);
+    map.error = Math.max(...parts.map(({ error }) => error));
     map.open = parts[0].open;
   } else {
-    map.values = pieceValues(data, quantity, kind, Math.min(layer, layers - 1), head);
+    const one = Math.min(layer, layers - 1);
+    map.values = pieceValues(data, quantity, kind, one, head);
+    map.error = exactOf(data, quantity, kind, one, head) ? 0 : data.quantities[quantity].kinds[kind].error;
     map.open = data.open[kind];
     if (unit === "words") {
       const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
       Object.assign(map, wordValues(map.values, map.open, rows, columns, keys, quantity === SCORES));
+      // The errors of what is added may add up.
+      if (quantity !== SCORES) map.error *= Math.max(...columns.map(({ members }) => members.length));
     }
   }
   // Pieces of a word together may hold more than any one of them did.

@@ -7,6 +7,7 @@ const OPTIONS = {
   combine: ["mean", "max"],
   quantity: ["weights", "scores", "norms", "rollout"],
 };
+const QUANTITY_OPTIONS = { weights: "weights", scores: "scores", norms: "value norms", rollout: "rollout" };
 const HIDEABLE = ["eos", "punctuation"];
 const MASSES = { least: 30, most: 95, usual: 70 };
 
@@ -68,21 +69,57 @@ function chooseCombine(explorer, combine) {
  * the picture stays what it is until then.
  */
 function chooseQuantity(explorer, quantity) {
-  const { data } = explorer;
   explorer.wanted = quantity;
-  if (!data.quantities[quantity]) {
-    explorer.ask("quantity", quantity);
-    return paintOptions(explorer);
-  }
-  if (quantity === explorer.quantity) return paintOptions(explorer);
-  // Rollout has no heads and is one map a layer already.
-  if (quantity === ROLLOUT) {
-    explorer.head = data.heads;
-    explorer.layer = Math.min(explorer.layer, data.layers[explorer.kind] - 1);
-  }
-  explorer.quantity = quantity;
+  forgetRequest(explorer, "quantity");
+  if (!explorer.data.quantities[quantity]) askQuantity(explorer);
+  if (quantity === explorer.quantity || explorer.requests.quantity) return paintOptions(explorer);
+  showQuantity(explorer, quantity);
   paintAll(explorer);
   return rememberView(explorer);
+}
+
+function askQuantity(explorer) {
+  const { wanted } = explorer;
+  request(explorer, "quantity", wanted, {
+    what: `What was chosen, ${QUANTITY_TITLES[wanted]},`,
+    take: ({ quantities }) => wanted in quantities,
+    giveUp: () => {
+      // Python forgets it too: else it would try again with each sentence.
+      explorer.wanted = explorer.quantity;
+      explorer.ask("quantity", explorer.wanted);
+      paintOptions(explorer);
+    },
+  });
+}
+
+/* Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes. */
+function showQuantity(explorer, quantity) {
+  const { data, kind } = explorer;
+  const last = data.layers[kind] - 1;
+  if (quantity === ROLLOUT) {
+    explorer.behind ??= { head: allHeads(explorer) ? null : explorer.head, everyLayer: allLayers(explorer) };
+    explorer.head = data.heads;
+    explorer.layer = Math.min(explorer.layer, last);
+  } else if (explorer.behind) {
+    const { head, everyLayer } = explorer.behind;
+    explorer.head = head === null ? data.heads : Math.min(head, data.heads - 1);
+    if (everyLayer && explorer.layer === last) explorer.layer = last + 1;
+    explorer.behind = null;
+  }
+  explorer.quantity = quantity;
+}
+
+/* Only what can be shown can be chosen. */
+function buildQuantities({ parts, data }) {
+  const options = OPTIONS.quantity.filter((name) => data.offered.includes(name));
+  if (options.join() === [...parts.quantity.options].map(({ value }) => value).join()) return;
+  parts.quantity.replaceChildren(
+    ...options.map((name) => {
+      const option = element("option", "", QUANTITY_OPTIONS[name]);
+      option.value = name;
+      return option;
+    }),
+  );
 }
 
 function chooseMass(explorer, mass) {
@@ -105,7 +142,7 @@ function paintOptions(explorer) {
   parts.quantity.value = wanted;
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
   parts["hide-eos-name"].textContent = kind === "decoder" ? "<bos>" : "<eos>";
-  const waiting = wanted !== quantity;
+  const waiting = Boolean(explorer.requests.quantity);
   parts.quantity.setAttribute("aria-busy", waiting);
   parts["map-place"].classList.toggle("waiting", waiting);
   const map = currentMap(explorer);

@@ -5,13 +5,47 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
-"""Maps that are larger than this at two bytes a weight are sent at one byte a weight."""
+"""All three kinds' numbers are sent as they are, in four bytes each, up to this; else in fewer."""
+_VIEW = ("kind", "layer", "head", "q", "k")
+_FURTHER_VIEW = ("view", "words", "hide", "sort", "combine", "quantity", "mass")
+
+Arrays = Mapping[str, np.ndarray]
+"""By kind, [layer, head, query, key]; one head for what has no heads."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A record's own numbers for some maps of which the browser was sent rounded ones.
+
+    `layer` and `head` count from 0, or are None for all; `numbers` are [layer, head, query, key] of
+    those alone.
+    """
+
+    quantity: str
+    kind: str
+    layer: int | None
+    head: int | None
+    numbers: np.ndarray
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was asked for in the explorer and takes Python: exact numbers, the page as a file.
+
+    `failed` holds one line for each thing asked for ("quantity", "exact", "page") that cannot be.
+    """
+
+    exact: Exact | None = None
+    page: bytes | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def payload(
@@ -19,32 +53,35 @@ def payload(
     view: dict[str, Any],
     *,
     address: bool = True,
-    quantity: tuple[str, dict[str, np.ndarray]] | None = None,
+    quantities: Mapping[str, Arrays | None] | None = None,
     inside: str | None = None,
     verdict: str = "here",
+    answers: Answers = Answers(),
+    alone: bool = False,
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
     `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
     masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
     `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
-    key that are kept, and decides only what is shown first. `address` says whether this explorer
-    keeps its view in the page's address: only one on a page may. `inside` is the address of a page
-    that takes the same names and opens one head; without it there is no way there. `verdict` is
-    "here" for a record whose checks this program made, "saved" for one that brings them from a
-    file: then they are not shown. Those of an edited pass are no verdict on a translation and
-    never are.
+    key that are kept, and what else a link holds, and decides only what is shown first. `address`
+    says whether this explorer keeps its view in the page's address: only one on a page may.
+    `inside` is the address of a page that takes the same names and opens one head; without it there
+    is no way there. `verdict` is "here" for a record whose checks this program made, "saved" for
+    one that brings them from a file: then they are not shown. Those of an edited pass are no
+    verdict on a translation and never are.
 
-    `quantity` is what can be shown instead of the weights: its name and, by kind, an array
-    `[layer, head, query, key]` of finite numbers (or one head, for what has no heads).
+    `quantities` names what can be chosen beside the weights, each with its finite numbers, or with
+    None where Python will be asked for them. `alone` says that there will be no Python to ask.
 
-    Returns JSON-able values and, at the top level, `bytes` in C order: the open cells of each map
-    as little-endian integers 0..`levels` (two bytes a weight while all three kinds fit in
-    `BYTE_LIMIT`, else one), each mask as bits. The integers of a quantity, always two bytes, stand
-    for numbers between the two ends of its kind's `range`.
+    Returns JSON-able values and, at the top level, `bytes` in C order: each mask as bits, and the
+    open cells of each map. These are little-endian float32 while all three kinds fit in
+    `BYTE_LIMIT`, and always if `alone`; else integers 0..`levels` between the two ends of a kind's
+    `range`, which is 0..1 for weights: two bytes each while those fit, else one. Quantities are
+    float32 or two bytes.
 
-    Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, or unequal
-    head counts.
+    Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, unequal head
+    counts, or a quantity that is not finite.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
@@ -58,9 +95,16 @@ def payload(
 
     masks = {kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS}
     cells = sum(maps[kind][:, :, 0, 0].size * int(masks[kind].sum()) for kind in KINDS)
-    levels = 65535 if 2 * cells <= BYTE_LIMIT else 255
+    whole = alone or 4 * cells <= BYTE_LIMIT
+    levels = None if whole else 65535 if 2 * cells <= BYTE_LIMIT else 255
+    quantities = quantities or {}
+    shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
     data: dict[str, Any] = {
         "sentence": record.id,
+        "model": record.model,
+        "weights_sha256": record.weights_sha256,
+        "source_text": record.source_text,
+        "translation": record.translation,
         "levels": levels,
         "heads": heads.pop(),
         "layers": {kind: int(weights.shape[0]) for kind, weights in maps.items()},
@@ -79,22 +123,43 @@ def payload(
         "alternatives": _alternatives(record),
         "address": address,
         "inside": inside,
-        "view": {name: view[name] for name in ("kind", "layer", "head", "q", "k") if name in view},
+        "view": {name: view[name] for name in shown_first},
+        "offered": ["weights", *quantities],
+        "quantities": {},
+        "alone": alone,
+        "failed": dict(answers.failed),
     }
     for kind, weights in maps.items():
-        data[kind] = _quantised(weights, levels)[..., masks[kind]].tobytes()
+        numbers = weights.astype("<f4") if levels is None else _quantised(weights, levels)
+        data[kind] = numbers[..., masks[kind]].tobytes()
         data[f"{kind}_mask"] = np.packbits(masks[kind]).tobytes()
-    return data if quantity is None else data | _quantity(*quantity, masks)
+    for name, arrays in quantities.items():
+        if arrays is not None:
+            data["quantities"][name], numbers = _quantity(name, arrays, masks, whole)
+            data |= numbers
+    if answers.exact is not None:
+        exact = answers.exact
+        data["exact"] = {
+            name: getattr(exact, name) for name in ("quantity", "kind", "layer", "head")
+        }
+        data["exact_numbers"] = _float32(exact.numbers[..., masks[exact.kind]])
+    if answers.page is not None:
+        data["page"] = answers.page
+    return data
+
+
+def _float32(numbers: np.ndarray) -> bytes:
+    return np.ascontiguousarray(numbers, dtype="<f4").tobytes()
 
 
 def _quantity(
-    name: str, arrays: dict[str, np.ndarray], masks: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    """The open cells of one quantity, in 65,536 steps between the ends of each kind's range.
+    name: str, arrays: Arrays, masks: dict[str, np.ndarray], whole: bool
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The open cells of one quantity: as they are, or in 65,536 steps between its kind's ends.
 
     The range holds 0 where no number is below it, so that a length of 0 is the scale's beginning.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, bytes] = {}
     ranges = {}
     for kind in KINDS:
         numbers = np.asarray(arrays[kind], dtype=np.float64)[..., masks[kind]]
@@ -104,10 +169,13 @@ def _quantity(
         if name == "rollout":
             high = 1.0
         ranges[kind] = [low, high]
-        steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
-        found[f"{kind}_quantity"] = steps.astype("<u2").tobytes()
+        if whole:
+            found[f"{name}_{kind}"] = _float32(numbers)
+        else:
+            steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
+            found[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
     heads = int(arrays["cross"].shape[1])
-    return {"quantity": {"name": name, "levels": 65535, "heads": heads, "range": ranges}, **found}
+    return {"levels": None if whole else 65535, "heads": heads, "range": ranges}, found
 
 
 def _alternatives(record: Any) -> list[list[list[Any]]]:

@@ -42,15 +42,21 @@ const QUANTITIES = {
   rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
 };
 
-/* How far a shown number may be from the model's own: half a step of the integers that were sent. */
-function exactValue({ data, quantity }, map, value) {
-  const { levels } = data.quantities[quantity];
-  if (levels > 255) return `exactly ${figure(value, 4)}`;
-  return `${figure(value, 3)} \u00b1 ${((map.hi - map.lo) / levels).toFixed(3)}`;
+/* How many decimals of a map's numbers mean something: the last of them may be wrong by one, where it was rounded. */
+const decimalsOf = ({ error }, most) =>
+  error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
+const mapFigure = (map, value, digits) => figure(value, decimalsOf(map, digits));
+
+/* A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off. */
+function printedValue(map, value) {
+  const digits = decimalsOf(map, 4);
+  if (map.error) return `${figure(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
+  if (value === 0 || Math.abs(value) >= 0.00005) return figure(value, 4);
+  return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
 }
 
 function valueChip({ theme, quantity }, map, value) {
-  const chip = element("span", "weight numbers", figure(value, QUANTITIES[quantity].digits));
+  const chip = element("span", "weight numbers", mapFigure(map, value, QUANTITIES[quantity].digits));
   const step = stepOf(map, value);
   chip.style.background = rampOf(theme, map).css[step];
   chip.style.color = rampOf(theme, map).ink[step];
@@ -126,8 +132,9 @@ function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
+  const how = derivation(explorer);
   const second = [
-    exactValue(explorer, map, value),
+    `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
     ...spreadNote(map, query),
   ];
@@ -160,7 +167,7 @@ function describeRow(explorer, map, query) {
     const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
     return { first: [`While ${verb(map)} `, row, `, ${none}`], second: hiddenNote(explorer, map, query) };
   }
-  const nameAndValue = (key) => `${tokenName(map.columns[key])} ${figure(valueAt(map, query, key), digits)}`;
+  const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
   const others = rest.slice(0, 4).map(nameAndValue);
   return {
     first: [
@@ -192,7 +199,7 @@ function describeColumn(explorer, map, key) {
   const { column, digits } = QUANTITIES[explorer.quantity];
   const [top, ...rest] = rankedQueries(map, key);
   if (top === undefined) return { first: ["Every cell of this column is masked."], second: [] };
-  const nameAndValue = (query) => `${tokenName(map.rows[query])} ${figure(valueAt(map, query, key), digits)}`;
+  const nameAndValue = (query) => `${tokenName(map.rows[query])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
   const others = rest.slice(0, 3).map(nameAndValue);
   const received = measure(map).received[key];
   return {

@@ -128,6 +128,14 @@ class SvgContext {
     this.#add("image", { x, y, width, height, href: canvas.toDataURL(), preserveAspectRatio: "none", style });
   }
 
+  /* What a reader of the file hears first. */
+  describe(title, description) {
+    const [name, words] = ["title", "desc"].map((tag) => this.#make(tag, {}));
+    name.textContent = title;
+    words.textContent = description;
+    this.svg.prepend(name, words);
+  }
+
   toText() {
     return new XMLSerializer().serializeToString(this.svg);
   }

@@ -13,7 +13,7 @@ from app.components.map_row.payload import MapRow, payload
 __all__ = ["map_row", "script"]
 
 _HERE = Path(__file__).parent
-_SHARED = ("colour.js", "tokens.js", "bytes.js", "grid.js", "svg.js")
+_SHARED = ("colour.js", "tokens.js", "bytes.js", "grid.js", "svg.js", "csv.js")
 """Of the explorer: what does not know what its maps are of."""
 _SCRIPTS = ("numbers.js", "drawing.js", "saving.js", "main.js")
 

@@ -24,12 +24,6 @@ function decodeRow(raw) {
   };
 }
 
-function asFloats(bytes) {
-  // A view of 32-bit numbers must start on a multiple of 4; the bytes arrive wherever the message put them.
-  const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
-  return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
-}
-
 /* One map at one layer and head, with its numbers and the limit of its scale, null for weights. */
 function mapAt(data, place, layer, head) {
   const map = data.maps[place];

@@ -24,10 +24,9 @@ function rowAsSvg(view) {
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }
 
-/* The place in front of a word also keeps a spreadsheet from taking =1+1 for a formula. A closed cell is empty. */
+/* A closed cell is empty. */
 function rowAsCsv({ data, maps }) {
-  const quoted = (words) => `"${words.replaceAll('"', '""')}"`;
-  const named = ({ label }, place) => quoted(`${place + 1} ${label}`);
+  const named = ({ label }, place) => numbered(label, place);
   const lines = [["row", "column", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
@@ -36,7 +35,7 @@ function rowAsCsv({ data, maps }) {
       lines.push([named(query, row), named(key, column), ...numbers]);
     });
   });
-  return new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });
+  return csvOf(lines);
 }
 
 function saveRow(view, ending, blob) {
