@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.check import SiteEvidence
-from core.edits import OFF, Edits, edited
 from core.model.baseline import Baseline
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.replay import replay
@@ -108,9 +107,9 @@ def embedded(
     """What is added up before the first layer: embedding·√d_model [N, D], and PE [N, D]."""
     table = getattr(model.embeddings, f"{side}_positions")
     ids_1N = torch.tensor([list(ids)], device=next(model.parameters()).device)
-    with edited(model, Edits(source_positions=OFF, target_positions=OFF)):
-        content = getattr(model.embeddings, side)(ids_1N)[0]
-    return _double(content), _double(table(len(ids)))
+    words = model.embeddings
+    rows = words.source_table.weight if side == "source" else words.target_weight
+    return _double(words.look_up(ids_1N, rows)[0]), _double(table(len(ids)))
 
 
 def _normed(model: Seq2Seq, kind: Kind, content: Floats, position: Floats) -> tuple[Floats, ...]:

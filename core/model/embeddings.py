@@ -37,15 +37,15 @@ class Embeddings(nn.Module):
 
     def source(self, ids_BS: Tensor) -> Tensor:
         """embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
-        x_BSD = self._look_up(ids_BS, self.source_table.weight)
+        x_BSD = self.look_up(ids_BS, self.source_table.weight)
         return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
 
     def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
         """The same for the target; `offset` is the position of its first column."""
-        x_BTD = self._look_up(ids_BT, self.target_weight)
+        x_BTD = self.look_up(ids_BT, self.target_weight)
         return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
 
-    def _look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
+    def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
         """Scaled rows of a table; padding is 0, so that nothing stored for <pad> can spread."""
         rows = F.embedding(ids, table_VD) * self.scale
         return rows.masked_fill((ids == PAD)[..., None], 0.0)
