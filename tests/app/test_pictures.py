@@ -92,7 +92,9 @@ def row_words(texts: list[Text], geometry: dict, count: int) -> tuple[dict, dict
     words, numbers = {}, {}
     for text in texts:
         row = int(np.floor((text.y - geometry["top"]) / geometry["cell"]))
-        if text.turn or text.align != "right" or text.x > geometry["left"] or not 0 <= row < count:
+        if text.turn or text.align != "right" or not 0 < text.x <= geometry["left"]:
+            continue
+        if not 0 <= row < count:
             continue
         middle = geometry["top"] + (row + 0.5) * geometry["cell"]
         if abs(text.y - middle) <= 1.5:
@@ -169,11 +171,12 @@ def check_saved_cells(picture: Picture, found: Found) -> None:
             near = picture.tolerance(choice)
             picture.cell_colours(found, f"SVG, {name(choice)}", cells, values, mask, near)
     pixels = decode(picture.do("saved", "map-png"))
-    twice = pixels.shape[1] / (geometry["width"] + 24)
+    twice = 2
     xs, ys = grid(geometry, mask.shape)
+    before = pixels.shape[1] / twice - geometry["width"] - 12
     origin = pixels.shape[0] / twice - geometry["height"] - 12
     ys = [int(twice * (y + origin)) for y in ys]
-    cells = pixels[np.ix_(ys, [int(twice * (x + 12)) for x in xs])]
+    cells = pixels[np.ix_(ys, [int(twice * (x + before)) for x in xs])]
     picture.cell_colours(found, f"PNG, {name(choice)}", cells, values, mask, near)
 
 
@@ -228,6 +231,45 @@ def check_row_labels(picture: Picture, found: Found) -> None:
                 found.same(f"{where}, rows", words, dict(enumerate(labels)))
                 first = [str(pieces[0] + 1) for pieces in picture.members(choice, 0)]
                 found.same(f"{where}, numbers of rows", numbers, dict(enumerate(first)))
+
+
+def fed_column(texts: list[Text], geometry: dict, lines: bool) -> list[Text]:
+    """The words that a saved picture has beside its canvas: left of a map, right of the lines."""
+    beside = [t for t in texts if (t.x > geometry["width"] if lines else t.x < 0) and t.y > 0]
+    return [t for t in beside if t.align == ("left" if lines else "right")]
+
+
+def check_fed_tokens(picture: Picture, found: Found) -> None:
+    """A saved picture's rows name the token fed in beside the one produced, as every file does."""
+    fed = picture.record.target_in
+    for view in ("map", "lines"):
+        for unit in ("pieces", "words"):
+            for choice in one_of_each_kind(picture, view=view, unit=unit):
+                geometry = picture.do("geometry")
+                where = f"{name(choice)}, {view}"
+                texts = picture.svg()[0]
+                column = fed_column(texts, geometry, view == "lines")
+                if choice.kind == "encoder":
+                    found.same(where, column, [])
+                    continue
+                expected = [
+                    " ".join(fed[i].text for i in pieces) for pieces in picture.members(choice, 0)
+                ]
+                found.same(where, [t.words for t in column], ["fed in", *expected])
+                if view == "map":
+                    heights = [geometry["top"] + (q + 0.5) * geometry["cell"] + 1
+                               for q in range(len(expected))]  # fmt: skip
+                else:
+                    heights = [t.y for t in line_words(texts, "right")]
+                for text, y in zip(column[1:], heights, strict=True):
+                    found.near(f"{where}, height of {text.words}", text.y, y, 0.1)
+            pixels = decode(picture.do("saved", "map-png"))
+            more = pixels.shape[1] // 2 - 24 - int(geometry["width"])
+            found.true(f"{name(choice)}, {view}, room in the PNG", more > 30, str(more))
+            margin = pixels[100:, 24 : 24 + 2 * more] if view == "map" else pixels[
+                100:, -24 - 2 * more : -24]  # fmt: skip
+            inked = (margin[..., :3].min(-1) < 140).any(1)
+            found.true(f"{name(choice)}, {view}, words in the PNG", inked.sum() > 8 * len(expected))
 
 
 def check_column_labels(picture: Picture, found: Found) -> None:
@@ -410,6 +452,7 @@ def check_lines_of_a_row(picture: Picture, found: Found) -> None:
                 t.words for t in texts
                 if not t.label and t.align == "left" and re.fullmatch(r"[\d.]+", t.words)
                 if "." in t.words and 0 < word.y - 1 - t.y < 13
+                if t.x < picture.do("geometry")["width"]
             ]  # fmt: skip
             if abs(value - 0.05) > picture.near:
                 expected = sorted(either(value, picture.near, 2)) if value >= 0.05 else []
@@ -1062,6 +1105,7 @@ SHORT: tuple[Check, ...] = (
     check_saved_cells,
     check_digits,
     check_row_labels,
+    check_fed_tokens,
     check_column_labels,
     check_readout,
     check_lines_words,
@@ -1198,6 +1242,16 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "rowLabels.forEach((label, query) => {",
         "[...rowLabels.slice(1), rowLabels[0]].forEach((label, query) => {",
         check_row_labels,
+    ),
+    "the tokens fed in one row off in a saved picture": (
+        "words[query], start + step * arrow, y,",
+        "words[(query + 1) % words.length], start + step * arrow, y,",
+        check_fed_tokens,
+    ),
+    "a saved picture without the tokens fed in": (
+        "fed.draw(context);",
+        "",
+        check_fed_tokens,
     ),
     "J5: word shading inverted": (
         "button.style.background = step >= 0 ? ramp.css[step]",

@@ -19,19 +19,64 @@ const QUANTITY_TITLES = {
   rollout: "attention rollout",
 };
 
-/* The picture in view: its size, and how it is drawn at the origin. */
+/* The picture in view: its size, what stands left of its origin, and how it is drawn there. */
 function viewPicture(explorer) {
   const geometry = shownGeometry(explorer);
   const { still, live } = VIEWS[explorer.view];
+  const fed = fedColumn(explorer, geometry);
   return {
     title: `${mapTitle(explorer)} \u00b7 ${pictureTitle(explorer)}`,
-    width: geometry.width,
+    before: geometry.lines ? 0 : fed.width,
+    width: geometry.width + fed.width,
     height: geometry.height,
     draw: (context) => {
       still?.(context, explorer, geometry);
       live(context, explorer, geometry);
+      fed.draw(context);
     },
   };
+}
+
+const FED_LIMIT = 150;
+
+/*
+ * On the page the sentences above say which token is fed in when another one is produced; a file has to say it in each
+ * row: left of the map's rows, right of the lines' words.
+ */
+function fedColumn(explorer, geometry) {
+  const { theme, kind } = explorer;
+  if (kind === "encoder") return { width: 0, draw: () => {} };
+  const measuring = explorer.base.getContext("2d");
+  const { size, places } = geometry.lines ? fedBesideLines(explorer, geometry) : fedBesideMap(explorer, geometry);
+  measuring.font = fontOf(theme, size);
+  const words = currentMap(explorer).rows.map((row) => cutLabel(measuring, fedIn(explorer, row), FED_LIMIT));
+  const widths = [...words, "fed in"].map((shown) => measuring.measureText(shown).width);
+  const arrow = 20;
+  const [align, start, step] = geometry.lines ? ["left", geometry.width, 1] : ["right", 0, -1];
+  const sign = geometry.lines ? "\u2190" : "\u2192";
+  const draw = (context) => {
+    text(context, theme, "fed in", start + step * arrow, geometry.lines ? 12 : geometry.top - 12, { colour: "ink2", align });
+    for (const [query, y] of places) {
+      text(context, theme, sign, start + (step * arrow) / 2, y, { size, colour: "ink3", align: "center" });
+      text(context, theme, words[query], start + step * arrow, y, { size, colour: "ink2", align });
+    }
+  };
+  return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
+}
+
+/* The rows whose own words are drawn, and at which height. */
+function fedBesideMap(explorer, geometry) {
+  const { first, shown, every, fontSize } = geometry;
+  const { query: lookedAt } = focusOf(explorer);
+  const rows = [...Array(shown.queries).keys()].map((row) => first.query + row);
+  const named = rows.filter((query) => showsLabel(query, every, lookedAt));
+  return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
+}
+
+function fedBesideLines(explorer, geometry) {
+  const { query, key } = focusOf(explorer);
+  const named = namedQueries(linesMap(explorer), geometry, query, key);
+  return { size: geometry.fontSize, places: [...named].map((place) => [place, queryY(geometry, place) + 1]) };
 }
 
 const TILE = 84;
@@ -71,7 +116,7 @@ function drawPicture(context, { theme }, picture) {
   context.font = fontOf(theme, 13);
   const title = cutLabel(context, picture.title, picture.width);
   text(context, theme, title, MARGIN, MARGIN + 10, { size: 13, colour: "ink2" });
-  context.translate(MARGIN, MARGIN + TITLE_HEIGHT);
+  context.translate(MARGIN + (picture.before ?? 0), MARGIN + TITLE_HEIGHT);
   picture.draw(context);
 }
 

@@ -116,7 +116,7 @@ function drawLines(context, explorer, geometry) {
   for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
 
   const number = (value, x, y, align) => text(context, theme, value.toFixed(2), x, y, { size: 12, align });
-  const enough = 0.05 * map.hi;
+  const enough = enoughOf(map);
   const keyValue = (k) =>
     query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
   const keyNames = namesShown(map.keys, (k) => keyValue(k) >= enough, geometry.every.key, key);
@@ -132,8 +132,8 @@ function drawLines(context, explorer, geometry) {
     });
     if (value !== null && value >= enough) number(value, left + 6, y - Math.max(8, geometry.pitches.key * 0.32), "left");
   }
-  const queryValue = (q) => (query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null);
-  const queryNames = namesShown(map.queries, (q) => queryValue(q) >= enough, geometry.every.query, query);
+  const queryValue = valueOfQuery(map, query, key);
+  const queryNames = namedQueries(map, geometry, query, key);
   for (const q of inFront(map.queries, queryValue, query)) {
     const value = queryValue(q);
     const y = queryY(geometry, q);
@@ -148,6 +148,18 @@ function drawLines(context, explorer, geometry) {
     if (mass > 0) text(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
   }
   drawBrackets(context, theme, geometry);
+}
+
+/* What is small is not written. */
+const enoughOf = (map) => 0.05 * map.hi;
+
+/* What a query gives the column looked at, if only a column is. */
+const valueOfQuery = (map, query, key) => (q) =>
+  query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
+
+function namedQueries(map, geometry, query, key) {
+  const valueOf = valueOfQuery(map, query, key);
+  return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
 
 /* Which words are named: those that matter, and of the others every `every`-th that is no close neighbour of these. */
