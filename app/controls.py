@@ -32,7 +32,7 @@ import streamlit as st
 from app import linked, session
 from app.components.one_line import one_line
 from app.examples import EXAMPLES
-from app.markdown import plain
+from app.look.markdown import plain
 from core.checkpoint import Card
 from core.config import DecodeConfig
 from core.corpora import LANGUAGES, about

@@ -44,6 +44,9 @@ def test_import_rules(file):
     if file == Path("core/record.py"):
         outside = roots(file) - set(sys.stdlib_module_names)
         assert outside == {"numpy"}
+    if within(file, "app", "look"):
+        assert not roots(file) & {"streamlit", "torch", "plotly"}
+        assert not any(name.startswith("app.") for name in imports(file))
     if within(file, "app", "figures"):
         assert not roots(file) & {"streamlit", "torch"}
     if within(file, "app"):
@@ -83,7 +86,7 @@ def test_no_html_is_built():
 
 @pytest.mark.parametrize("file", [f for f in FILES if within(f, "app")], ids=str)
 def test_what_comes_from_outside_is_no_markdown(file):
-    """An error's text may hold a file's name: it is said through app.markdown.plain."""
+    """An error's text may hold a file's name: it is said through app.look.markdown.plain."""
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if called and node.func.attr in ("error", "warning", "info") and node.args:

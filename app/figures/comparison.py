@@ -10,19 +10,19 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.masks import closed_cells, hatching
-from app.figures.numbers import scientific
 from app.figures.style import (
-    PALETTES,
     diverging,
     escape,
     hover_axis,
-    labels,
     layout,
     sequential,
     text_width,
     tick,
     word_ticks,
 )
+from app.look.labels import labels
+from app.look.numbers import number, scientific
+from app.look.palette import PALETTES
 from core.analysis.matching import Matching
 from core.record import TranslationRecord
 
@@ -104,7 +104,7 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     pitch = 330 / len(words)
     ticks = word_ticks(words, pitch, _LONGEST)
     bottom = 20 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
-    whole = f"{record.log_prob:.3f}".replace("-", "−")
+    whole = number(record.log_prob, 3)
     subtitle = f"log-probability of the whole: {whole} ({len(words)} tokens)"
     figure = go.Figure(
         go.Bar(

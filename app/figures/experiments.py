@@ -8,15 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import (
-    PALETTES,
-    diverging,
-    escape,
-    layout,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.style import diverging, escape, layout, text_width, tick, word_ticks
+from app.look.palette import PALETTES
 
 _LONGEST = 14
 _PLOT = 180  # px high

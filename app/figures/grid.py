@@ -10,14 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import (
-    PALETTES,
-    escape,
-    hover_axis,
-    layout,
-    text_width,
-    word_ticks,
-)
+from app.figures.style import escape, hover_axis, layout, text_width, word_ticks
+from app.look.palette import PALETTES
 
 LONGEST = 12  # characters of a label beside a grid; the hover shows all of it
 _GRID = 216  # px for a grid: three beside each other on a desktop screen, one on a phone

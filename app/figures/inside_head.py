@@ -10,31 +10,16 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from app.figures.grid import hatching
-from app.figures.style import (
-    FLOOR,
-    PALETTES,
-    beside,
-    diverging,
-    escape,
-    layout,
-    sequential,
-    tick,
-    word_ticks,
-)
+from app.figures.style import FLOOR, beside, diverging, escape, layout, sequential, tick, word_ticks
+from app.look.numbers import number
+from app.look.palette import PALETTES
 from core.analysis.inside_head import InsideHead
 
-PLACES = 4
-"""Decimals of every printed number: from them a weight comes out right to three."""
 _LONGEST = 12  # characters of a word under a bar; the hover shows all of it
 _WIDTH = 640  # px that a figure's bars have on a usual screen: decides which labels fit
 _LEFT, _RIGHT = 46, 14
 _BAR = 64  # px on the right for the scale of a strip
 _CROWDED = 64  # with more bars only the chosen one has its number; all stand in the table
-
-
-def number(value: float, places: int = PLACES) -> str:
-    """A number as it is printed everywhere on the page: −0.1234, or −∞."""
-    return f"{value:.{places}f}".replace("-", "−").replace("inf", "∞")
 
 
 def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:

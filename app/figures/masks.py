@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from app.figures.grid import Axes, cell_size, cells, close, frame, hatching
 from app.figures.style import (
     FLOOR,
-    PALETTES,
     beside,
     diverging,
     escape,
@@ -21,6 +20,8 @@ from app.figures.style import (
     tick,
     word_ticks,
 )
+from app.look.numbers import number
+from app.look.palette import PALETTES
 from core.record import TranslationRecord
 
 __all__ = ["closed_cells", "hatching", "mask_figure", "reasons", "row_figure"]
@@ -135,7 +136,7 @@ def row_figure(
     nothing = np.full(K, np.nan)
     after = np.where(is_open, masked, np.nan)
     words = [tick(key) for key in keys]
-    ends = [f"{value:.1f}".replace("-", "−") for value in (-limit, 0, limit)]
+    ends = [number(value, 1) for value in (-limit, 0, limit)]
     for rows, low, high, scale, digits, bar in (
         (
             [scores, after, nothing],
@@ -165,7 +166,7 @@ def row_figure(
                 ygap=6,
                 hoverongaps=False,
                 customdata=np.array([words] * 3, dtype=object),
-                text=[[_number(value, digits) for value in line] for line in rows],
+                text=[[number(value, digits) for value in line] for line in rows],
                 texttemplate="%{text}" if width >= 30 else "",
                 hovertemplate="%{customdata}<br><b>%{z:.4f}</b><extra></extra>",
             )
@@ -174,11 +175,6 @@ def row_figure(
     figure.add_trace(hatching(closed, _OTHER, "/", theme).update(width=0.86))
     figure.add_trace(_said_once(~is_open, {1: fill, 2: "0"}, palette.second))
     return figure
-
-
-def _number(value: float, digits: int) -> str:
-    """What a cell says; one without a number says nothing."""
-    return "" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
 def _said_once(closed: Bools, texts: dict[int, str], colour: str) -> go.Scatter:

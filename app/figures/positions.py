@@ -8,21 +8,13 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import (
-    PALETTES,
-    diverging,
-    escape,
-    hover_axis,
-    label,
-    layout,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.style import diverging, escape, hover_axis, layout, text_width, tick, word_ticks
+from app.look.labels import label
+from app.look.numbers import number, scientific
+from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
 from core.record import RecordToken
 
-_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LONGEST = 18  # characters of a label beside a figure
 _NARROW = 620  # px that a figure's plot has on a small desktop screen; labels are set for it
 
@@ -96,7 +88,7 @@ def table_figure(
     named = [_dimension_name(d, d_model, paper) for d in range(d_model)]
     if paper:
         quarters = across[::2]
-        waves = [f"{wavelength(int(d), d_model):,.0f}" for d in quarters]
+        waves = [number(wavelength(int(d), d_model), 0) for d in quarters]
         figure.update_layout(
             xaxis3={
                 "overlaying": "x",
@@ -223,7 +215,7 @@ def waves_figure(
             )
         )
         figure.add_annotation(
-            text=_strip_name(dimension, d_model, paper),
+            text=_dimension_name(dimension, d_model, paper).replace(", ", "<br>"),
             x=1,
             xref="paper",
             xshift=12,
@@ -261,7 +253,7 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
         layout=layout(
             theme,
             "Dot products PE(p) · PE(q)",
-            f"pairs at the same distance differ by up to about {_short(spread)}",
+            f"pairs at the same distance differ by up to about {scientific(spread)}",
             height=340,
         )
     )
@@ -342,28 +334,17 @@ def _left(words: Sequence[str], ticks: dict) -> float:
     return text_width(words, ticks["tickfont"]["size"], _LONGEST) + 44
 
 
+def wavelength_words(dimension: int, d_model: int) -> str:
+    """A wavelength in three digits or more: 6.28, 62.8, 54,410."""
+    value = wavelength(dimension, d_model)
+    return number(value, max(0, 2 - int(np.log10(value))))
+
+
 def _dimension_name(dimension: int, d_model: int, paper: bool) -> str:
     if not paper:
         return f"dimension {dimension}"
     wave = "sine" if dimension % 2 == 0 else "cosine"
-    return f"dimension {dimension}: {wave}, wavelength {_short(wavelength(dimension, d_model))}"
-
-
-def _strip_name(dimension: int, d_model: int, paper: bool) -> str:
-    if not paper:
-        return f"dimension {dimension}"
-    wave = "sine" if dimension % 2 == 0 else "cosine"
-    return f"dimension {dimension}, {wave}<br>wavelength {_short(wavelength(dimension, d_model))}"
-
-
-def _short(value: float) -> str:
-    """A number for people: 6.28, 54,410, 4 · 10⁻⁷."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    if 0 < value < 1e-3:
-        digit, exponent = f"{value:.0e}".split("e")
-        return f"{digit} · 10⁻" + exponent.lstrip("-0").translate(_SUPERSCRIPT)
-    return f"{value:.3g}"
+    return f"dimension {dimension}: {wave}, wavelength {wavelength_words(dimension, d_model)}"
 
 
 def _bar(theme: str, words: str) -> dict:

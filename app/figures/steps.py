@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.style import (
-    PALETTES,
-    labels,
-    layout,
-    sequential,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.style import layout, sequential, text_width, tick, word_ticks
+from app.look.labels import labels
+from app.look.palette import PALETTES
 from core.record import TranslationRecord
 
 _LONGEST = 14  # characters of a word over its column; the hover shows all of it

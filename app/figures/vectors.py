@@ -8,18 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.numbers import percent
-from app.figures.positions import wavelength
-from app.figures.style import (
-    FLOOR,
-    PALETTES,
-    diverging,
-    layout,
-    sequential,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.positions import wavelength, wavelength_words
+from app.figures.style import FLOOR, diverging, layout, sequential, text_width, tick, word_ticks
+from app.look.numbers import number, percent
+from app.look.palette import PALETTES
 from core.analysis.position_table import Sums
 
 SHOWN = 8  # dimensions of the rotation that are drawn with their numbers
@@ -44,10 +36,7 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             showscale=False,
             xgap=1,
             ygap=1,
-            text=[
-                ["" if v == 0 else f"{v:.2f}".replace("-", "−") for v in line]
-                for line in np.round(shown, 4)
-            ],
+            text=[["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)],
             texttemplate="%{text}",
             textfont={"size": 12},
             hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
@@ -104,7 +93,7 @@ def circles_figure(
                     "anchor": f"y{name}",
                     "title": {
                         "text": f"{even} and {even + 1}<br>"
-                        f"λ = {wavelength(even, table.shape[1]):,.3g}",
+                        f"λ = {wavelength_words(even, table.shape[1])}",
                         "font": {"size": 12, "color": palette.second},
                     },
                 },

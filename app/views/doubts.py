@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from app.figures.style import label
-from app.markdown import plain
+from app.look.labels import label
+from app.look.markdown import plain
 from core.analysis.doubts import doubts
 from core.record import TranslationRecord
 

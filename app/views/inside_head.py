@@ -6,8 +6,8 @@ from typing import Any
 import streamlit as st
 
 from app import controls, linked, session
-from app.figures.inside_head import number
-from app.figures.style import labels
+from app.look.labels import labels
+from app.look.numbers import number
 from app.views.inside_head_stages import show, stages
 from core.analysis.inside_head import inside_head
 from core.record import TranslationRecord

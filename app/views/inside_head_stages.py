@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.figures import inside_head as figures
-from app.figures.inside_head import number
 from app.figures.style import CONFIG
+from app.look.numbers import number
 from core.analysis.inside_head import PLACES, InsideHead
 
 
@@ -137,4 +137,4 @@ def stages(
 
 def tex(value: float) -> str:
     """A number inside a formula."""
-    return number(float(value)).replace("−", "-").replace("∞", r"\infty")
+    return number(value).replace("−", "-").replace(",", "{,}").replace("∞", r"\infty")

@@ -12,8 +12,9 @@ from plotly.graph_objects import Figure
 
 from app import controls, linked, session
 from app.figures.experiments import change_figure
-from app.figures.style import CONFIG, labels
-from app.markdown import plain
+from app.figures.style import CONFIG
+from app.look.labels import labels
+from app.look.markdown import plain
 from app.views.doubts import show_doubts
 from core.checkpoint import Card
 from core.config import DecodeConfig

@@ -6,7 +6,7 @@ from app import controls, linked, session
 from app.examples import EXAMPLES
 from app.figures import comparison
 from app.figures.style import CONFIG
-from app.markdown import plain
+from app.look.markdown import plain
 from app.views.comparison.checklist import checklist
 from app.views.comparison.choices import CODE, name
 from app.views.comparison.heads import heads

@@ -10,8 +10,10 @@ import streamlit as st
 from app import controls, linked, session
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
-from app.figures.style import CONFIG, label
-from app.markdown import plain
+from app.figures.style import CONFIG
+from app.look.labels import label
+from app.look.markdown import plain
+from app.look.numbers import number
 from app.views.explored import explored
 from core.checkpoint import Card
 from core.record import TranslationRecord
@@ -37,7 +39,7 @@ def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
 
 def score_line(tree: SearchTree) -> str:
     best = tree.hypotheses[0]
-    return f"log P {best.log_prob:.4f}, {len(best.ids)} pieces, score {best.score:.4f}"
+    return f"log P {number(best.log_prob)}, {len(best.ids)} tokens, score {number(best.score)}"
 
 
 def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
@@ -48,7 +50,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
     with left, st.container(key="free_result", gap="small"):
         st.caption("Free search")
         st.text(free.texts[0])
-        st.caption(score_line(free.tree).replace("-", "−"))
+        st.caption(score_line(free.tree))
     with right, st.container(key="forced_result", gap="small"):
         st.caption("Forced to begin with")
         st.text(" · ".join(label(token) for token in prefix))
@@ -56,9 +58,10 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
         words = (
             "the same score as the free one"
             if abs(change) < 5e-5
-            else f"{abs(change):.4f} {'worse' if change < 0 else 'better: the beam had missed it'}"
+            else number(abs(change))
+            + (" worse" if change < 0 else " better: the beam had missed it")
         )
-        st.caption(f"{score_line(forced.tree)}: {words}".replace("-", "−"))
+        st.caption(f"{score_line(forced.tree)}: {words}")
     linked.settle("tree_shown", ("forced", "free"), "forced")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import session
 from app.export.arrays import csv_zip
-from app.markdown import plain
+from app.look.markdown import plain
 from app.views.explored import explored
 from core.record import TranslationRecord
 

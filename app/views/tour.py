@@ -3,8 +3,8 @@
 import streamlit as st
 
 from app import controls, linked, session
-from app.figures.numbers import percent
-from app.markdown import plain
+from app.look.markdown import plain
+from app.look.numbers import percent
 from app.tour import STOPS
 from app.views.explored import explored
 from core.corpora import LANGUAGES

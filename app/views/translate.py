@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls, session
-from app.markdown import plain
+from app.look.markdown import plain
 from app.views.doubts import show_doubts
 from app.views.explored import explored
 from app.views.take_away import take_away

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app import session
-from app.markdown import plain
+from app.look.markdown import plain
 from core.benchmark import SENTENCES
 from core.config import DecodeConfig
 from core.translator import Translator

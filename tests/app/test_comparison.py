@@ -7,7 +7,6 @@ import dataclasses
 import json
 import re
 import shutil
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import session
 from app.figures import comparison
-from app.figures.numbers import percent, scientific
+from app.look.numbers import scientific
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
 from core.config import DecodeConfig
@@ -154,29 +153,6 @@ def test_matched_heads_are_ringed_where_they_are(records):
     assert all(list(ring.x) == list(range(N))[::-1] for ring in rings) and len(rings) == 2
     assert all(list(ring.y) == list(range(N)) for ring in rings)
     assert f"0 of {N} belong to their own number" in figure.layout.title.subtitle.text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (0.25, "0.25"),
-        (-0.5, "−0.5"),
-        (1.0, "1"),
-        (4.768e-7, "4.8\u00a0·\u00a010⁻⁷"),
-        (-1e-12, "−1.0\u00a0·\u00a010⁻¹²"),
-        (12345.0, "1.2\u00a0·\u00a010⁴"),
-        (sys.float_info.max, "no number"),
-        (float("nan"), "no number"),
-    ],
-)
-def test_numbers_of_any_size_are_read_at_a_glance(value, text):
-    assert scientific(value) == text
-
-
-@pytest.mark.parametrize(("share", "text"), [(0, "0"), (0.004, "0"), (0.584, "58"), (1.0, "100")])
-def test_shares_are_written_as_in_the_explorer(share, text):
-    assert percent(share) == f"{text}\u00a0%"
 
 
 def test_words_reach_plotly_escaped():

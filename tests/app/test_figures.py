@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import experiments, grid, masks, positions, style, vectors
-from app.figures.numbers import percent
+from app.look.labels import label, labels
+from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
 from core.record import RecordToken, TranslationRecord
 
@@ -344,7 +345,7 @@ def test_waves_are_columns_of_the_table_on_the_formula(record):
         wave = (np.sin, np.cos)[dimension % 2]
         assert np.allclose(line.y, wave(np.asarray(line.x) * rate), atol=1e-9)
         assert dot.yaxis == line.yaxis == note.yref
-    assert figure.layout.annotations[1].text == "dimension 3, cosine<br>wavelength 19.9"
+    assert figure.layout.annotations[1].text == "dimension 3: cosine<br>wavelength 19.9"
     assert dots[0].customdata[1] == "1 in"
 
 
@@ -398,7 +399,7 @@ def strings(value: Any) -> Iterator[str]:
 
 def all_figures(record: TranslationRecord) -> list[go.Figure]:
     table, tokens = record.source_positions, record.source
-    words = style.labels(tokens, 1)
+    words = labels(tokens, 1)
     n = len(words)
     square, open_row = np.eye(n), np.arange(n) < n - 1
     both = axes(words, words, list(range(n)))
@@ -429,57 +430,10 @@ def test_words_reach_plotly_escaped_and_never_in_a_template():
             assert trace.hovertemplate == other.hovertemplate
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Haus", "Haus"),
-        ("", "␣"),
-        ("  ", "␣␣"),
-        ("a\u200bb", "a‹U+200B›b"),
-        ("\u00adx", "‹U+00AD›x"),
-        ("nb\u00a0s", "nb‹U+00A0›s"),
-        ("right\u202eleft", "right‹U+202E›left"),
-        ("👩\u200d🚀", "👩\u200d🚀"),
-        ("❤\ufe0f", "❤\ufe0f"),
-        ("\ufe0f", "‹U+FE0F›"),
-        ("\ud83d", "?"),
-        ("a b", "a b"),
-    ],
-)
-def test_a_label_shows_what_cannot_be_seen(text, shown):
-    assert style.label(word(text)) == shown
-
-
 def test_ticks_are_cut_before_they_are_escaped():
     assert style.tick("<" * 30, 5) == "&lt;" * 4 + "…"
     assert style.tick("&lt;$") == "&amp;lt;&#36;"
     assert style.tick("שלום") == "\u2066שלום\u2069"
-
-
-def test_only_repeated_words_are_numbered():
-    tokens = [word(text) for text in ("in", "dem", "in")]
-    assert style.labels(tokens, 1) == ["in₁", "dem", "in₃"]
-    assert style.labels(tokens, 0) == ["in₀", "dem", "in₂"]
-
-
-def test_scales_are_the_palettes():
-    """Against the published stops of the palette (0, .2 … 1), to one step in 255 and rounding."""
-    stops = {
-        "light": ("f3f6fa", "a8cbfb", "6b9eea", "4172c2", "24498f", "0b245b"),
-        "dark": ("181b21", "20406d", "266ab4", "509be0", "95cbf8", "e5f8ff"),
-    }
-    for theme, expected in stops.items():
-        scale = style.sequential(theme)
-        at = [t for t, _ in scale]
-        colours = np.array([[int(v) for v in c[4:-1].split(",")] for _, c in scale])
-        for t, colour in zip(np.linspace(0, 1, 6), expected, strict=True):
-            mixed = [np.interp(t, at, colours[:, channel]) for channel in range(3)]
-            assert np.abs(np.subtract(mixed, list(bytes.fromhex(colour)))).max() <= 2
-        lower, middle, upper = (
-            [int(v) for v in style.diverging(theme)[i][1][4:-1].split(",")] for i in (0, 16, 32)
-        )
-        assert max(middle) - min(middle) <= 1  # zero has no hue
-        assert lower[0] > lower[2] and upper[2] > upper[0]  # orange below, blue above
 
 
 def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
@@ -489,9 +443,10 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import numpy as np, streamlit as st\n"
         "from app.figures import masks, style\n"
+        "from app.look.labels import label\n"
         "from app.figures.grid import Axes\n"
         "from tests.app.test_figures import HOSTILE, word\n"
-        "words = [style.label(word(text)) for text in HOSTILE]\n"
+        "words = [label(word(text)) for text in HOSTILE]\n"
         "mask = np.tril(np.ones((len(words), len(words)), bool))\n"
         "axes = Axes(words, words, 'row', 'column', list(range(len(words))))\n"
         "closed = masks.reasons(np.ones_like(mask), mask)\n"
@@ -505,7 +460,7 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
     shown = [
         text.strip("\u2066\u2069") for text in chart.locator(".ytick text").all_text_contents()
     ]
-    expected = [style.label(word(text)) for text in HOSTILE]
+    expected = [label(word(text)) for text in HOSTILE]
     assert shown == [t if len(t) <= 12 else t[:11] + "…" for t in expected]
     for row, text in enumerate(expected):
         chart.locator(".nsewdrag").first.scroll_into_view_if_needed()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from app.figures.inside_head import number, scores_figure
+from app.figures.inside_head import scores_figure
 from app.views.inside_head_stages import Stage, stages
 from core.analysis.inside_head import PLACES, STAGES, inside_head
 from core.analysis.site import Site, site
@@ -142,10 +142,6 @@ def test_a_very_long_row_leaves_its_numbers_to_the_table():
     assert [text for text in figure.data[0].text if text] == ["3.0000"]
     assert 3 in figure.layout.xaxis.tickvals
     assert figure.data[0].customdata[69][1] == "69.0000"
-
-
-def test_numbers_are_printed_with_a_true_minus():
-    assert number(-0.12345) == "−0.1235" and number(-math.inf) == "−∞"
 
 
 def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(

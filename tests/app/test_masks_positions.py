@@ -14,7 +14,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app import session
-from app.markdown import plain
+from app.look.markdown import plain
 from app.views.lesson import words_of
 from core import checkpoint
 from core.analysis.score_parts import score_parts

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.components.beam_tree.payload import first_node, payload
 from app.figures.steps import heads_figure
-from app.figures.style import label
+from app.look.labels import label
 from core.config import DecodeConfig
 from core.search_tree import WrittenTree
 from core.translator import Translator

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.figures.style import label
+from app.look.labels import label
 from core.record import RecordToken
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import streamlit as st
 
 from app import session
-from app.figures.numbers import scientific
-from app.markdown import plain
+from app.look.markdown import plain
+from app.look.numbers import scientific
 from core.checkpoint import Card
 
 

@@ -7,8 +7,8 @@ import streamlit as st
 
 from app import session
 from app.figures import comparison
-from app.figures.numbers import scientific
 from app.figures.style import CONFIG
+from app.look.numbers import scientific
 from app.session import Contestant
 from app.views.comparison.choices import CODE, choose
 from core.analysis.difference import KINDS, SAME, Largest

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app import controls, session
+from app.look.numbers import number
 from app.session import Contestant
 from app.views.comparison.choices import CODE
 from core.record import TranslationRecord
@@ -32,11 +33,11 @@ def side_by_side(
             f"{shape.num_heads}, {shape.d_model}",
             "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
-            "log P of its own translation": f"{translated.log_prob:.5f}",
-            "log P of the first's translation": f"{given.log_prob:.5f}",
+            "log P of its own translation": number(translated.log_prob, 5),
+            "log P of the first's translation": number(given.log_prob, 5),
         }
         for key, value in said.items():
-            rows.setdefault(key, []).append(value.replace("-", "−") if key[:3] == "log" else value)
+            rows.setdefault(key, []).append(value)
     st.dataframe(
         {
             "": list(rows),

@@ -13,8 +13,8 @@ from app.components.token_table import token_table
 from app.examples import EXAMPLES
 from app.figures import masks
 from app.figures.grid import Axes
-from app.figures.style import labels
-from app.markdown import plain
+from app.look.labels import labels
+from app.look.markdown import plain
 from app.views.lesson import Lesson, choose, show
 from core.corpora import LANGUAGES
 

@@ -6,8 +6,8 @@ import streamlit as st
 
 from app import session
 from app.figures import masks
-from app.figures.numbers import scientific
-from app.figures.style import labels
+from app.look.labels import labels
+from app.look.numbers import number, scientific
 from app.views.lesson import Lesson, choose, choose_token, show
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
@@ -69,7 +69,7 @@ def closing(given: Lesson) -> None:
             {
                 "closed with": FILLS[w.fill],
                 "precision": w.precision,
-                "held as": f"{w.held:,.0f}".replace("-inf", "−∞").replace("-", "−"),
+                "held as": number(w.held, 0),
                 "weight on closed cells": scientific(w.on_closed),
                 "largest change of an open weight": scientific(w.change),
                 "nothing open, written in": _span(w.nothing_open),

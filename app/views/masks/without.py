@@ -10,9 +10,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app import session
 from app.figures.experiments import change_figure, cheating_figure
-from app.figures.numbers import percent, scientific
-from app.figures.style import label, labels
-from app.markdown import plain
+from app.look.labels import label, labels
+from app.look.markdown import plain
+from app.look.numbers import number, percent, scientific
 from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
 from core.analysis import leaks
 
@@ -59,9 +59,9 @@ def without_causal(given: Lesson) -> None:
     )
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
     st.write(
-        f"Gained on average: **{_signed(leak.gained)}** (from {leak.masked.mean():.3f} to "
-        f"{leak.open.mean():.3f}). {percent(share)} of the decoder's attention now goes to tokens "
-        "still to come. "
+        f"Gained on average: **{number(leak.gained, 3, sign='+')}** (from "
+        f"{leak.masked.mean():.3f} to {leak.open.mean():.3f}). {percent(share)} of the decoder's "
+        "attention now goes to tokens still to come. "
         + (
             "This network was trained behind the mask: it never learned what to do with the "
             "future, so what it sees there mostly disturbs it."
@@ -194,7 +194,3 @@ def without_a_word(given: Lesson) -> None:
             "network knows from the rest of the sentence.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")

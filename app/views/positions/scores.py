@@ -10,7 +10,7 @@ import streamlit as st
 from app import session
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
-from app.figures.numbers import scientific
+from app.look.numbers import scientific
 from app.views.lesson import Lesson, choose
 from core.record import TranslationRecord
 

@@ -5,7 +5,7 @@ import streamlit as st
 
 from app import session
 from app.figures import positions, vectors
-from app.figures.style import labels
+from app.look.labels import labels
 from app.views.lesson import Lesson, choose, show
 
 

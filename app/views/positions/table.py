@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import linked, session
 from app.figures import positions, vectors
-from app.figures.numbers import scientific
+from app.look.numbers import scientific
 from app.views.lesson import Lesson, choose, show
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error

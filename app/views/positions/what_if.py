@@ -7,7 +7,7 @@ import streamlit as st
 from app import linked, session
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
-from app.figures.numbers import scientific
+from app.look.numbers import scientific
 from app.views.lesson import Lesson, choose, edited, show_edited
 from core.record import RecordToken, TranslationRecord
 

@@ -1,6 +1,13 @@
-"""Numbers as people read them: of any size, and shares."""
+"""Numbers as people read them: with fixed decimals, of any size, and shares."""
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float, places: int = 4, sign: str = "") -> str:
+    """Fixed decimals: −0.1234, 1,234.5000, −∞; nothing for NaN. With sign="+", +0.1234."""
+    if value != value:
+        return ""
+    return f"{value:{sign},.{places}f}".replace("-", "−").replace("inf", "∞")
 
 
 def scientific(value: float) -> str:
