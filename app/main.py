@@ -7,7 +7,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts o
 
 import streamlit as st
 
-from app import controls, linked
+from app import controls
+from app.state import address
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
 st.html(Path(__file__).parent / "look.css")
@@ -26,7 +27,7 @@ page = st.navigation(
         ),
     ]
 )
-linked.arrive(page.url_path)
+address.arrive(page.url_path)
 controls.sidebar()
 page.run()
 controls.model_note()

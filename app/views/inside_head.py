@@ -5,9 +5,10 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, linked, session
+from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
+from app.state import address, results, visit
 from app.views.inside_head_stages import show, stages
 from core.analysis.inside_head import inside_head
 from core.record import TranslationRecord
@@ -25,23 +26,23 @@ def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]
 
 def follow_link(record: TranslationRecord) -> None:
     """A link or a new sentence decides what the widgets show; else they stay as they are."""
-    asked = {name: session.take_asked(name) for name in linked.VIEW}
-    if asked["kind"] or asked["layer"] or asked["head"] or session.kept("head_sentence") is None:
-        for name, value in session.first_view(record).items():  # of "mean" comes the usual one
-            session.put(f"head_{name}", value)
-    new_sentence = session.kept("head_sentence") != record.id
+    asked = {name: address.take(name) for name in address.VIEW}
+    if asked["kind"] or asked["layer"] or asked["head"] or visit.kept("head_sentence") is None:
+        for name, value in address.first_view(record).items():  # of "mean" comes the usual one
+            visit.put(f"head_{name}", value)
+    new_sentence = visit.kept("head_sentence") != record.id
     for name in ("q", "k"):
         if asked[name] in map(str, range(1000)):
-            session.put(f"head_{name}", int(asked[name]))
+            visit.put(f"head_{name}", int(asked[name]))
         elif asked["kind"] or new_sentence:
-            session.put(f"head_{name}", None)
-    session.keep("head_sentence", record.id)
+            visit.put(f"head_{name}", None)
+    visit.keep("head_sentence", record.id)
 
 
 def choose(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
     """A choice among values by their names; a value that is no longer there becomes the default."""
-    if session.get(key) not in names:
-        session.put(key, default)
+    if visit.get(key) not in names:
+        visit.put(key, default)
     return st.selectbox(
         label, list(names), format_func=names.__getitem__, key=key, persist_state="session"
     )
@@ -71,9 +72,11 @@ with st.container(horizontal=True):
     first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
     key = choose("Word looked at", numbered(keys, first), int(row.argmax()), "head_k")
 
-linked.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
+address.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
 
-inside = inside_head(session.attention_site(card, record, kind, layer), head, query)
+source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
+site = results.run(card, "core.analysis.site:site", source_ids, target_ids, kind, layer)
+inside = inside_head(site, head, query)
 if kind == "encoder":
     place = f"the place of “{queries[query]}”"
 else:
@@ -84,7 +87,7 @@ with st.container(key="head_sentence"):
         f"From {place}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
-show(stages(inside, key, keys, float(row[key]), session.theme()), card.architecture)
+show(stages(inside, key, keys, float(row[key]), visit.theme()), card.architecture)
 with st.expander("The whole row as a table"):
     st.dataframe(
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,11 +10,12 @@ import numpy as np
 import streamlit as st
 from plotly.graph_objects import Figure
 
-from app import controls, linked, session
+from app import controls
 from app.figures.experiments import change_figure
 from app.figures.style import CONFIG
 from app.look.labels import labels
 from app.look.markdown import plain
+from app.state import address, results, visit
 from app.views.doubts import show_doubts
 from core.checkpoint import Card
 from core.config import DecodeConfig
@@ -35,11 +36,15 @@ class Lesson:
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        return session.ids(self.record.source)
+        return results.ids(self.record.source)
 
     @property
     def target_ids(self) -> tuple[int, ...]:
-        return session.ids(self.record.target_out)
+        return results.ids(self.record.target_out)
+
+    def run(self, function: str, *arguments: Hashable) -> Any:
+        """The result of a function of core on this lesson's network."""
+        return results.run(self.card, function, *arguments)
 
 
 def lesson() -> Lesson:
@@ -63,14 +68,12 @@ class Edited:
 
 def edited(given: Lesson, edits: Edits) -> Edited | None:
     """Translate again under edits; where that cannot be, say why in one line and return None."""
-    from core.edits import Edits
-
     source = given.record.source_text
     try:
-        free = session.edited(given.card, source, None, edits, given.decode)
+        free = results.inspect(given.card, source, edits=edits, decode=given.decode)
         before, after = (
-            session.edited(given.card, source, given.target_ids, e, given.decode)
-            for e in (Edits(), edits)
+            results.inspect(given.card, source, edits=e, target_ids=given.target_ids)
+            for e in (None, edits)
         )
     except ValueError as error:
         st.error(plain(error))
@@ -95,7 +98,7 @@ def show_edited(
             np.exp(found.after.log_probs),
             states,
             "Probability of each token of the first translation",
-            session.theme(),
+            visit.theme(),
         ),
         f"{key}_probabilities",
         look_for,
@@ -115,7 +118,7 @@ def show(figure: Figure, key: str, look_for: str = "") -> None:
 
 def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
     """One of a few options, by what people read; `first` is what a visit opens with."""
-    linked.settle(key, options, first)
+    address.settle(key, options, first)
     chosen = st.segmented_control(
         label,
         list(options),
@@ -124,13 +127,13 @@ def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
         key=key,
         persist_state="session",
     )
-    linked.keep_choice(key, chosen, first)
+    address.keep_choice(key, chosen, first)
     return chosen
 
 
 def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
     """One of many words, by its place; the list shows them as plain text."""
-    linked.settle(key, range(len(words)), first)
+    address.settle(key, range(len(words)), first)
     chosen = st.selectbox(
         label,
         range(len(words)),
@@ -138,7 +141,7 @@ def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
         key=key,
         persist_state="session",
     )
-    linked.keep_choice(key, chosen, first)
+    address.keep_choice(key, chosen, first)
     return chosen
 
 

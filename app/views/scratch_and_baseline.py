@@ -1,18 +1,22 @@
 """The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from app import controls, linked, session
+from app import controls
 from app.examples import EXAMPLES
 from app.figures import comparison
 from app.figures.style import CONFIG
 from app.look.markdown import plain
+from app.state import address, models, results, visit
 from app.views.comparison.checklist import checklist
 from app.views.comparison.choices import CODE, name
 from app.views.comparison.heads import heads
 from app.views.comparison.maps import Matchings, maps, say_largest
 from app.views.comparison.side_by_side import side_by_side, speed
-from core.analysis.difference import check_comparable, largest_difference
+from core.analysis.difference import KINDS, check_comparable, largest_difference
+from core.analysis.matching import Matching, match_heads
 from core.corpora import LANGUAGES
 
 
@@ -21,13 +25,32 @@ def shape(lengths: tuple[int, ...]) -> str:
     return " × ".join(map(str, lengths))
 
 
+def matched(
+    pair: Sequence[models.Implementation], corpus: tuple[tuple[str, str], ...]
+) -> dict[str, Matching]:
+    """Which heads of two models belong together, by kind, over sentences (source, target).
+
+    Raises ValueError, in one line, for models that cannot be matched.
+    """
+
+    def match() -> dict[str, Matching]:
+        records = [[results.inspect(model, *texts) for texts in corpus] for model in pair]
+        return {
+            kind: match_heads(*([record.maps(kind) for record in side] for side in records))
+            for kind in KINDS
+        }
+
+    with st.spinner("Matching heads…"):
+        return results.kept(("matched", *map(models.key_of, pair), corpus), match)
+
+
 st.title("Scratch and baseline")
 st.caption(
     "The model on the first page was written from scratch. Beside it stands torch.nn.Transformer, "
     "the library's own. Look for any difference between the two that is more than rounding."
 )
 chosen = controls.selection()
-options = session.contestants(chosen.direction)
+options = models.implementations(chosen.direction)
 if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
@@ -42,11 +65,11 @@ st.write(
     "weights the difference must be zero, up to rounding."
 )
 names = list(options)
-opening = names.index(session.model_name(chosen.card))
-pair: tuple[session.Contestant, ...] = ()
+opening = names.index(models.model_name(chosen.card))
+pair: tuple[models.Implementation, ...] = ()
 for column, which, usual in zip(st.columns(2), ("first", "second"), names[opening:], strict=False):
     key = f"{which}_model"
-    linked.settle(key, names, usual)
+    address.settle(key, names, usual)
     with column:
         model = st.selectbox(
             f"{which.capitalize()} model",
@@ -55,7 +78,7 @@ for column, which, usual in zip(st.columns(2), ("first", "second"), names[openin
             key=key,
             persist_state="session",
         )
-        linked.keep_choice(key, model, usual)
+        address.keep_choice(key, model, usual)
     pair += (options[model],)
 twins = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
 controls.source_box()
@@ -67,8 +90,10 @@ corpus = tuple(
     for example in EXAMPLES
 )
 try:
-    own = [session.compared(c, source, None, chosen.decode) for c in pair]
-    shared = tuple(session.compared(c, source, own[0].translation, chosen.decode) for c in pair)
+    own = [results.inspect(c, source, decode=chosen.decode) for c in pair]
+    shared = tuple(
+        results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
+    )
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()
@@ -76,7 +101,7 @@ st.text(f"{source}\n→ {own[0].translation}")
 found: Matchings = None
 try:
     check_comparable(*shared)
-    found = session.matchings(*pair, corpus)
+    found = matched(pair, corpus)
     largest = largest_difference(*shared, None if twins else found)
 except ValueError as error:
     st.error(plain(error))
@@ -132,7 +157,7 @@ for column, label, contestant, record, key in zip(
         st.text(record.translation)
         st.plotly_chart(
             comparison.scores_figure(
-                record, lowest, f"{label}: {CODE[contestant.architecture]}", session.theme()
+                record, lowest, f"{label}: {CODE[contestant.architecture]}", visit.theme()
             ),
             theme=None,
             config=CONFIG,
@@ -144,7 +169,7 @@ speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
     st.plotly_chart(
-        comparison.curves_figure(curves, session.theme()),
+        comparison.curves_figure(curves, visit.theme()),
         theme=None,
         config=CONFIG,
         key="curves",
@@ -159,7 +184,7 @@ st.write(
     "that hold the same numbers. The library packs query, key and value into one matrix; the "
     "scratch code keeps three, as in the paper. Nothing is left over on either side."
 )
-table = session.state_dict_map(chosen.card)
+table = results.run(None, "core.verify:state_dict_map", chosen.card.model)
 st.dataframe(
     {
         "torch.nn.Transformer": [row.baseline for row in table],

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from app import session
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
+from app.state import address, results
 from app.views.explored import explored
 from core.record import TranslationRecord
 
@@ -39,8 +39,9 @@ def take_away(record: TranslationRecord) -> None:
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    anew = session.rechecked(opened)
+    with st.spinner("Checking the record…"):
+        anew = results.rechecked(opened)
     verdict = "saved" if anew is None else "here"
     opened, card = anew or (opened, None)
-    view = session.first_view(opened)
+    view = address.first_view(opened)
     explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)

@@ -16,9 +16,9 @@ import streamlit as st
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from app import session
 from app.figures import comparison
 from app.look.numbers import scientific
+from app.state import models, results
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
 from core.config import DecodeConfig
@@ -174,13 +174,13 @@ def test_words_reach_plotly_escaped():
 
 def open_page(monkeypatch, folder: Path, **state: object) -> AppTest:
     """The page on a folder of checkpoints, without a browser."""
-    monkeypatch.setattr(session, "CHECKPOINTS", folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", folder)
+    models._listed.clear()
     app = AppTest.from_file(str(MAIN), default_timeout=120).run()
     for key, value in state.items():
         app.session_state[key] = value
     app.switch_page("views/scratch_and_baseline.py").run()
-    session._listed.clear()
+    models._listed.clear()
     assert not app.exception, app.exception
     return app
 
@@ -193,10 +193,10 @@ def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     app = open_page(monkeypatch, ROOT / "checkpoints")
     said = texts(app)
     assert "Every difference lies within 0 to 1e-5" in said
-    record = app.session_state["latest_record"]
-    target = translator.inspect(record.source_text).translation
-    first = translator.inspect(record.source_text, target)
-    second = translator.twin().inspect(record.source_text, target)
+    source = app.text_area(key="source").value
+    target = translator.inspect(source).translation
+    first = translator.inspect(source, target)
+    second = translator.twin().inspect(source, target)
     largest = largest_difference(first, second)
     place = f"{largest.kind}, layer {largest.layer + 1}, head {largest.head + 1}, "
     assert f"Largest: {place}" in said and target in said
@@ -239,9 +239,9 @@ def test_the_clock_runs_only_while_the_model_is_held(monkeypatch, translator):
         def translate(self, texts, decode):
             noted.append("translate")
 
-    monkeypatch.setattr(session, "_contestant", lambda contestant: Noting())
-    monkeypatch.setattr(session.time, "perf_counter", lambda: noted.append("clock") or 0.0)
-    session.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
+    monkeypatch.setattr(results, "translator", lambda model: Noting())
+    monkeypatch.setattr(results.time, "perf_counter", lambda: noted.append("clock") or 0.0)
+    results.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
     assert noted == ["held", "clock", "translate", "clock", "free"] * 4
     with translator.held():  # who holds the network may translate with it
         assert translator.translate(["Ein Hund."])[0].text
@@ -257,7 +257,7 @@ def test_two_models_that_learned_apart_are_matched_first(monkeypatch, two_folder
     assert not app.error and len(app.get("plotly_chart")) == 7
     # The second map is the matched head's, not the one of the same number.
     first, second = (Translator.load(two_folders / f"{m}-de-en") for m in ("scratch", "baseline"))
-    source = app.session_state["latest_record"].source_text
+    source = app.text_area(key="source").value
     target = first.inspect(source).translation
     candidates = second.inspect(source, target).cross
     table = app.dataframe[0].value
@@ -284,11 +284,11 @@ def test_different_shapes_are_one_line_and_the_rest_of_the_page_stays(
 
 def test_a_wrong_twin_is_called_wrong(monkeypatch):
     """Were the two implementations to disagree, the page would say so and name the cell."""
-    inspect = session.compared
+    inspect = results.inspect
 
-    def faulty(contestant, source, target, decode):
-        record = inspect(contestant, source, target, decode)
-        if not contestant.twin or target is None:
+    def faulty(model, source, target=None, **how):
+        record = inspect(model, source, target, **how)
+        if not getattr(model, "other", False) or target is None:
             return record
         cross = record.cross.copy()
         row = cross[2, 1, 3]
@@ -296,10 +296,10 @@ def test_a_wrong_twin_is_called_wrong(monkeypatch):
         row[row.argmin()] += 3e-4
         return dataclasses.replace(record, cross=cross)
 
-    monkeypatch.setattr(session, "compared", faulty)
-    session._matchings.clear()
+    monkeypatch.setattr(results, "inspect", faulty)
+    results._store.clear()
     app = open_page(monkeypatch, ROOT / "checkpoints")
-    session._matchings.clear()  # it was made from the faulty maps
+    results._store.clear()  # what was made from the faulty maps
     assert any("more than the 1e-5 that rounding explains" in e.value for e in app.error)
     assert "Largest: cross, layer 3, head 2, producing" in texts(app)
     assert "(row 4)" in texts(app)

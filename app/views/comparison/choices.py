@@ -5,24 +5,24 @@ from typing import Any
 
 import streamlit as st
 
-from app import linked
-from app.session import Contestant
+from app.state import address
+from app.state.models import Implementation
 
 CODE = {"scratch": "the scratch code", "baseline": "torch.nn.Transformer"}
 
 
-def name(contestant: Contestant) -> str:
+def name(contestant: Implementation) -> str:
     """What a list calls a model: whose weights, in which code."""
     code = CODE[contestant.architecture]
     return f"{contestant.card.folder.name}: " + (
-        f"the same weights in {code}" if contestant.twin else f"as trained, in {code}"
+        f"the same weights in {code}" if contestant.other else f"as trained, in {code}"
     )
 
 
 def choose(label: str, options: Mapping[Any, str], first: Any, name: str) -> Any:
     """One of a few options, by what people read; `first` is what a visit opens with."""
     key = f"compare_{name}"
-    linked.settle(key, options, first)  # also for a layer that this model does not have
+    address.settle(key, options, first)  # also for a layer that this model does not have
     chosen = st.segmented_control(
         label,
         list(options),
@@ -31,5 +31,5 @@ def choose(label: str, options: Mapping[Any, str], first: Any, name: str) -> Any
         key=key,
         persist_state="session",
     )
-    linked.keep_choice(key, chosen, first)
+    address.keep_choice(key, chosen, first)
     return chosen

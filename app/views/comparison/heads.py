@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app import session
 from app.figures import comparison
 from app.figures.style import CONFIG
+from app.state import visit
 from app.views.comparison.choices import choose
 from core.analysis.difference import KINDS
 from core.analysis.matching import Matching
@@ -20,7 +20,7 @@ def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
     N = len(matching.partner)
     with st.container(horizontal=True, gap="medium"):
         st.plotly_chart(
-            comparison.matching_figure(matching, kind, session.theme()),
+            comparison.matching_figure(matching, kind, visit.theme()),
             width="content",
             theme=None,
             config=CONFIG,

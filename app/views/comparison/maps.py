@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from app import session
 from app.figures import comparison
 from app.figures.style import CONFIG
 from app.look.numbers import scientific
-from app.session import Contestant
+from app.state import visit
+from app.state.models import Implementation
 from app.views.comparison.choices import CODE, choose
 from core.analysis.difference import KINDS, SAME, Largest
 from core.analysis.matching import Matching
@@ -65,12 +65,12 @@ def where(largest: Largest, record: TranslationRecord) -> str:
 def show_cell(kind: str, layer: int, head: int) -> None:
     """Turn the maps to one head."""
     for key, value in (("kind", kind), ("layer", layer), ("head", head)):
-        session.put(f"compare_{key}", value)
+        visit.put(f"compare_{key}", value)
 
 
 @st.fragment
 def maps(
-    pair: tuple[Contestant, Contestant],
+    pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],
     largest: Largest,
     matchings: Matchings,
@@ -96,7 +96,7 @@ def maps(
     there = matchings[kind].of(layer, head) if matchings else (layer, head)
     a, b = first.maps(kind)[layer, head], second.maps(kind)[there]
     own = float(np.abs(a.astype(np.float64) - b).max()) or 1.0
-    theme = session.theme()
+    theme = visit.theme()
     codes = [CODE[contestant.architecture] for contestant in pair]
     figures = {
         "first_map": comparison.map_figure(first, kind, layer, head, f"First: {codes[0]}", theme),

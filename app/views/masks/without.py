@@ -8,11 +8,11 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import session
 from app.figures.experiments import change_figure, cheating_figure
 from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
+from app.state import results, visit
 from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
 from core.analysis import leaks
 
@@ -33,8 +33,10 @@ def without_causal(given: Lesson) -> None:
     )
     try:
         masked, opened = (
-            session.edited(given.card, record.source_text, given.target_ids, edits, given.decode)
-            for edits in (Edits(), Edits(causal_mask=False))
+            results.inspect(
+                given.card, record.source_text, edits=edits, target_ids=given.target_ids
+            )
+            for edits in (None, Edits(causal_mask=False))
         )
     except ValueError as error:
         st.error(plain(error))
@@ -47,7 +49,7 @@ def without_causal(given: Lesson) -> None:
             leak.open,
             ("with the causal mask", "without it"),
             "Probability of the right next token",
-            session.theme(),
+            visit.theme(),
         ),
         "leak",
         "Look whether the dots stand above the bars: that is what seeing the future gained this "
@@ -79,16 +81,18 @@ def without_causal(given: Lesson) -> None:
 
 def _train() -> None:
     """Train both small networks when asked, and draw them as they learn."""
+    from core.analysis.cheating import cheating
+
     asked = st.button("Train the two networks now", key="train_cheating")
     place = st.empty()
     if asked:
         points = []
-        for point in session.cheating():
+        for point in cheating():
             points.append(point)
             if point.step % 20 == 0:
                 _draw(place, points, f"cheating_{point.step}")
-        session.keep("cheating", points)
-    if points := session.kept("cheating"):
+        visit.keep("cheating", points)
+    if points := visit.kept("cheating"):
         _draw(place, points, "cheating")
         st.caption(
             "Look at the line that leaves the guess: the network without a mask foresees dice, so "
@@ -105,7 +109,7 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
         [p.open for p in points],
         STEPS,
         1 / WORDS,
-        session.theme(),
+        visit.theme(),
     )
     with place.container():
         show(figure, key)
@@ -114,13 +118,11 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
 @st.fragment
 def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     """One sentence by itself, in its batch, and in its batch without the padding mask."""
-    from core.edits import Edits
-
     if len(texts) < 2:
         st.caption("Type two sentences or more above: padding exists only in a batch.")
         return
     try:
-        records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
+        records = [results.inspect(given.card, text, decode=given.decode) for text in texts]
     except ValueError as error:
         st.error(plain(error))
         return
@@ -132,9 +134,9 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
-    sources = tuple(session.ids(record.source) for record in records)
-    targets = tuple(session.ids(record.target_out) for record in records)
-    found = session.padding_effect(given.card, sources, targets, row)
+    sources = tuple(results.ids(record.source) for record in records)
+    targets = tuple(results.ids(record.target_out) for record in records)
+    found = given.run("core.analysis.padding:padding_effect", sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
@@ -142,7 +144,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
             found.open,
             ("the sentence alone", "in its batch without the mask"),
             "Probability of each token of its translation",
-            session.theme(),
+            visit.theme(),
             control=("in its batch with the mask", found.masked),
         ),
         "padding_effect",
