@@ -9,16 +9,20 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.masks import closed_cells, hatching
+from app.figures.grid import Axes, bar_beneath, cell_size, frame, hatching
+from app.figures.masks import closed_cells
 from app.figures.style import (
     diverging,
     escape,
     hover_axis,
     layout,
+    nothing,
+    ruled,
     sequential,
     text_width,
     tick,
     word_ticks,
+    words_below,
 )
 from app.look.labels import labels
 from app.look.numbers import number, scientific
@@ -101,9 +105,7 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     """The log-probability of each token of a record's target, as bars down from 0 to `lowest`."""
     palette = PALETTES[theme]
     words = labels(record.target_out, 1)
-    pitch = 330 / len(words)
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 20 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, bottom, _ = words_below(words, _LONGEST, 330)
     whole = number(record.log_prob, 3)
     subtitle = f"log-probability of the whole: {whole} ({len(words)} tokens)"
     figure = go.Figure(
@@ -123,13 +125,11 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     figure.update_layout(
         bargap=0.35,
         margin={"l": 62, "r": 8, "t": 76, "b": bottom},
-        xaxis={**ticks, "tickangle": -90, "side": "bottom"},
+        xaxis=ticks,
         yaxis={
             "range": [1.08 * min(lowest, -0.1), 0],
             "title": {"text": "log p, in nats"},
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 5,
+            **ruled(theme),
         },
     )
     return figure
@@ -168,9 +168,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
         xaxis={"title": {"text": "optimiser step"}, "tickformat": ",d"},
         yaxis={
             "title": {"text": "loss"},
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 6,
+            **ruled(theme, 6),
             "rangemode": "tozero",
         },
     )
@@ -210,10 +208,13 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     palette = PALETTES[theme]
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
-    cell = float(np.clip(264 / N, 8, 24))
-    ticks = word_ticks(names, cell, 6)
-    side = cell * N
-    figure = go.Figure(
+    figure = frame(
+        Axes(names, names, "first model: layer.head", "second model: layer.head"),
+        f"Heads of {kind} attention, matched",
+        f"{matching.kept} of {N} belong to their own number",
+        theme,
+    )
+    figure.add_trace(
         go.Heatmap(
             z=matching.similarity,
             xaxis="x2",
@@ -221,43 +222,14 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
             zmin=0,
             zmax=1,
             colorscale=sequential(theme),
-            hovertemplate="%{y}<br>%{x}<br>attention in common: <b>%{z:.4f}</b><extra></extra>",
-        ),
-        layout(
-            theme,
-            f"Heads of {kind} attention, matched",
-            f"{matching.kept} of {N} belong to their own number",
-            height=round(126 + side + 64),
-        ),
+            colorbar=bar_beneath(
+                figure, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"], theme
+            ),
+            hovertemplate="first: layer.head %{y}<br>second: layer.head %{x}<br>"
+            "attention in common: <b>%{z:.4f}</b><extra></extra>",
+        )
     )
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
-    figure.update_layout(
-        width=round(max(70 + side + 12, 350)),
-        margin={"l": 70, "r": max(12, 350 - 70 - side), "t": 126, "b": 64},
-        xaxis={
-            **ticks,
-            **frame,
-            "side": "top",
-            "tickangle": -90,
-            "title": {"text": "column: second model's layer.head"},
-        },
-        yaxis={
-            **ticks,
-            **frame,
-            "range": ticks["range"][::-1],
-            "title": {"text": "row: first model's layer.head"},
-        },
-        xaxis2={**hover_axis([f"second: layer.head {n}" for n in names], "x"), "side": "top"},
-        yaxis2={
-            **hover_axis([f"first: layer.head {n}" for n in names], "y"),
-            "range": ticks["range"][::-1],
-            "side": "right",
-        },
-    )
-    figure.data[0].colorbar = _bar(
-        figure, theme, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"]
-    )
-    figure.add_trace(_nothing())
+    cell = cell_size(figure, N)
     for colour, size, width in ((palette.ink, cell, 2.0), (palette.page, cell - 4, 1.5)):
         figure.add_trace(  # two rings, dark and light: one of them shows on any cell
             go.Scatter(
@@ -325,13 +297,8 @@ def _grid(record: TranslationRecord, kind: str, title: str, subtitle: str, theme
             "side": "right",
         },
     )
-    figure.add_trace(_nothing())
+    figure.add_trace(nothing())
     return figure
-
-
-def _nothing() -> go.Scatter:
-    """An empty trace: plotly draws no axis, and none of its words, that has none."""
-    return go.Scatter(x=[None], y=[None], hoverinfo="skip")
 
 
 def _bar(

@@ -139,8 +139,8 @@ def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
     axes = Axes(
         rows=_names(ids[queries], words and words[queries][row]),
         columns=_names(ids[keys], words and words[keys][row]),
-        row_title=f"{queries} token that looks",
-        column_title=f"{keys} token looked at",
+        row_title=f"query: {queries} token",
+        column_title=f"key: {keys} token",
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
