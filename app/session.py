@@ -11,27 +11,28 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from core.checkpoint import Card, list_cards
+from core.checkpoint.folder import Card, list_cards
 from core.config import DecodeConfig
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from numpy.typing import NDArray
 
-    from core.analysis.batch_masks import BatchMasks
-    from core.analysis.cheating import CheatingPoint
-    from core.analysis.closing import Closing
+    from core.analysis.inside_head import Site
     from core.analysis.matching import Matching
-    from core.analysis.padding import PaddingEffect
-    from core.analysis.position_experiments import Equivariance, Extrapolation
     from core.analysis.position_table import Sums
-    from core.analysis.score_parts import ScoreParts
-    from core.analysis.site import Site
-    from core.edits import Edits
+    from core.experiments.batch_masks import BatchMasks
+    from core.experiments.cheating import CheatingPoint
+    from core.experiments.closing import Closing
+    from core.experiments.padding import PaddingEffect
+    from core.experiments.positions import Equivariance, Extrapolation
+    from core.experiments.score_parts import ScoreParts
     from core.model.interface import Kind
-    from core.record import RecordToken, TranslationRecord
-    from core.search_tree import WrittenTree
+    from core.parity.checklist import Check
+    from core.parity.state_dicts import MapRow
+    from core.record.edits import Edits
+    from core.record.record import RecordToken, TranslationRecord
+    from core.search.tree import WrittenTree
     from core.translator import Translator
-    from core.verify import Check, MapRow
 
 _ROOT = Path(__file__).resolve().parents[1]
 # A short name in what people read, where the app was started from the project's folder.
@@ -232,8 +233,8 @@ def checks(card: Card) -> tuple[int, "Iterator[Check]"]:
 
     It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError.
     """
-    from core.checkpoint import load
-    from core.verify import checklist, count_lines
+    from core.checkpoint.folder import load
+    from core.parity.checklist import checklist, count_lines
 
     checkpoint = load(card.folder)
     return count_lines(checkpoint), checklist(checkpoint)
@@ -241,7 +242,7 @@ def checks(card: Card) -> tuple[int, "Iterator[Check]"]:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def _state_dict_map(weights_sha256: str, _card: Card) -> "list[MapRow]":
-    from core.verify import state_dict_map
+    from core.parity.state_dicts import state_dict_map
 
     return state_dict_map(_card.model)
 
@@ -302,35 +303,35 @@ def _look(card: Card, function: Any, *arguments: object) -> Any:
 
 def check_batch(count: int) -> None:
     """Raises BatchError for more sentences than a batch may have, before any is translated."""
-    from core.analysis.batch_masks import check_count
+    from core.experiments.batch_masks import check_count
 
     check_count(count, "sentences")
 
 
 def batch_masks(card: Card, source: tuple[Ids, ...], target_in: tuple[Ids, ...]) -> "BatchMasks":
     """The masks of one pass of a batch. Raises BatchError, one line for the reader."""
-    from core.analysis.batch_masks import batch_masks
+    from core.experiments.batch_masks import batch_masks
 
     return _look(card, batch_masks, source, target_in)
 
 
 def typed_ids(text: str) -> tuple[Ids, ...]:
     """Rows of ids as a person typed them. Raises BatchError, one line for the reader."""
-    from core.analysis.batch_masks import parse_rows
+    from core.experiments.batch_masks import parse_rows
 
     return tuple(map(tuple, parse_rows(text)))
 
 
 def scores(card: Card, source: Ids, target: Ids) -> "dict[str, NDArray]":
     """Every head's scores before the mask, by kind: [layer, head, query, key]."""
-    from core.analysis.score_parts import scores
+    from core.experiments.score_parts import scores
 
     return _look(card, scores, source, target)
 
 
 def closings(scores: "NDArray", is_open: "NDArray") -> "list[Closing]":
     """What −∞, −10⁴ and −10⁹ make of one row, in float32 and in bfloat16."""
-    from core.analysis.closing import closings
+    from core.experiments.closing import closings
 
     return closings(scores, is_open)
 
@@ -339,21 +340,21 @@ def padding_effect(
     card: Card, sources: tuple[Ids, ...], targets: tuple[Ids, ...], row: int
 ) -> "PaddingEffect":
     """One sentence alone, in its batch, and in its batch without the padding mask."""
-    from core.analysis.padding import padding_effect
+    from core.experiments.padding import padding_effect
 
     return _look(card, padding_effect, sources, targets, row)
 
 
 def cheating() -> "Iterator[CheatingPoint]":
     """Two small networks in training, with and without the causal mask; no checkpoint is used."""
-    from core.analysis.cheating import cheating
+    from core.experiments.cheating import cheating
 
     return cheating()
 
 
 def score_parts(card: Card, source: Ids, target: Ids, kind: str) -> "ScoreParts":
     """The scores of the first layer of "encoder" or "decoder", split by content and position."""
-    from core.analysis.score_parts import score_parts
+    from core.experiments.score_parts import score_parts
 
     return _look(card, score_parts, source, target, kind)
 
@@ -361,28 +362,28 @@ def score_parts(card: Card, source: Ids, target: Ids, kind: str) -> "ScoreParts"
 def sums(card: Card, tokens: Ids, side: str) -> "Sums":
     """What adding positions does to the vectors of a "source" or "target"."""
     from core.analysis.position_table import sums
-    from core.analysis.score_parts import embedded
+    from core.experiments.score_parts import embedded
 
     return sums(*_look(card, embedded, tokens, side))
 
 
 def position_table(card: Card, length: int) -> "NDArray":
     """The first rows of what a network adds to its source's embeddings: [length, d_model]."""
-    from core.analysis.position_experiments import table
+    from core.experiments.positions import table
 
     return _look(card, table, length)
 
 
 def equivariance(card: Card, source: Ids, order: Ids, positions: bool) -> "Equivariance":
     """The encoder on a sentence and on its words in another order."""
-    from core.analysis.position_experiments import equivariance
+    from core.experiments.positions import equivariance
 
     return _look(card, equivariance, source, order, positions)
 
 
 def extrapolation(card: Card, source: Ids, target: Ids, shifts: Ids) -> "Extrapolation":
     """A sentence further and further up the table. Raises EditError beyond a learned one."""
-    from core.analysis.position_experiments import extrapolation
+    from core.experiments.positions import extrapolation
 
     return _look(card, extrapolation, source, target, shifts)
 
@@ -505,7 +506,8 @@ def quantity(
         return name, scores(card, source, target)
     if name not in ("norms", "rollout"):
         return None
-    from core.analysis.quantities import rollout, value_norms
+    from core.analysis.rollout import rollout
+    from core.experiments.values import value_norms
 
     return name, rollout(record) if name == "rollout" else _look(card, value_norms, source, target)
 
@@ -544,7 +546,7 @@ def path_record(card: Card, source: str, ids: tuple[int, ...]) -> "TranslationRe
 
 def attention_site(card: Card, record: "TranslationRecord", kind: "Kind", layer: int) -> "Site":
     """One attention of the pass that a record shows: what it was fed, and its weights."""
-    from core.analysis.site import site
+    from core.experiments.site import site
 
     return _look(card, site, ids(record.source), ids(record.target_out), kind, layer)
 

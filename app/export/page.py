@@ -9,7 +9,7 @@ from string import Template
 
 from app.components.explorer import markup
 from app.components.explorer.payload import Arrays, pack, payload
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _TEMPLATE = Path(__file__).parent / "standalone.html"
 FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
@@ -27,7 +27,7 @@ def page(
     the file is the record's own float32.
     """
     if quantities is None:
-        from core.analysis.quantities import rollout  # with torch, which a kept page may not need
+        from core.analysis.rollout import rollout  # with torch, which a kept page may not need
 
         quantities = {"rollout": rollout(record)}
     parts = markup()

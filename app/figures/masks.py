@@ -21,7 +21,7 @@ from app.figures.style import (
     tick,
     word_ticks,
 )
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 __all__ = ["closed_cells", "hatching", "mask_figure", "reasons", "row_figure"]
 

@@ -20,7 +20,7 @@ from app.figures.style import (
     word_ticks,
 )
 from core.analysis.position_table import products_by_distance
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LONGEST = 18  # characters of a label beside a figure

@@ -14,7 +14,7 @@ from app.figures.style import (
     tick,
     word_ticks,
 )
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a word over its column; the hover shows all of it
 _WIDTH = 560

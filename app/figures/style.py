@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 FONT = '"Source Sans", sans-serif'  # Streamlit's own
 FLOOR = 10.5  # px: no label is smaller

@@ -10,7 +10,7 @@ from app.figures.inside_head import number
 from app.figures.style import labels
 from app.views.inside_head_stages import show, stages
 from core.analysis.inside_head import inside_head
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 KINDS = ("encoder", "decoder", "cross")
 

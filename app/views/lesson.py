@@ -15,12 +15,12 @@ from app.figures.experiments import change_figure
 from app.figures.style import CONFIG, labels
 from app.markdown import plain
 from app.views.doubts import show_doubts
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.edits import Edits
+    from core.record.edits import Edits
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Edited:
 
 def edited(given: Lesson, edits: Edits) -> Edited | None:
     """Translate again under edits; where that cannot be, say why in one line and return None."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     source = given.record.source_text
     try:

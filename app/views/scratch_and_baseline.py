@@ -13,7 +13,7 @@ from app.views.comparison.heads import heads
 from app.views.comparison.maps import Matchings, maps, say_largest
 from app.views.comparison.side_by_side import side_by_side, speed
 from core.analysis.difference import check_comparable, largest_difference
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 
 def shape(lengths: tuple[int, ...]) -> str:

@@ -13,11 +13,11 @@ from app.figures.steps import heads_figure
 from app.figures.style import CONFIG, label
 from app.markdown import plain
 from app.views.explored import explored
-from core.checkpoint import Card
-from core.record import TranslationRecord
+from core.checkpoint.folder import Card
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.search_tree import SearchTree, WrittenTree
+    from core.search.tree import SearchTree, WrittenTree
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:

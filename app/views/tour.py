@@ -7,7 +7,7 @@ from app.figures.numbers import percent
 from app.markdown import plain
 from app.tour import STOPS
 from app.views.explored import explored
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from app.export.arrays import as_text, csv_zip, weights_table
 from app.export.page import page as export_page
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from core.translator import Translator
 
 ARRAYS = ("encoder", "decoder", "cross", "source_positions", "target_positions")

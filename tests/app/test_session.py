@@ -6,7 +6,7 @@ import pytest
 
 from app import session
 from app.session import CHECKPOINTS, MODELS_KEPT
-from core.checkpoint import list_cards, read_card
+from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
 
 LONG = "A group of young people sit at a long table in the garden of an old house"

@@ -8,7 +8,7 @@ import streamlit as st
 from app import session
 from app.figures.numbers import scientific
 from app.markdown import plain
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 
 
 @st.fragment

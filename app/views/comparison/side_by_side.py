@@ -5,7 +5,7 @@ import streamlit as st
 from app import controls, session
 from app.session import Contestant
 from app.views.comparison.choices import CODE
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured
 

@@ -16,10 +16,10 @@ from app.figures.grid import Axes
 from app.figures.style import labels
 from app.markdown import plain
 from app.views.lesson import Lesson, choose, show
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.batch_masks import BatchMasks
+    from core.experiments.batch_masks import BatchMasks
 
 Rows = tuple[tuple[int, ...], ...]
 Words = dict[str, list[list[str]]]
@@ -105,7 +105,7 @@ def batch(given: Lesson) -> tuple[str, ...]:
 
 def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Ids of the texts and of their translations as they are fed in, and both in words."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     session.check_batch(len(texts))
     records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]

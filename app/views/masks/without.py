@@ -17,13 +17,13 @@ from app.views.lesson import Lesson, choose, choose_token, edited, show, show_ed
 from core.analysis import leaks
 
 if TYPE_CHECKING:
-    from core.analysis.cheating import CheatingPoint
+    from core.experiments.cheating import CheatingPoint
 
 
 @st.fragment
 def without_causal(given: Lesson) -> None:
     """The leak under teacher forcing; then two networks that were trained with and without."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     st.write(
@@ -97,7 +97,7 @@ def _train() -> None:
 
 
 def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
-    from core.analysis.cheating import STEPS, WORDS
+    from core.experiments.cheating import STEPS, WORDS
 
     figure = cheating_figure(
         [p.step for p in points],
@@ -114,7 +114,7 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
 @st.fragment
 def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     """One sentence by itself, in its batch, and in its batch without the padding mask."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     if len(texts) < 2:
         st.caption("Type two sentences or more above: padding exists only in a batch.")
@@ -169,7 +169,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
 @st.fragment
 def without_a_word(given: Lesson) -> None:
     """A source word that no query may look at, and the translation that then results."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     words = words_of(record.source)

@@ -6,7 +6,7 @@ from app import session
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.views.lesson import Lesson, choose, show
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 
 _ROWS = 48  # of a table, drawn
 

@@ -12,10 +12,10 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.figures.numbers import scientific
 from app.views.lesson import Lesson, choose
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.score_parts import ScoreParts
+    from core.experiments.score_parts import ScoreParts
 
 KINDS = {"encoder": "Encoder", "decoder": "Decoder"}
 PARTS = ("content", "position")

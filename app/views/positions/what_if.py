@@ -9,7 +9,7 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.figures.numbers import scientific
 from app.views.lesson import Lesson, choose, edited, show_edited
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 CHANGES = {
     "off": "Off",
@@ -31,7 +31,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 @st.fragment
 def order(given: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
-    from core.edits import Places
+    from core.record.edits import Places
 
     record = given.record
     st.write(
@@ -67,7 +67,7 @@ def order(given: Lesson) -> None:
 @st.fragment
 def what_if(given: Lesson) -> None:
     """The translation, its probability and the encoder's maps under other positions."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -133,7 +133,7 @@ def _maps(
 
 
 def _places(change: str, seed: int, shift: int, length: int):
-    from core.edits import DOUBLED, OFF, STRETCHED, Places
+    from core.record.edits import DOUBLED, OFF, STRETCHED, Places
 
     return {
         "off": OFF,

@@ -92,7 +92,7 @@ class TranslationRecord:
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `checks` are what core.check found; a record that nobody checked has none.
+    `checks` are what core.record.checks found; a record that nobody checked has none.
     """
 
     model: str

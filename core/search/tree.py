@@ -1,6 +1,6 @@
 """A search as a tree: every hypothesis that a beam looked at, what it scored and what became of it.
 
-The tree is built beside core.search's own steps; a search that nobody watches builds none.
+The tree is built beside core.search.beam's own steps; a search that nobody watches builds none.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.model.interface import Seq2Seq
-from core.record import RecordToken
-from core.search import Hypothesis, first_front, length_limit, penalised, steps
+from core.record.record import RecordToken
+from core.search.beam import Hypothesis, first_front, length_limit, penalised, steps
 from core.text.tokenizer import BOS, EOS
 
 ALTERNATIVES = 5
@@ -92,7 +92,7 @@ class WrittenTree:
 def search_tree(
     model: Seq2Seq, source_1S: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
 ) -> SearchTree:
-    """Search one sentence as core.search does and keep everything; beam 1 is greedy.
+    """Search one sentence as core.search.beam does and keep everything; beam 1 is greedy.
 
     The search follows the ids of `prefix` first, whatever their probability. Raises ValueError for
     one that is longer than a translation may be, goes on after <eos>, or cannot be written.
