@@ -8,8 +8,13 @@ import argparse
 from pathlib import Path
 
 from core.command import main
-from core.training.job import run
+from core.training import job
 from core.training.recipes import RECIPES
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Do the run that is asked for."""
+    job.run(job.Options(**vars(arguments)))
 
 
 def _epoch_numbers(text: str) -> tuple[int, ...]:

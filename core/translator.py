@@ -176,7 +176,7 @@ class Translator:
             tree = search_tree(self._model, ids, decode, prefix)
         used = {node.id for node in tree.nodes}
         used |= {id for node in tree.nodes for id, _ in node.next}
-        tokens = {id: _record_tokens((self._target.token(id),))[0] for id in used}
+        tokens = {id: self._target.token(id) for id in used}
         texts = tuple(self._target.decode(list(h.ids)) for h in tree.hypotheses)
         return WrittenTree(tree, tokens, texts)
 

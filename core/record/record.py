@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
 import io
 import json
 import math
@@ -221,11 +220,6 @@ class TranslationRecord:
     def save(self, file: Path | str) -> None:
         """Write `to_bytes` to a file."""
         Path(file).write_bytes(self.to_bytes())
-
-    def show(self) -> Any:
-        """The explorer, drawn where a notebook shows the value; `.save(file)` keeps the page."""
-        # By name and only when asked: core itself knows of no screen.
-        return importlib.import_module("app.export.page").Drawing(self)
 
     @classmethod
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:

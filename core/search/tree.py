@@ -13,9 +13,8 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.model.interface import Seq2Seq
-from core.record.record import RecordToken
 from core.search.beam import Hypothesis, first_front, length_limit, penalised, steps
-from core.text.tokenizer import BOS, EOS
+from core.text.tokenizer import BOS, EOS, Token
 
 ALTERNATIVES = 5
 
@@ -84,7 +83,7 @@ class WrittenTree:
     """A tree with the words for it: its ids' tokens, and the hypotheses' texts in their order."""
 
     tree: SearchTree
-    tokens: dict[int, RecordToken]
+    tokens: dict[int, Token]
     texts: tuple[str, ...]
 
 

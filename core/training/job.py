@@ -1,10 +1,5 @@
-"""Train a checkpoint by a named recipe.
+"""One training run from its options to a scored checkpoint with its card."""
 
-python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--direction de-en] [--resume]
-torchrun --nproc-per-node N [--max-restarts M] -m core.train …  the same run on N processes
-"""
-
-import argparse
 import json
 import math
 import platform
@@ -49,17 +44,49 @@ from core.training.scoring import evaluate
 from core.training.trained import Teacher, take_over, tokenizers_of
 
 
-def run(arguments: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run is asked for, by the names of core.train's options; None leaves it to the recipe.
+
+    `src`, `ref`, `val_src` and `val_ref` are own text in place of the recipe's corpora, all four or
+    none; `data` is the folder of corpora, which are fetched if it is None.
+    """
+
+    recipe: str
+    data: Path | None
+    src: Path | None
+    ref: Path | None
+    val_src: Path | None
+    val_ref: Path | None
+    out: Path
+    model: str
+    direction: str
+    start_from: Path | None
+    teachers: tuple[Path, ...]
+    joined: float
+    joined_up_to: int
+    typed: float
+    seed: int
+    max_steps: int | None
+    threads: int | None
+    resume: bool
+    save_every: int | None
+    keep_epochs: tuple[int, ...] | None
+    compile: bool
+    device: str
+
+
+def run(options: Options) -> None:
     """Read, train, keep the better of best and averaged weights, score on val, write the card.
 
     The first of several processes alone writes and, once training is over, goes on.
     """
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    device = pick_device(arguments.device)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = pick_device(options.device)
     with joined(device) as processes:
-        resuming = _resuming(arguments, processes)
-        job = _prepare(arguments, device, processes)
+        resuming = _resuming(options, processes)
+        job = _prepare(options, device, processes)
         with _saving_may_fail(), _compiling_may_fail(), _signals(processes) as asked_to_stop:
             events = train(
                 job.model,
@@ -71,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
                 resuming,
                 job.identity(),
                 processes,
-                arguments.compile,
+                options.compile,
                 asked_to_stop,
             )
             curve = _watch(events, job, processes)
@@ -163,14 +190,14 @@ class _Job:
         )
 
 
-def _resuming(arguments: argparse.Namespace, processes: Processes) -> bool:
+def _resuming(options: Options, processes: Processes) -> bool:
     """Whether to go on from a saved state: what the first process finds holds for all.
 
     Raises ValueError if a run would be started where one has been.
     """
-    resuming = arguments.resume
+    resuming = options.resume
     if processes.first and not resuming:
-        out = arguments.out
+        out = options.out
         begun, kept = resume.exists(out / "resume"), (out / "config.json").exists()
         if restarted():
             resuming = begun
@@ -182,42 +209,42 @@ def _resuming(arguments: argparse.Namespace, processes: Processes) -> bool:
     return processes.broadcast(bytes([resuming])) == b"\1"
 
 
-def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -> _Job:
+def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     """Read the text, learn the vocabulary, draw the network's first weights or take them over."""
-    recipe = RECIPES[arguments.recipe]
-    config = replace(recipe.training, seed=arguments.seed)
+    recipe = RECIPES[options.recipe]
+    config = replace(recipe.training, seed=options.seed)
     for name, value in (
-        ("steps", arguments.max_steps),
-        ("save_every", arguments.save_every),
-        ("keep_epochs", arguments.keep_epochs),
+        ("steps", options.max_steps),
+        ("save_every", options.save_every),
+        ("keep_epochs", options.keep_epochs),
     ):
         if value is not None:
             config = replace(config, **{name: value})
-    languages = tuple(arguments.direction.split("-"))
+    languages = tuple(options.direction.split("-"))
     files = None
-    if any(given := [arguments.src, arguments.ref, arguments.val_src, arguments.val_ref]):
+    if any(given := [options.src, options.ref, options.val_src, options.val_ref]):
         if not all(given):
             raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
         files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
-    start = arguments.start_from and checkpoint.load(arguments.start_from)
-    teachers = [Teacher.of(folder, languages, device) for folder in arguments.teachers]
+    start = options.start_from and checkpoint.load(options.start_from)
+    teachers = [Teacher.of(folder, languages, device) for folder in options.teachers]
 
     def taught(pairs: TextPairs) -> list[TextPairs]:
-        made = arguments.out / "translations"
+        made = options.out / "translations"
         return [teacher.add(pairs, made, processes) for teacher in teachers]
 
     tokenizers = start and tokenizers_of(start, languages)
     data = prepare(
         recipe,
         languages,
-        arguments.data,
+        options.data,
         files,
         config.max_pair_tokens,
         tokenizers,
         taught,
-        arguments.joined,
-        arguments.typed,
-        arguments.joined_up_to,
+        options.joined,
+        options.typed,
+        options.joined_up_to,
         config.seed,
     )
     for reason, count in data.left_out.items():
@@ -229,25 +256,25 @@ def _prepare(arguments: argparse.Namespace, device: str, processes: Processes) -
         target_vocab_size=data.tokenizers[1].size,
         **recipe.network,
     )
-    model = build(arguments.model, network)
+    model = build(options.model, network)
     if recipe.xavier_embeddings:
         initialise(model, xavier_embeddings=True)
     if start:
-        take_over(start, model, arguments.model)
+        take_over(start, model, options.model)
     return _Job(
         recipe,
         config,
-        arguments.model,
+        options.model,
         languages,
         data,
         model.to(device),
         start and start.card,
         [teacher.checkpoint.card for teacher in teachers],
-        arguments.joined,
-        arguments.joined_up_to,
-        arguments.typed,
+        options.joined,
+        options.joined_up_to,
+        options.typed,
         device,
-        arguments.out,
+        options.out,
     )
 
 

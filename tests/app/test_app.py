@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app import session
+from app.benchmark import SENTENCES
 from app.markdown import plain
-from core.benchmark import SENTENCES
 from core.config import DecodeConfig
 from core.translator import Translator
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.benchmark import EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from app.benchmark import EXPLORER, HARNESS, _count_bytes, _timed, texts_of
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 

@@ -15,7 +15,7 @@ from core.search.beam import search
 from core.search.many import translate_ids
 from core.training.data import prepare
 from core.training.distributed import Processes
-from core.training.job import _prepare
+from core.training.job import Options, _prepare
 from core.training.recipes import RECIPES
 from core.training.trained import Teacher, tokenizers_of
 from core.translator import Translator
@@ -39,7 +39,7 @@ def test_a_start_is_the_checkpoints_vocabulary_and_weights(
 ):
     arguments = ["--recipe", "smoke", "--direction", direction, "--data", str(data)]
     arguments += ["--out", str(tmp_path / "new"), "--start-from", str(checkpoint_folder)]
-    job = _prepare(train.parser().parse_args(arguments), "cpu", Processes())
+    job = _prepare(Options(**vars(train.parser().parse_args(arguments))), "cpu", Processes())
     start = load(checkpoint_folder)
     weights = job.model.state_dict()
     assert all(torch.equal(weights[k], v) for k, v in start.model.state_dict().items())
