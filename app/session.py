@@ -291,7 +291,7 @@ def ids(tokens: "tuple[RecordToken, ...]") -> Ids:
 
 @st.cache_resource(max_entries=128, show_spinner=False)
 def _looked(key: tuple[str, str], name: str, arguments: tuple, _card: Card, _look: Any) -> Any:
-    """What a function of core.analysis finds in a network, by all that decides it."""
+    """What a function of core.experiments finds in a network, by all that decides it."""
     with translator(_card).held() as model:
         return _look(model, *arguments)
 

@@ -153,7 +153,7 @@ class Translator:
 
     @contextmanager
     def held(self) -> Iterator[Seq2Seq]:
-        """The network itself for core.analysis; until the block ends, every other thread waits."""
+        """The network itself for core.experiments; until the block ends, other threads wait."""
         with self._lock:
             yield self._model
 

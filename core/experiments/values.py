@@ -1,6 +1,6 @@
-"""What can be shown instead of a head's weights: value-weighted norms, and rollout over layers.
+"""Value-weighted norms: what a key adds to the output, which its weight alone does not say.
 
-The scores before the softmax are in core.experiments.score_parts.
+The scores before the softmax are in core.experiments.score_parts, rollout in core.analysis.
 Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
 """
 

@@ -1,4 +1,4 @@
-"""Replay: one teacher-forced pass over a known target that yields everything a record holds.
+"""One teacher-forced pass over a known target that yields everything a record holds.
 
 Causality makes it exact: row t of a full pass sees what step t of the search saw.
 """
