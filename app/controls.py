@@ -33,12 +33,12 @@ from app.components.one_line import one_line
 from app.examples import EXAMPLES
 from app.look.markdown import plain
 from app.state import address, models, results, visit
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.corpora import LANGUAGES, about
+from core.data.corpora import LANGUAGES, about
 
 if TYPE_CHECKING:
-    from core.record import TranslationRecord
+    from core.record.record import TranslationRecord
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before

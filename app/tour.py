@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.analysis import roles
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 FIRST_FREE_ROW = 2  # of the decoder: the rows before it may look at one or two tokens only
 

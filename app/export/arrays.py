@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 KINDS = ("encoder", "decoder", "cross")
 

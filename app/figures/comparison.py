@@ -28,7 +28,7 @@ from app.look.labels import labels
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
 from core.analysis.matching import Matching
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _LONGEST = 12  # characters of a label beside a map; the hover shows all of it
 _GRID = 264  # px for a map: three of them stand beside each other on a large screen, one on a phone

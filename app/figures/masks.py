@@ -22,7 +22,7 @@ from app.figures.style import (
 )
 from app.look.numbers import number
 from app.look.palette import PALETTES
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 __all__ = ["closed_cells", "hatching", "mask_figure", "reasons", "row_figure"]
 

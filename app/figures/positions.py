@@ -25,7 +25,7 @@ from app.look.labels import label
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 _LONGEST = 18  # characters of a label beside a figure
 

@@ -9,7 +9,7 @@ from app.figures.grid import bar_beneath
 from app.figures.style import layout, sequential, text_width, tick, word_ticks
 from app.look.labels import labels
 from app.look.palette import PALETTES
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a word over its column; the hover shows all of it
 _WIDTH = 560

@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.components.address import address
 from app.state import visit
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 VIEW = ("kind", "layer", "head", "q", "k")
 """What a head's place is made of, in the address of an explorer and of "Inside a head"."""

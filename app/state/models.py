@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from core.checkpoint import Card, list_cards
+from core.checkpoint.folder import Card, list_cards
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from core.translator import Translator

@@ -16,16 +16,16 @@ import numpy as np
 import streamlit as st
 
 from app.state.models import Model, cards, key_of, translator
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from numpy.typing import NDArray
 
-    from core.edits import Edits
-    from core.search_tree import WrittenTree
-    from core.verify import Check
+    from core.parity.checklist import Check
+    from core.record.edits import Edits
+    from core.search.tree import WrittenTree
 
 LIMIT = 256 * 2**20
 """Bytes of all kept results: some hundred sentences with what was asked about them."""
@@ -180,12 +180,12 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[st
     Numbers [layer, head, query, key] by kind. Rollout needs no card.
     """
     if name == "rollout":
-        from core.analysis.quantities import rollout
+        from core.analysis.rollout import rollout
 
         return kept((name, record.id), lambda: rollout(record))
     function = {
-        "scores": "core.analysis.score_parts:scores",
-        "norms": "core.analysis.quantities:value_norms",
+        "scores": "core.experiments.score_parts:scores",
+        "norms": "core.experiments.values:value_norms",
     }[name]
     return run(card, function, ids(record.source), ids(record.target_out))
 
@@ -215,8 +215,8 @@ def checks(card: Card) -> tuple[int, Iterator[Check]]:
 
     It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError.
     """
-    from core.checkpoint import load
-    from core.verify import checklist, count_lines
+    from core.checkpoint.folder import load
+    from core.parity.checklist import checklist, count_lines
 
     checkpoint = load(card.folder)
     return count_lines(checkpoint), checklist(checkpoint)

@@ -5,7 +5,7 @@ import streamlit as st
 from app.look.labels import label
 from app.look.markdown import plain
 from core.analysis.doubts import doubts
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _SHOWN = 3  # unknown tokens; the explorer marks all of them
 

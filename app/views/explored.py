@@ -7,8 +7,8 @@ from app.components.explorer import explorer
 from app.components.explorer.answers import answered
 from app.components.explorer.payload import Arrays
 from app.state import address, results, visit
-from core.checkpoint import Card
-from core.record import TranslationRecord
+from core.checkpoint.folder import Card
+from core.record.record import TranslationRecord
 
 
 def explored(

@@ -11,7 +11,7 @@ from app.look.numbers import number
 from app.state import address, results, visit
 from app.views.inside_head_stages import show, stages
 from core.analysis.inside_head import inside_head
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -75,7 +75,7 @@ with st.container(horizontal=True):
 address.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
 
 source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
-site = results.run(card, "core.analysis.site:site", source_ids, target_ids, kind, layer)
+site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
     place = f"the place of “{queries[query]}”"

@@ -17,12 +17,12 @@ from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import address, results, visit
 from app.views.doubts import show_doubts
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.edits import Edits
+    from core.record.edits import Edits
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from app.views.comparison.maps import Matchings, maps, say_largest
 from app.views.comparison.side_by_side import side_by_side, speed
 from core.analysis.difference import KINDS, check_comparable, largest_difference
 from core.analysis.matching import Matching, match_heads
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 
 def shape(lengths: tuple[int, ...]) -> str:
@@ -184,7 +184,7 @@ st.write(
     "that hold the same numbers. The library packs query, key and value into one matrix; the "
     "scratch code keeps three, as in the paper. Nothing is left over on either side."
 )
-table = results.run(None, "core.verify:state_dict_map", chosen.card.model)
+table = results.run(None, "core.parity.state_dicts:state_dict_map", chosen.card.model)
 st.dataframe(
     {
         "torch.nn.Transformer": [row.baseline for row in table],

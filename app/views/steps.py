@@ -16,11 +16,11 @@ from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
 from app.views.explored import explored
-from core.checkpoint import Card
-from core.record import TranslationRecord
+from core.checkpoint.folder import Card
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.search_tree import SearchTree, WrittenTree
+    from core.search.tree import SearchTree, WrittenTree
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from app.export.arrays import csv_zip
 from app.look.markdown import plain
 from app.state import address, results
 from app.views.explored import explored
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 
 def take_away(record: TranslationRecord) -> None:

@@ -8,7 +8,7 @@ from app.look.numbers import percent
 from app.state import address, models, results, visit
 from app.tour import STOPS
 from app.views.explored import explored
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),

@@ -22,7 +22,7 @@ from app.state import models, results
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
 from core.config import DecodeConfig
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_figures import HOSTILE, make_record, strings
 from tests.core.conftest import SPLITS, run_train

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app.state import results
-from core.analysis.quantities import rollout, value_norms
-from core.analysis.score_parts import scores
+from core.analysis.rollout import rollout, value_norms
+from core.experiments.score_parts import scores
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words

@@ -17,7 +17,7 @@ from app.figures import experiments, grid, masks, positions, style, vectors
 from app.look.labels import label, labels
 from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("encoder", "decoder", "cross")

@@ -16,12 +16,12 @@ from streamlit.testing.v1 import AppTest
 from app.look.markdown import plain
 from app.state import models, results
 from app.views.lesson import words_of
-from core import checkpoint
-from core.analysis.score_parts import score_parts
-from core.edits import OFF, Edits
+from core.checkpoint import folder as checkpoint
+from core.experiments.score_parts import score_parts
 from core.model.interface import build
 from core.model.masks import target_mask
 from core.model.positions import sinusoids
+from core.record.edits import OFF, Edits
 from core.text.tokenizer import PAD
 from core.translator import Translator
 from tests import small

@@ -15,7 +15,7 @@ import streamlit as st
 from app.state import models, results
 from app.state.models import CHECKPOINTS, MODELS_KEPT, Implementation
 from app.state.results import Store, sealed
-from core.checkpoint import list_cards, read_card
+from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.look.labels import label
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import streamlit as st
 from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import results, visit
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 
 
 @st.fragment

@@ -13,7 +13,7 @@ from app.state.models import Implementation
 from app.views.comparison.choices import CODE, choose
 from core.analysis.difference import KINDS, SAME, Largest
 from core.analysis.matching import Matching
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 Matchings = Mapping[str, Matching] | None
 

@@ -7,7 +7,7 @@ from app.look.numbers import number
 from app.state import models, results, visit
 from app.state.models import Implementation
 from app.views.comparison.choices import CODE
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured
 

@@ -16,10 +16,10 @@ from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import address, results, visit
 from app.views.lesson import Lesson, choose, show
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.batch_masks import BatchMasks
+    from core.experiments.batch_masks import BatchMasks
 
 Rows = tuple[tuple[int, ...], ...]
 Words = dict[str, list[list[str]]]
@@ -80,7 +80,7 @@ def batch(given: Lesson) -> tuple[str, ...]:
             label = f"{side.capitalize()} ids"
             typed_ids.append(column.text_area(label, key=key, persist_state="session"))
             address.keep_choice(key, typed_ids[-1], usual)
-    from core.analysis.batch_masks import parse_rows
+    from core.experiments.batch_masks import parse_rows
 
     try:
         if typed == "sentences":
@@ -89,7 +89,7 @@ def batch(given: Lesson) -> tuple[str, ...]:
             source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        found = given.run("core.analysis.batch_masks:batch_masks", source, target)
+        found = given.run("core.experiments.batch_masks:batch_masks", source, target)
     except ValueError as error:  # one line for the reader
         st.error(plain(error))
         return ()
@@ -106,7 +106,7 @@ def batch(given: Lesson) -> tuple[str, ...]:
 
 def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Ids of the texts and of their translations as they are fed in, and both in words."""
-    from core.analysis.batch_masks import check_count
+    from core.experiments.batch_masks import check_count
 
     check_count(len(texts), "sentences")  # before any is translated
     records = [results.inspect(given.card, text, decode=given.decode) for text in texts]

@@ -17,7 +17,7 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 @st.fragment
 def closing(given: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
-    from core.analysis.closing import closings
+    from core.experiments.closing import closings
 
     record = given.record
     st.write(

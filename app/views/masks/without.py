@@ -17,13 +17,13 @@ from app.views.lesson import Lesson, choose, choose_token, edited, show, show_ed
 from core.analysis import leaks
 
 if TYPE_CHECKING:
-    from core.analysis.cheating import CheatingPoint
+    from core.experiments.cheating import CheatingPoint
 
 
 @st.fragment
 def without_causal(given: Lesson) -> None:
     """The leak under teacher forcing; then two networks that were trained with and without."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     st.write(
@@ -81,7 +81,7 @@ def without_causal(given: Lesson) -> None:
 
 def _train() -> None:
     """Train both small networks when asked, and draw them as they learn."""
-    from core.analysis.cheating import cheating
+    from core.experiments.cheating import cheating
 
     asked = st.button("Train the two networks now", key="train_cheating")
     place = st.empty()
@@ -101,7 +101,7 @@ def _train() -> None:
 
 
 def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
-    from core.analysis.cheating import STEPS, WORDS
+    from core.experiments.cheating import STEPS, WORDS
 
     figure = cheating_figure(
         [p.step for p in points],
@@ -136,7 +136,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
     sources = tuple(results.ids(record.source) for record in records)
     targets = tuple(results.ids(record.target_out) for record in records)
-    found = given.run("core.analysis.padding:padding_effect", sources, targets, row)
+    found = given.run("core.experiments.padding:padding_effect", sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
@@ -171,7 +171,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
 @st.fragment
 def without_a_word(given: Lesson) -> None:
     """A source word that no query may look at, and the translation that then results."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     words = words_of(record.source)

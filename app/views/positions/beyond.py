@@ -6,7 +6,7 @@ from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.state import models, results, visit
 from app.views.lesson import Lesson, choose, show
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 
 _ROWS = 48  # of a table, drawn
 
@@ -35,7 +35,7 @@ def learned(given: Lesson) -> None:
     length = min(_ROWS, card.model.max_length)
     tables = {
         "waves": positions.sinusoid_table(length, card.model.d_model),
-        "learned": results.run(card, "core.analysis.position_experiments:table", length),
+        "learned": results.run(card, "core.experiments.positions:table", length),
     }
     columns = st.columns(2)
     for column, (kind, rows) in zip(columns, tables.items(), strict=True):
@@ -63,7 +63,7 @@ def beyond(given: Lesson) -> None:
         last = given.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
     found = given.run(
-        "core.analysis.position_experiments:extrapolation",
+        "core.experiments.positions:extrapolation",
         given.source_ids,
         given.target_ids,
         steps,

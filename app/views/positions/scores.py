@@ -11,10 +11,10 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
 from app.views.lesson import Lesson, choose
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.score_parts import ScoreParts
+    from core.experiments.score_parts import ScoreParts
 
 KINDS = {"encoder": "Encoder", "decoder": "Decoder"}
 PARTS = ("content", "position")
@@ -31,7 +31,7 @@ def scores(given: Lesson) -> None:
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = given.run(
-        "core.analysis.score_parts:score_parts",
+        "core.experiments.score_parts:score_parts",
         given.source_ids,
         given.target_ids,
         kind,

@@ -22,7 +22,7 @@ def sums(given: Lesson) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens = record.source if side == "source" else record.target_in
-    vectors_of = "core.analysis.score_parts:embedded"
+    vectors_of = "core.experiments.score_parts:embedded"
     found = summed(*given.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(

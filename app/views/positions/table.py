@@ -90,7 +90,7 @@ def rotation(given: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
     theme = visit.theme()
     rows = given.run(
-        "core.analysis.position_experiments:table",
+        "core.experiments.positions:table",
         min(_ROWS, given.card.model.max_length),
     )
     half, d_model = len(rows) // 2, rows.shape[1]

@@ -9,7 +9,7 @@ from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.look.numbers import scientific
 from app.state import address
 from app.views.lesson import Lesson, choose, edited, show_edited
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 CHANGES = {
     "off": "Off",
@@ -31,7 +31,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 @st.fragment
 def order(given: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
-    from core.edits import Places
+    from core.record.edits import Places
 
     record = given.record
     st.write(
@@ -43,7 +43,7 @@ def order(given: Lesson) -> None:
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     places = Places.shuffled(1, len(record.source)).order
     found = given.run(
-        "core.analysis.position_experiments:equivariance",
+        "core.experiments.positions:equivariance",
         given.source_ids,
         places,
         state == "on",
@@ -72,7 +72,7 @@ def order(given: Lesson) -> None:
 @st.fragment
 def what_if(given: Lesson) -> None:
     """The translation, its probability and the encoder's maps under other positions."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -138,7 +138,7 @@ def _maps(
 
 
 def _places(change: str, seed: int, shift: int, length: int):
-    from core.edits import DOUBLED, OFF, STRETCHED, Places
+    from core.record.edits import DOUBLED, OFF, STRETCHED, Places
 
     return {
         "off": OFF,

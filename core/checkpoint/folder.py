@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.config import ModelConfig
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 from core.files import finish_together, json_bytes, sha256, write_json, write_together
 
 if TYPE_CHECKING:

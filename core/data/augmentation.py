@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from core.corpora.names import RESERVED
+from core.data.names import RESERVED
 
 TextPair = tuple[str, str]
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.corpora.files import Find, LinePairs
+from core.data.text_files import Find, LinePairs
 
 SETS = tuple(f"wmt{year}" for year in range(13, 24))
 

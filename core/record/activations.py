@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.batches import Batch
+from core.data.batches import Batch
 from core.model.baseline import Baseline
 from core.model.interface import AttentionSite, Kind, Seq2Seq
 from core.text.tokenizer import PAD

@@ -1,4 +1,4 @@
-"""Replay: one teacher-forced pass over a known target that yields everything a record holds.
+"""One teacher-forced pass over a known target that yields everything a record holds.
 
 Causality makes it exact: row t of a full pass sees what step t of the search saw.
 """
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from core.batches import pad
-from core.capture import capture
-from core.check import Evidence
-from core.edits import Edits, edited, source_mask, target_mask
+from core.data.batches import pad
 from core.model.interface import Seq2Seq
 from core.model.positions import LearnedPositions
+from core.record.capture import capture
+from core.record.edits import Edits, edited, source_mask, target_mask
+from core.record.evidence import Evidence
 from core.text.tokenizer import BOS
 
 ALTERNATIVES = 5

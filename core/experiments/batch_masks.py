@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.batches import Batch, pad
+from core.data.batches import Batch, pad
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.model.masks import causal_mask, padding_mask, target_mask
-from core.stations import masks
+from core.record.activations import masks
 from core.text.tokenizer import PAD
 
 MAX_ROWS = 6

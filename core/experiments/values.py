@@ -1,18 +1,17 @@
-"""What can be shown instead of a head's weights: value-weighted norms, and rollout over layers.
+"""Value-weighted norms: what a key adds to the output, which its weight alone does not say.
 
-The scores before the softmax are in core.analysis.score_parts.
+The scores before the softmax are in core.experiments.score_parts, rollout in core.analysis.
 Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
 """
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.capture import Look, capture
 from core.model.interface import KINDS, Kind, Seq2Seq
-from core.record import Floats, TranslationRecord
+from core.record.capture import Look, capture
+from core.record.record import Floats
 from core.text.tokenizer import BOS
 
 
@@ -55,25 +54,3 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
         length_HK = transformed_values(look).norm(dim=-1)
         found[look.site.kind].append(look.weights[0] * length_HK[:, None])
     return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in found.items()}
-
-
-def rollout(record: TranslationRecord) -> dict[str, Floats]:
-    """How much of each input reaches a layer's output, by kind: [L, 1, Q, K].
-
-    Encoder and decoder self-attention: the product of ½(Ā + I) over the layers so far, Ā being the
-    mean of a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is
-    the piece that was fed in. Between the two sides of cross-attention there is no residual path,
-    so no product over its layers is defined: here one layer's mean weights are carried through the
-    encoder's whole rollout, back from its output to the pieces read. Every row sums to 1.
-    """
-    found: dict[str, Floats] = {}
-    for kind in ("encoder", "decoder"):
-        mixed = 0.5 * record.maps(kind).mean(1, dtype=np.float64)
-        mixed += 0.5 * np.eye(mixed.shape[-1])
-        reached = [mixed[0]]
-        for layer in mixed[1:]:
-            reached.append(layer @ reached[-1])
-        found[kind] = np.stack(reached)[:, None].astype(np.float32)
-    read = record.cross.mean(1, dtype=np.float64) @ found["encoder"][-1, 0]
-    found["cross"] = read[:, None].astype(np.float32)
-    return found

@@ -1,6 +1,6 @@
 """A search as a tree: every hypothesis that a beam looked at, what it scored and what became of it.
 
-The tree is built beside core.search's own steps; a search that nobody watches builds none.
+The tree is built beside core.search.beam's own steps; a search that nobody watches builds none.
 """
 
 import dataclasses
@@ -13,9 +13,8 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.model.interface import Seq2Seq
-from core.record import RecordToken
-from core.search import Hypothesis, first_front, length_limit, penalised, steps
-from core.text.tokenizer import BOS, EOS
+from core.search.beam import Hypothesis, first_front, length_limit, penalised, steps
+from core.text.tokenizer import BOS, EOS, Token
 
 ALTERNATIVES = 5
 
@@ -84,7 +83,7 @@ class WrittenTree:
     """A tree with the words for it: its ids' tokens, and the hypotheses' texts in their order."""
 
     tree: SearchTree
-    tokens: dict[int, RecordToken]
+    tokens: dict[int, Token]
     texts: tuple[str, ...]
 
 
@@ -92,7 +91,7 @@ class WrittenTree:
 def search_tree(
     model: Seq2Seq, source_1S: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
 ) -> SearchTree:
-    """Search one sentence as core.search does and keep everything; beam 1 is greedy.
+    """Search one sentence as core.search.beam does and keep everything; beam 1 is greedy.
 
     The search follows the ids of `prefix` first, whatever their probability. Raises ValueError for
     one that is longer than a translation may be, goes on after <eos>, or cannot be written.

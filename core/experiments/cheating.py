@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from core.config import ModelConfig
-from core.edits import Edits, edited
 from core.model.interface import build
+from core.record.edits import Edits, edited
 from core.text.tokenizer import BOS, EOS
 
 WORDS = 16

@@ -5,7 +5,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from core.corpora.files import Find, read_lines
+from core.data.text_files import Find, read_lines
 
 _TAG = re.compile(r"\s*</?[a-z]+[ >]")
 

@@ -4,44 +4,19 @@ Axes: Q query, K key, D d_model, H head.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.capture import capture
-from core.check import masks_of
+from core.analysis.inside_head import Site
 from core.model.interface import Kind, Projection, Seq2Seq
+from core.record.capture import capture
+from core.record.checks import masks_of
 from core.text.tokenizer import BOS
 
 Doubles = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Site:
-    """What one attention was fed and how it maps that; masks say True = may attend.
-
-    Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
-    """
-
-    kind: Kind
-    layer: int
-    num_heads: int
-    inputs_QD: Doubles
-    memory_KD: Doubles
-    to_query: Doubles
-    to_key: Doubles
-    to_value: Doubles
-    to_output: Doubles
-    query_bias: Doubles
-    key_bias: Doubles
-    value_bias: Doubles
-    output_bias: Doubles
-    mask_QK: NDArray[np.bool_]
-    mask_score: float
-    maps_HQK: NDArray[np.float32]
 
 
 @torch.inference_mode()

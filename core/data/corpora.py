@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.corpora import iwslt, names, tatoeba, wmt
-from core.corpora.files import Find, LinePairs, finder
+from core.data import iwslt, names, tatoeba, wmt
+from core.data.text_files import Find, LinePairs, finder
 
 LANGUAGES = {"de": "German", "en": "English"}
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.capture import capture
-from core.edits import OFF, Edits, Places, edited
 from core.model.interface import Seq2Seq
+from core.record.capture import capture
+from core.record.edits import OFF, Edits, Places, edited
 from core.text.tokenizer import BOS
 
 Floats = NDArray[np.float64]

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from core.checkpoint import Card
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.corpora import CORPORA, LANGUAGES, about
+from core.data.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
 _FURTHER = {  # what of the corpora is shown once more, by the option that says how much

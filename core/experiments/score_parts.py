@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.check import SiteEvidence
 from core.model.baseline import Baseline
 from core.model.interface import KINDS, Kind, Seq2Seq
-from core.replay import replay
+from core.record.evidence import SiteEvidence
+from core.record.teacher_forced import replay
 
 Floats = NDArray[np.float64]
 SOURCES = ("content", "position", "bias")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib
 import io
 import json
 import math
@@ -92,7 +91,7 @@ class TranslationRecord:
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `checks` are what core.check found; a record that nobody checked has none.
+    `checks` are what core.record.checks found; a record that nobody checked has none.
     """
 
     model: str
@@ -221,11 +220,6 @@ class TranslationRecord:
     def save(self, file: Path | str) -> None:
         """Write `to_bytes` to a file."""
         Path(file).write_bytes(self.to_bytes())
-
-    def show(self) -> Any:
-        """The explorer, drawn where a notebook shows the value; `.save(file)` keeps the page."""
-        # By name and only when asked: core itself knows of no screen.
-        return importlib.import_module("app.export.page").Drawing(self)
 
     @classmethod
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:

@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.batches import pad
-from core.capture import capture
-from core.edits import Edits, edited
+from core.data.batches import pad
 from core.model.interface import Seq2Seq
+from core.record.capture import capture
+from core.record.edits import Edits, edited
 from core.text.tokenizer import BOS
 
 Floats = NDArray[np.float64]
