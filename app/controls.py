@@ -18,9 +18,9 @@ position_change_side, position_seed, position_shift, position_translation, posit
 position_maps, parts_kind, score_parts,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
-compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
-first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,
-first_scores, second_scores, curves, measure_speed, speed, side_by_side, state_dict_map,
+compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
+matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
+side_by_side, state_dict_map,
 address_page, and address_ before the key of each choice that a page keeps in its address.
 """
 

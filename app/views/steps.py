@@ -10,12 +10,12 @@ import streamlit as st
 from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
-from app.figures.style import CONFIG
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
-from app.views.explored import explored
+from app.views.shared.explored import explored
+from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -97,18 +97,12 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
             f"While producing “{label(seen.target_out[-1])}” behind "
             f"“{' · '.join(label(token) for token in seen.target_in[-4:])}”"
         )
-    st.plotly_chart(
+    show(
         heads_figure(seen, visit.theme()),
-        width="content",
-        theme=None,
-        config=CONFIG,
-        key="step_heads",
-        alt="Cross-attention of every head at this step",
-    )
-    st.caption(
+        "step_heads",
         "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
-        f"{record.source_language} piece. A head looks before the piece is chosen, so all pieces "
-        "behind the same path share these rows."
+        f"{record.source_language} token. A head looks before the token is chosen, so all tokens "
+        "behind the same path share these rows.",
     )
     address.settle("path_maps", (False, True), False)
     shown = st.toggle("All maps of this path", key="path_maps")

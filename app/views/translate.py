@@ -5,9 +5,9 @@ import streamlit as st
 from app import controls
 from app.look.markdown import plain
 from app.state import address, models, results
-from app.views.doubts import show_doubts
-from app.views.explored import explored
-from app.views.take_away import take_away
+from app.views.shared.doubts import show_doubts
+from app.views.shared.explored import explored
+from app.views.shared.take_away import take_away
 
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
@@ -15,7 +15,7 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center", key
         "A Transformer translates a sentence here, and shows every weight of every head.",
         width="content",
     )
-    st.page_link("views/tour.py", label="New here? Take the guided tour", width="content")
+    st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
 controls.source_box()
 controls.target_box()
 chosen = controls.selection()

@@ -14,8 +14,9 @@ from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
 from app.state import results
-from core.analysis.rollout import rollout, value_norms
+from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
+from core.experiments.values import value_norms
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words

@@ -14,12 +14,12 @@ from core.text.tokenizer import normalise
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     "translate": "translate.py",
-    "tour": "tour.py",
+    "tour": "tour/page.py",
     "steps": "steps.py",
-    "head": "inside_head.py",
+    "head": "inside_head/page.py",
     "masks": "masks/page.py",
     "positions": "positions/page.py",
-    "comparison": "scratch_and_baseline.py",
+    "comparison": "comparison/page.py",
 }
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 UNSEEN = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from app.figures.inside_head import scores_figure
-from app.views.inside_head_stages import Stage, stages
+from app.views.inside_head.stages import Stage, stages
 from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
 from core.experiments.site import site

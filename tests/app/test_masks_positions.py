@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.look.markdown import plain
 from app.state import models, results
-from app.views.lesson import words_of
+from app.views.shared.lesson import words_of
 from core.checkpoint import folder as checkpoint
 from core.experiments.score_parts import score_parts
 from core.model.interface import build

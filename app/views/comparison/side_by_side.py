@@ -6,7 +6,7 @@ from app import controls
 from app.look.numbers import number
 from app.state import models, results, visit
 from app.state.models import Implementation
-from app.views.comparison.choices import CODE
+from app.views.comparison.names import CODE
 from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured

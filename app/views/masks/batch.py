@@ -15,7 +15,9 @@ from app.figures.grid import Axes
 from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import address, results, visit
-from app.views.lesson import Lesson, choose, show
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # torch comes with it

@@ -8,7 +8,9 @@ from app.figures import masks
 from app.look.labels import labels
 from app.look.numbers import number, scientific
 from app.state import results, visit
-from app.views.lesson import Lesson, choose, choose_token, show
+from app.views.shared.choices import choose, choose_token
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}

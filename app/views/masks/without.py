@@ -13,7 +13,9 @@ from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
-from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
+from app.views.shared.choices import choose, choose_token
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson, edited, show_edited, words_of
 from core.analysis import leaks
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ import streamlit as st
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.state import models, results, visit
-from app.views.lesson import Lesson, choose, show
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.checkpoint.folder import Card
 
 _ROWS = 48  # of a table, drawn

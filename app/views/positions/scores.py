@@ -10,7 +10,8 @@ import streamlit as st
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
-from app.views.lesson import Lesson, choose
+from app.views.shared.choices import choose
+from app.views.shared.lesson import Lesson
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it

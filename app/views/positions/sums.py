@@ -6,7 +6,9 @@ import streamlit as st
 from app.figures import positions, vectors
 from app.look.labels import labels
 from app.state import results, visit
-from app.views.lesson import Lesson, choose, show
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.analysis.position_table import sums as summed
 
 

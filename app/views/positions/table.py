@@ -5,7 +5,9 @@ import streamlit as st
 from app.figures import positions, vectors
 from app.look.numbers import scientific
 from app.state import address, visit
-from app.views.lesson import Lesson, choose, show
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 

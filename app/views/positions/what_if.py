@@ -8,7 +8,8 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.look.numbers import scientific
 from app.state import address
-from app.views.lesson import Lesson, choose, edited, show_edited
+from app.views.shared.choices import choose
+from app.views.shared.lesson import Lesson, edited, show_edited
 from core.record.record import RecordToken, TranslationRecord
 
 CHANGES = {

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
-from plotly.graph_objects import Figure
 
 from app import controls
 from app.figures.experiments import change_figure
-from app.figures.style import CONFIG
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, visit
-from app.views.doubts import show_doubts
+from app.state import results, visit
+from app.views.shared.doubts import show_doubts
+from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
@@ -103,46 +102,6 @@ def show_edited(
         f"{key}_probabilities",
         look_for,
     )
-
-
-def show(figure: Figure, key: str, look_for: str = "") -> None:
-    """One figure, saved with one button, and one sentence that says what to look for."""
-    width: Literal["stretch", "content"]
-    width = "stretch" if figure.layout.width is None else "content"
-    alt = f"{figure.layout.title.text}. {look_for}".strip()
-    with st.container(width=width, gap="small"):
-        st.plotly_chart(figure, width=width, theme=None, config=CONFIG, key=key, alt=alt)
-        if look_for:
-            st.caption(look_for)
-
-
-def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
-    """One of a few options, by what people read; `first` is what a visit opens with."""
-    address.settle(key, options, first)
-    chosen = st.segmented_control(
-        label,
-        list(options),
-        format_func=lambda option: options[option],
-        required=True,
-        key=key,
-        persist_state="session",
-    )
-    address.keep_choice(key, chosen, first)
-    return chosen
-
-
-def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
-    """One of many words, by its place; the list shows them as plain text."""
-    address.settle(key, range(len(words)), first)
-    chosen = st.selectbox(
-        label,
-        range(len(words)),
-        format_func=lambda place: f"{place + 1}  {words[place]}",
-        key=key,
-        persist_state="session",
-    )
-    address.keep_choice(key, chosen, first)
-    return chosen
 
 
 def words_of(tokens: Sequence[RecordToken]) -> list[tuple[int, ...]]:

@@ -7,14 +7,14 @@ import streamlit as st
 from app import controls
 from app.examples import EXAMPLES
 from app.figures import comparison
-from app.figures.style import CONFIG
 from app.look.markdown import plain
 from app.state import address, models, results, visit
 from app.views.comparison.checklist import checklist
-from app.views.comparison.choices import CODE, name
 from app.views.comparison.heads import heads
 from app.views.comparison.maps import Matchings, maps, say_largest
+from app.views.comparison.names import CODE, name
 from app.views.comparison.side_by_side import side_by_side, speed
+from app.views.shared.figure import show
 from core.analysis.difference import KINDS, check_comparable, largest_difference
 from core.analysis.matching import Matching, match_heads
 from core.data.corpora import LANGUAGES
@@ -155,26 +155,13 @@ for column, label, contestant, record, key in zip(
 ):
     with column:
         st.text(record.translation)
-        st.plotly_chart(
-            comparison.scores_figure(
-                record, lowest, f"{label}: {CODE[contestant.architecture]}", visit.theme()
-            ),
-            theme=None,
-            config=CONFIG,
-            key=key,
-            alt="log-probability of each token",
-        )
+        title = f"{label}: {CODE[contestant.architecture]}"
+        show(comparison.scores_figure(record, lowest, title, visit.theme()), key)
 side_by_side(pair, own, shared)
 speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
-    st.plotly_chart(
-        comparison.curves_figure(curves, visit.theme()),
-        theme=None,
-        config=CONFIG,
-        key="curves",
-        alt="training curves",
-    )
+    show(comparison.curves_figure(curves, visit.theme()), "curves")
     if twins:
         st.caption("One curve: the twin was not trained, it was given these weights.")
 

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.figures import inside_head as figures
-from app.figures.style import CONFIG
 from app.look.numbers import number
+from app.views.shared.figure import show as show_figure
 from core.analysis.inside_head import PLACES, InsideHead
 
 
@@ -35,13 +35,7 @@ def show(stages: list[Stage], architecture: str) -> None:
                 st.write(stage.words)
             with right:
                 if stage.figure is not None:
-                    st.plotly_chart(
-                        stage.figure,
-                        theme=None,
-                        config=CONFIG,
-                        key=f"inside_{stage.name}",
-                        alt=stage.title,
-                    )
+                    show_figure(stage.figure, f"inside_{stage.name}", alt=stage.title)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
                     for place in PLACES[architecture][stage.name]

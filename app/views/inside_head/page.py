@@ -9,19 +9,11 @@ from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
 from app.state import address, results, visit
-from app.views.inside_head_stages import show, stages
+from app.views.inside_head.stages import show, stages
+from app.views.shared.axes import axis_words
+from core.analysis.difference import KINDS
 from core.analysis.inside_head import inside_head
 from core.record.record import TranslationRecord
-
-KINDS = ("encoder", "decoder", "cross")
-
-
-def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
-    """What the rows and the columns of a kind are called."""
-    source = labels(record.source, 1)
-    if kind == "encoder":
-        return source, source
-    return labels(record.target_out, 1), source if kind == "cross" else labels(record.target_in, 0)
 
 
 def follow_link(record: TranslationRecord) -> None:
@@ -64,7 +56,7 @@ with st.container(horizontal=True):
     layers, heads = record.maps(kind).shape[:2]
     layer = choose("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
     head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
-queries, keys = words_of(record, kind)
+queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
     asks = "Word that looks" if kind == "encoder" else "Word being produced"
     query = choose(asks, numbered(queries, 1), len(queries) // 2, "head_q")

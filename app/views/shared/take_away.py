@@ -5,7 +5,7 @@ import streamlit as st
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
 from app.state import address, results
-from app.views.explored import explored
+from app.views.shared.explored import explored
 from core.record.record import TranslationRecord
 
 

@@ -6,13 +6,13 @@ from app import controls
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import address, models, results, visit
-from app.tour import STOPS
-from app.views.explored import explored
+from app.views.shared.explored import explored
+from app.views.tour.stops import STOPS
 from core.data.corpora import LANGUAGES
 
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),
-    ("views/inside_head.py", "Inside a head", "one weight, from two vectors to the output"),
+    ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
     ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
 )
