@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
+from app.benchmark import SENTENCES
 from app.look.markdown import plain
 from app.state import models
-from core.benchmark import SENTENCES
 from core.config import DecodeConfig
 from core.translator import Translator
 
