@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.figures.grid import numbers
 from app.figures.positions import wavelength, wavelength_words
 from app.figures.style import (
     FLOOR,
@@ -47,8 +48,6 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             xgap=1,
             ygap=1,
             text=[["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)],
-            texttemplate="%{text}",
-            textfont={"size": 12},
             hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -58,6 +57,7 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             height=86 + cell * N + 16,
         ),
     )
+    figure.add_trace(numbers(figure.data[0], 12))
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
         margin={"l": 60, "r": 12, "t": 86, "b": 16},
