@@ -28,8 +28,8 @@ _GRID = 216  # px for a grid: three beside each other on a desktop screen, one o
 _LEAST = 310  # px that a title and a subtitle need
 _FOOT = 64  # px under a grid, for ids or a bar
 
-Closed = Mapping[str, NDArray[np.bool_]]
-"""The closed cells [query, key] by the reason why."""
+Masked = Mapping[str, NDArray[np.bool_]]
+"""The masked cells [query, key] by the reason why."""
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ def bar_beneath(
     }
 
 
-def close(figure: go.Figure, closed: Closed, theme: str, shapes: Mapping[str, str]) -> None:
-    """Hatch the closed cells of a grid, each reason in its own way: forbidden is not unused."""
-    for reason, cells in closed.items():
+def hatch(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
+    """Hatch the masked cells of a grid, each reason in its own way: forbidden is not unused."""
+    for reason, cells in masked.items():
         bars = hatching(cells, reason, shapes[reason], theme)
         figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
 
 
-def hatching(closed: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
-    """Hatched bars over the closed cells, one for each run of them in a row: few at any size."""
+def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
+    """Hatched bars over the masked cells, one for each run of them in a row: few at any size."""
     palette = PALETTES[theme]
-    edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    edges = np.diff(np.pad(masked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, start = np.nonzero(edges == 1)
     _, end = np.nonzero(edges == -1)
     return go.Bar(

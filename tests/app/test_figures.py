@@ -128,7 +128,7 @@ CAUSAL = np.tril(np.ones((5, 5), bool))
 
 
 def axes(rows: list[str], columns: list[str], ids: list[int]) -> grid.Axes:
-    return grid.Axes(rows, columns, "target token that looks", "target token looked at", ids)
+    return grid.Axes(rows, columns, "query: target token", "key: target token", ids)
 
 
 def mask_of(padding: np.ndarray, causal: np.ndarray, theme: str = "light") -> go.Figure:

@@ -296,7 +296,7 @@ def test_a_sentence_longer_than_any_in_training(translator):
     spec = charts(page)["The same sentence, further and further up the table"]
     drawn = array(spec["data"][0]["y"])
     said = texts(page)
-    assert f"With {own} tokens this sentence has more places than any in training" in said
+    assert f"With {own} tokens this sentence has more positions than any in training" in said
     assert f"**{drawn[0]:.3f}** where it stands, **{drawn[1:].mean():.3f}** further up" in said
     assert "nan" not in said and "dashed line" not in said
 
