@@ -18,6 +18,7 @@ position_change_side, position_seed, position_shift, position_translation, posit
 position_maps, parts_kind, score_parts,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
+open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map,

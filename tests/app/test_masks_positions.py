@@ -30,6 +30,10 @@ from tests import small
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+SECTIONS = (
+    *("open_causal", "open_padding", "open_word"),
+    *("open_beyond", "open_order", "open_what_if", "open_scores"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,10 @@ def translator() -> Translator:
 
 
 def open_page(name: str, sentence: str = SENTENCE, **state: Any) -> AppTest:
+    """A lesson with every section open."""
     page = AppTest.from_file(str(ROOT / f"app/views/{name}/page.py"), default_timeout=120)
+    for section in SECTIONS:
+        page.session_state[section] = True
     for key, value in {"source": sentence, "direction": "de-en", "model": "scratch"}.items():
         page.session_state[key] = value
     for key, value in state.items():
@@ -355,3 +362,40 @@ def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
         assert "was never learned: this model's table ends at 39" in error.value
     finally:
         models._listed.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "opened"),
+    [
+        ("masks", {}, []),
+        ("masks", {"hidden_word": "1"}, ["hidden_word"]),
+        ("positions", {}, []),
+        ("positions", {"position_change": "doubled"}, ["position_change", "position_change_side"]),
+    ],
+)
+def test_a_section_is_worked_out_when_it_is_opened(name, link, opened, monkeypatch):
+    """By the reader, or by a link to a choice in it; until then nothing is run for it."""
+    functions, inspect, run = [], results.inspect, results.run
+
+    def noting(model, function, *arguments):
+        functions.append(function)
+        return run(model, function, *arguments)
+
+    def inspecting(*arguments, **how):
+        if how.get("edits"):
+            functions.append("edits")
+        return inspect(*arguments, **how)
+
+    monkeypatch.setattr(results, "run", noting)
+    monkeypatch.setattr(results, "inspect", inspecting)
+    page = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    page.run()
+    page.query_params.update(link)
+    page.switch_page(f"views/{name}/page.py").run()
+    assert not page.exception
+    inside = ("hidden_word", "position_change", "position_change_side", "parts_kind")
+    keys = {w.key for kind in ("selectbox", "segmented_control") for w in page.get(kind)}
+    assert [key for key in inside if key in keys] == opened
+    light = {"masks": {"batch_masks"}, "positions": {"table", "embedded"}}[name]
+    heavy = {function.split(":")[-1] for function in functions} - light
+    assert heavy == ({"edits"} if opened else set()) | ({"scores"} & heavy)

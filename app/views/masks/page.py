@@ -6,6 +6,7 @@ from app.views.masks.batch import batch
 from app.views.masks.closing import closing
 from app.views.masks.without import without_a_word, without_causal, without_padding
 from app.views.shared.lesson import ask_for_sentence
+from app.views.shared.section import section
 
 st.title("Masks")
 st.caption(
@@ -23,11 +24,19 @@ texts = batch(lesson)
 st.subheader("From score to weight")
 closing(lesson)
 
-st.subheader("What if there were no causal mask?")
-without_causal(lesson)
-
-st.subheader("What if there were no padding mask?")
-without_padding(lesson, texts)
-
-st.subheader("What if one word were masked away?")
-without_a_word(lesson)
+section("What if there were no causal mask?", "open_causal", without_causal, lesson)
+section(
+    "What if there were no padding mask?",
+    "open_padding",
+    without_padding,
+    lesson,
+    texts,
+    choices=("padding_sentence",),
+)
+section(
+    "What if one word were masked away?",
+    "open_word",
+    without_a_word,
+    lesson,
+    choices=("hidden_word",),
+)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
 
-@st.fragment
 def without_causal(lesson: Lesson) -> None:
     """The leak under teacher forcing; then two networks that were trained with and without."""
     from core.record.edits import Edits
@@ -118,7 +117,6 @@ def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None
         show(figure, key)
 
 
-@st.fragment
 def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     """One sentence by itself, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
@@ -171,7 +169,6 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     )
 
 
-@st.fragment
 def without_a_word(lesson: Lesson) -> None:
     """A source word that no query may look at, and the translation that then results."""
     from core.record.edits import Edits

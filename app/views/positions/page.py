@@ -8,6 +8,7 @@ from app.views.positions.sums import sums
 from app.views.positions.table import distance, rotation, table
 from app.views.positions.what_if import order, what_if
 from app.views.shared.lesson import ask_for_sentence
+from app.views.shared.section import section
 
 st.title("Positions")
 st.caption(
@@ -31,14 +32,19 @@ sums(lesson)
 st.subheader("Waves or a learned table?")
 learned(lesson)
 
-st.subheader("Beyond the longest training sentence")
-beyond(lesson)
-
-st.subheader("Without positions, order means nothing")
-order(lesson)
-
-st.subheader("What if the positions were others?")
-what_if(lesson)
-
-st.subheader("How much of a score is position?")
-scores(lesson)
+section("Beyond the longest training sentence", "open_beyond", beyond, lesson)
+section(
+    "Without positions, order means nothing",
+    "open_order",
+    order,
+    lesson,
+    choices=("order_positions",),
+)
+section(
+    "What if the positions were others?",
+    "open_what_if",
+    what_if,
+    lesson,
+    choices=("position_change", "position_change_side", "position_seed", "position_shift"),
+)
+section("How much of a score is position?", "open_scores", scores, lesson, choices=("parts_kind",))

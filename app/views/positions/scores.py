@@ -22,7 +22,6 @@ PARTS = ("content", "position")
 LIMIT = 1e-5
 
 
-@st.fragment
 def scores(lesson: Lesson) -> None:
     """Four maps and the biases' map, which add to the score."""
     record = lesson.record

@@ -29,7 +29,6 @@ FORMULA = {
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
-@st.fragment
 def order(lesson: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
     from core.record.edits import Places
@@ -70,7 +69,6 @@ def order(lesson: Lesson) -> None:
     )
 
 
-@st.fragment
 def what_if(lesson: Lesson) -> None:
     """The translation, its probability and the encoder's maps under other positions."""
     from core.record.edits import Edits
