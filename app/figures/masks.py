@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, cell_size, cells, close, frame, hatching
+from app.figures.grid import Axes, cell_size, cells, close, frame, hatching, numbers
 from app.figures.style import (
     FLOOR,
     PALETTES,
@@ -166,13 +166,14 @@ def row_figure(
                 hoverongaps=False,
                 customdata=np.array([words] * 3, dtype=object),
                 text=[[_number(value, digits) for value in line] for line in rows],
-                texttemplate="%{text}" if width >= 30 else "",
                 hovertemplate="%{customdata}<br><b>%{z:.4f}</b><extra></extra>",
             )
         )
     closed = np.stack([np.zeros(K, bool), ~is_open, ~is_open])
     figure.add_trace(hatching(closed, _OTHER, "/", theme).update(width=0.86))
     figure.add_trace(_said_once(~is_open, {1: fill, 2: "0"}, palette.second))
+    if width >= 30:
+        figure.add_traces([numbers(heat, 12) for heat in figure.data[:2]])
     return figure
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.figures.grid import numbers
 from app.figures.numbers import percent
 from app.figures.positions import wavelength
 from app.figures.style import (
@@ -48,8 +49,6 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
                 ["" if v == 0 else f"{v:.2f}".replace("-", "−") for v in line]
                 for line in np.round(shown, 4)
             ],
-            texttemplate="%{text}",
-            textfont={"size": 12},
             hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -59,6 +58,7 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             height=86 + cell * N + 16,
         ),
     )
+    figure.add_trace(numbers(figure.data[0], 12))
     frame = {"showline": True, "mirror": True, "linecolor": palette.line}
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
