@@ -14,9 +14,11 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app import session
+from app.examples import EXAMPLES
 from app.markdown import plain
 from app.views.lesson import words_of
 from core.checkpoint import folder as checkpoint
+from core.config import DecodeConfig
 from core.experiments.score_parts import score_parts
 from core.model.interface import build
 from core.model.masks import target_mask
@@ -266,6 +268,32 @@ def test_the_maps_without_positions_are_the_models(positions_page, translator):
     assert [token["text"] for token in tokens] == [record.source[p].text for p in places]
     moved = off.encoder[..., places, :][..., places]
     assert np.allclose(row["The map, reordered"], moved, atol=1e-5)
+
+
+def test_the_first_change_is_one_that_shows(translator):
+    """On the sentence that the app opens with."""
+    source = EXAMPLES[0].de
+    page = open_page("positions", source)
+    trained = translator.inspect(source).translation
+    off = Edits(source_positions=OFF, target_positions=OFF)
+    without = translator.inspect(source, None, off).translation
+    assert without != trained
+    assert f"edited:  {without}" in [t.value for t in page.text]
+
+
+def test_a_sentence_longer_than_any_in_training(translator):
+    """No place of it was reached: there is no mean to print, and no line to look beside."""
+    text = " ".join(["Ein Hund und ein Mann"] * 16)
+    page = open_page("positions", text, search="greedy")
+    record = translator.inspect(text, decode=DecodeConfig(beam=1))
+    own = max(len(record.source), len(record.target_out))
+    assert own > max(translator.card.training["longest"])
+    spec = charts(page)["The same sentence, further and further up the table"]
+    drawn = array(spec["data"][0]["y"])
+    said = texts(page)
+    assert f"With {own} tokens this sentence has more places than any in training" in said
+    assert f"**{drawn[0]:.3f}** where it stands, **{drawn[1:].mean():.3f}** further up" in said
+    assert "nan" not in said and "dashed line" not in said
 
 
 @pytest.mark.parametrize("change", ["shuffled", "shifted", "doubled", "stretched"])

@@ -66,14 +66,22 @@ def beyond(given: Lesson) -> None:
     show(
         extrapolation_figure(found.shift, found.probability, longest - own, session.theme()),
         "extrapolation",
-        "Look right of the dashed line: whatever falls there, falls for the places alone.",
+        "Look right of the dashed line: whatever falls there, falls for the places alone."
+        if own <= longest
+        else "Training knew none of these places: whatever falls, falls for the places alone.",
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
-    inside = found.probability[found.shift <= longest - own].mean()
-    outside = found.probability[found.shift > longest - own]
-    if len(outside):
+    within = found.shift <= longest - own
+    inside, outside = found.probability[within], found.probability[~within]
+    if not len(inside):
         st.write(
-            f"Mean probability **{inside:.3f}** at places that training could reach, "
+            f"With {own} tokens this sentence has more places than any in training: mean "
+            f"probability **{outside[0]:.3f}** where it stands, **{outside[1:].mean():.3f}** "
+            "further up."
+        )
+    elif len(outside):
+        st.write(
+            f"Mean probability **{inside.mean():.3f}** at places that training could reach, "
             f"**{outside.mean():.3f}** beyond. The formula has a row for every place; whether the "
             "network can use it is another question."
         )
