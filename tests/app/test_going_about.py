@@ -93,6 +93,8 @@ def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
     for path in pages:
         go_to(local_page, path)
         expect_query(local_page, source=OWN)
+        if path in WITH_A_SENTENCE:
+            expect(box(local_page)).to_have_value(OWN)
     assert local_page.evaluate("history.length") == entries + len(pages), "one entry a page"
     for path in [*reversed(pages[:-1]), ""]:
         local_page.go_back()
