@@ -156,3 +156,22 @@ def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, pat
             local_page.wait_for_timeout(250)
         assert found["texts"] > 30 and found["controls"] > 3, found
         assert not found["low"], (theme, found["low"])
+
+
+def test_a_phone_can_read_every_formula(local_page: Page, serve):
+    """What is wider than the screen is scrolled by itself, and the page is not."""
+    local_page.set_viewport_size({"width": 390, "height": 844})
+    local_page.goto(f"{serve(MAIN)}/masks")
+    formulas = local_page.locator(".katex-display")
+    expect(formulas).to_have_count(5, timeout=60_000)
+    found = formulas.evaluate_all(
+        """all => all.map(at => ({
+            right: at.getBoundingClientRect().right,
+            wide: at.scrollWidth > at.clientWidth,
+            scrolls: (at.scrollLeft = 9999, at.scrollLeft > 0),
+        }))"""
+    )
+    assert any(formula["wide"] for formula in found)
+    for formula in found:
+        assert formula["right"] <= 390 and formula["scrolls"] == formula["wide"], found
+    assert local_page.evaluate("document.documentElement.scrollWidth") == 390
