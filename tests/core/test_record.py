@@ -219,9 +219,11 @@ def drop(*names: str):
         (lambda w: w["source"].__setitem__(0, None), "no RecordToken"),
         (lambda w: w["source"][0].pop("piece"), "no RecordToken"),
         (lambda w: w["source"][0].update(id="5"), "a id that is no int"),
+        (lambda w: w["target_in"][0].update(id=10**30), "a id that is no int"),
         (lambda w: w["source"][0].update(text=None), "a text that is no str"),
         (lambda w: w["hypotheses"][0].update(ids=[True]), "a ids that is no tuple"),
         (lambda w: w["hypotheses"][0].update(score="low"), "a score that is no float"),
+        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "a log_prob that is no float"),
         (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
         (lambda w: w["checks"][0].update(passed=False), "is not False"),
         (lambda w: w.update(model=["x"]), "model is not a text"),
@@ -273,7 +275,8 @@ def test_damaged_bytes_are_refused(record):
 
 def test_a_bomb_is_refused_before_it_is_unpacked(record, monkeypatch):
     saved = members(record)
-    bomb = archive({**saved, "cross.npy": bytes(257 << 20)})
+    half = bytes(129 << 20)  # neither of the two is too large
+    bomb = archive({**saved, "cross.npy": half, "encoder.npy": half})
     wordy = archive({**saved, "words.npy": bytes(5 << 20)})
     assert max(len(bomb), len(wordy)) < 1 << 20
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
