@@ -360,6 +360,18 @@ def test_what_cannot_be_checked_here_is_one_line(translator, record, values, mes
     assert "\n" not in str(refused.value)
 
 
+def test_others_wait_while_a_record_is_checked(translator, record, monkeypatch):
+    held = []
+
+    def watched(*arguments, **named):
+        held.append(translator._lock.locked())
+        return replay(*arguments, **named)
+
+    monkeypatch.setattr("core.translator.replay", watched)
+    translator.recheck(record)
+    assert held == [True] and not translator._lock.locked()
+
+
 def test_a_strangers_name_is_one_short_line(translator, record):
     with pytest.raises(ValueError, match="it names itself a b b b") as refused:
         translator.recheck(dataclasses.replace(record, model="a" + "\nb" * 10**6))
