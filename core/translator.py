@@ -17,8 +17,9 @@ from core.checkpoint.folder import Card, Checkpoint, load
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.device import pick_device
-from core.model.baseline import copy_to_baseline, copy_to_scratch
-from core.model.interface import Seq2Seq, build
+from core.model.baseline import copy_weights
+from core.model.build import build
+from core.model.interface import Seq2Seq
 from core.record.checks import check
 from core.record.edits import Edits, edited
 from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
@@ -111,10 +112,7 @@ class Translator:
         """The other architecture with the same weights: what it shows must be what this shows."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
         twin = build(other, self.card.model).to(self.device).eval()
-        if other == "baseline":
-            copy_to_baseline(self._model, twin)
-        else:
-            copy_to_scratch(self._model, twin)
+        copy_weights(self._model, twin)
         card = dataclasses.replace(self.card, architecture=other)
         checkpoint = Checkpoint(card, twin, self._source, self._target)
         return type(self)(checkpoint, self.device)
