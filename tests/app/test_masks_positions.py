@@ -20,7 +20,7 @@ from app.views.shared.lesson import words_of
 from core.checkpoint import folder as checkpoint
 from core.config import DecodeConfig
 from core.experiments.score_parts import score_parts
-from core.model.interface import build
+from core.model.build import build
 from core.model.masks import target_mask
 from core.model.positions import sinusoids
 from core.record.edits import OFF, Edits
