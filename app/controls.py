@@ -254,13 +254,17 @@ def _use_reference(reference: str | None) -> None:
         visit.put("target", reference)
 
 
-def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
+def sentence(
+    given_target: bool = True, ask_target: bool = False
+) -> "tuple[Card, TranslationRecord]":
     """The box, and the record of the sentence in it: what the first page would show now.
 
     Where there is none it says why, in one line, and stops the page. With `given_target` the
-    record is of the translation that was given on the first page, if there is one.
+    record is of the translation that was given on the first page, which alone asks for one.
     """
     source_box()
+    if ask_target:
+        target_box()
     chosen = selection()
     for line in models.problems():
         st.error(plain(line))

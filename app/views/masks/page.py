@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.views.masks.batch import batch
-from app.views.masks.closing import closing
+from app.views.masks.mask_value import mask_value
 from app.views.masks.without import without_a_word, without_causal, without_padding
 from app.views.shared.lesson import ask_for_sentence
 from app.views.shared.section import section
@@ -22,7 +22,7 @@ st.subheader("A batch, and what is masked in it")
 texts = batch(lesson)
 
 st.subheader("From score to weight")
-closing(lesson)
+mask_value(lesson)
 
 section("What if there were no causal mask?", "open_causal", without_causal, lesson)
 section(

@@ -17,7 +17,7 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
 @st.fragment
-def closing(lesson: Lesson) -> None:
+def mask_value(lesson: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
     from core.experiments.closing import closings
 
