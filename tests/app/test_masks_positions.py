@@ -112,7 +112,7 @@ def masks_page() -> AppTest:
 def test_the_masks_lesson_is_whole(masks_page):
     assert not masks_page.error
     titles = charts(masks_page)
-    for title in ("Padding mask", "Causal mask", "Both: what is used"):
+    for title in ("Padding mask", "Causal mask", "Combined mask"):
         assert title in titles
     batches = components(masks_page)
     assert {"source_batch", "target_batch"} <= batches.keys()
@@ -130,7 +130,7 @@ def test_the_batchs_masks_are_the_models(masks_page, translator):
     ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
     shown = int(np.argmin(list(map(len, rows))))
     mask = target_mask(ids, PAD)[shown, 0].numpy()
-    spec = charts(masks_page)["Both: what is used"]
+    spec = charts(masks_page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), mask)
     assert not mask[:, -1].any() and mask[-1, 0]  # there is padding in it
     assert f"{mask.sum()} of {mask.size} cells" in spec["layout"]["title"]["subtitle"]["text"]
@@ -164,7 +164,7 @@ def test_typed_ids_give_the_blogs_matrices(translator):
     assert not page.error
     expected = np.tri(7, dtype=bool)
     expected[:, 5:] = False
-    spec = charts(page)["Both: what is used"]
+    spec = charts(page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), expected)
     shapes = page.table[0].value
     assert list(shapes["as held"]) == [
