@@ -186,16 +186,23 @@ def test_records_and_analysis_are_loaded_without_torch():
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_import_rules(file):
+    if within(file, "app", "look"):
+        assert not roots(file) & {"streamlit", "torch", "plotly"}
+        assert not any(name.startswith("app.") for name in imports(file))
     if within(file, "app", "figures"):
         assert not roots(file) & {"streamlit", "torch"}
     if within(file, "app"):
         assert "torch" not in roots(file)
         assert not imports(file, deep=False) & {"spacy", "core.translator", "core.text.words"}
-        if file != Path("app/session.py"):
-            assert "core.translator" not in imports(file)
+        if not within(file, "app", "state"):
             text = (ROOT / file).read_text(encoding="utf-8")
-            for forbidden in ("st.cache_", "st.session_state", "st.query_params"):
-                assert forbidden not in text, f"{forbidden} belongs in app/session.py"
+            for forbidden in (
+                "core.translator",
+                "st.cache_",
+                "st.session_state",
+                "st.query_params",
+            ):
+                assert forbidden not in text, f"{forbidden} belongs in app/state"
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
@@ -225,7 +232,7 @@ def test_no_html_is_built():
 
 @pytest.mark.parametrize("file", [f for f in FILES if within(f, "app")], ids=str)
 def test_what_comes_from_outside_is_no_markdown(file):
-    """An error's text may hold a file's name: it is said through app.markdown.plain."""
+    """An error's text may hold a file's name: it is said through app.look.markdown.plain."""
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if called and node.func.attr in ("error", "warning", "info") and node.args:

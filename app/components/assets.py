@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from app.figures.style import PALETTES
+from app.look.palette import PALETTES
 
 
 def read(file: Path) -> str:

@@ -1,19 +1,14 @@
-"""Draws where every head of the decoder looked in the source while one piece was produced."""
+"""Draws where every head of the decoder looked in the source while one token was produced."""
 
 from __future__ import annotations
 
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.style import (
-    PALETTES,
-    labels,
-    layout,
-    sequential,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.grid import bar_beneath
+from app.figures.style import layout, sequential, text_width, tick, word_ticks
+from app.look.labels import labels
+from app.look.palette import PALETTES
 from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a word over its column; the hover shows all of it
@@ -40,35 +35,6 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             round(top + pitch * len(rows) + 62),
         )
     )
-    figure.add_trace(
-        go.Heatmap(
-            z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
-            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
-            colorscale=sequential(theme),
-            zmin=0,
-            zmax=1,
-            colorbar={
-                "orientation": "h",
-                "thickness": 8,
-                "len": 0.4,
-                "x": 0,
-                "xanchor": "left",
-                "y": -8 / (pitch * len(rows)),
-                "yanchor": "top",
-                "outlinewidth": 0,
-                "tickvals": [0, 0.5, 1],
-                "tickfont": {"size": 12, "color": palette.second},
-                "title": {
-                    "text": "weight",
-                    "side": "bottom",
-                    "font": {"size": 12, "color": palette.second},
-                },
-            },
-            xgap=1,
-            ygap=1,
-            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
-        )
-    )
     figure.update_layout(
         width=max(round(70 + cell * S + 40), 320),
         margin={"l": 70, "r": max(40, 320 - round(70 + cell * S)), "t": top, "b": 62},
@@ -82,7 +48,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
         yaxis={
             **row_ticks,
             "range": row_ticks["range"][::-1],
-            "title": {"text": "layer.head that looks", "standoff": 4},
+            "title": {"text": "layer.head", "standoff": 4},
         },
         # A line over the mean, and one between layers.
         shapes=[
@@ -97,5 +63,18 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             }
             for at in range(H, L * H + 1, H)
         ],
+    )
+    figure.add_trace(
+        go.Heatmap(
+            z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
+            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
+            colorscale=sequential(theme),
+            zmin=0,
+            zmax=1,
+            colorbar=bar_beneath(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
+            xgap=1,
+            ygap=1,
+            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
+        )
     )
     return figure

@@ -9,29 +9,31 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.grid import numbers
-from app.figures.numbers import percent
-from app.figures.positions import wavelength
+from app.figures.positions import wavelength, wavelength_words
 from app.figures.style import (
     FLOOR,
-    PALETTES,
+    NARROW,
     diverging,
+    dots,
+    framed,
     layout,
+    ruled,
     sequential,
-    text_width,
     tick,
     word_ticks,
+    words_below,
 )
+from app.look.numbers import number, percent
+from app.look.palette import PALETTES
 from core.analysis.position_table import Sums
 
 SHOWN = 8  # dimensions of the rotation that are drawn with their numbers
 _LONGEST = 14
-_NARROW = 620
 _PLANE = 440  # px high
 
 
 def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: str) -> go.Figure:
     """The rows and columns `dimensions` of R_k, with numbers; zeros are left to the page."""
-    palette = PALETTES[theme]
     shown = matrix[np.ix_(dimensions, dimensions)]
     names = [str(d) for d in dimensions]
     N, cell = len(names), 40
@@ -45,10 +47,7 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             showscale=False,
             xgap=1,
             ygap=1,
-            text=[
-                ["" if v == 0 else f"{v:.2f}".replace("-", "−") for v in line]
-                for line in np.round(shown, 4)
-            ],
+            text=[["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)],
             hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -59,14 +58,13 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
         ),
     )
     figure.add_trace(numbers(figure.data[0], 12))
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
         margin={"l": 60, "r": 12, "t": 86, "b": 16},
-        xaxis={**ticks, **frame, "side": "top", "tickangle": 0},
+        xaxis={**ticks, **framed(theme), "side": "top", "tickangle": 0},
         yaxis={
             **ticks,
-            **frame,
+            **framed(theme),
             "range": ticks["range"][::-1],
             "title": {"text": "dimension"},
         },
@@ -75,17 +73,17 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
 
 
 def circles_figure(
-    table: NDArray, place: int, k: int, dimensions: Sequence[int], theme: str
+    table: NDArray, position: int, k: int, dimensions: Sequence[int], theme: str
 ) -> go.Figure:
     """Pairs of dimensions as points on circles: from PE(p) to PE(p+k) each turns by its own angle.
 
-    `table` [length, d_model] holds both places; `dimensions` are the pairs' even ones.
+    `table` [length, d_model] holds both positions; `dimensions` are the pairs' even ones.
     """
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(
             theme,
-            f"From place {place} to place {place + k}",
+            f"From position {position} to position {position + k}",
             "each pair of dimensions (sin, cos) turns by k · 2π / λ",
             height=290,
         )
@@ -104,7 +102,7 @@ def circles_figure(
                     "anchor": f"y{name}",
                     "title": {
                         "text": f"{even} and {even + 1}<br>"
-                        f"λ = {wavelength(even, table.shape[1]):,.3g}",
+                        f"λ = {wavelength_words(even, table.shape[1])}",
                         "font": {"size": 12, "color": palette.second},
                     },
                 },
@@ -124,7 +122,7 @@ def circles_figure(
             go.Scatter(x=np.cos(turn), y=np.sin(turn), mode="lines", line=line, **axes)
         )
         sine, cosine = table[:, even], table[:, even + 1]
-        start = np.arctan2(sine[place], cosine[place])
+        start = np.arctan2(sine[position], cosine[position])
         angle = 2 * np.pi * k / wavelength(even, table.shape[1])
         arc = start + np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))
         figure.add_trace(
@@ -136,7 +134,7 @@ def circles_figure(
                 **axes,
             )
         )
-        for at, symbol in ((place, "circle-open"), (place + k, "circle")):
+        for at, symbol in ((position, "circle-open"), (position + k, "circle")):
             figure.add_trace(
                 go.Scatter(
                     x=[cosine[at]],
@@ -144,13 +142,8 @@ def circles_figure(
                     xaxis=f"x{name}",
                     yaxis=f"y{name}",
                     mode="markers",
-                    marker={
-                        "size": 11,
-                        "symbol": symbol,
-                        "color": palette.ink,
-                        "line": {"width": 2, "color": palette.ink},
-                    },
-                    hovertemplate=f"place {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
+                    marker=dots(11, palette.ink, symbol),
+                    hovertemplate=f"position {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
                 )
             )
     figure.update_layout(margin={"l": 12, "r": 12, "t": 70, "b": 48})
@@ -161,9 +154,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     """The length of each token's embedding·√d_model, of its position, and of their sum."""
     palette = PALETTES[theme]
     N = len(words)
-    pitch = _NARROW / N
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 16 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, bottom, pitch = words_below(words, _LONGEST)
     figure = go.Figure(
         layout=layout(
             theme,
@@ -202,24 +193,17 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 x=np.arange(N),
                 y=values,
                 mode="markers",
-                marker={
-                    "symbol": symbol,
-                    "size": wide,
-                    "color": palette.ink,
-                    "line": {"width": 2 if symbol.startswith("line") else 0, "color": palette.ink},
-                },
+                marker=dots(wide, palette.ink, symbol),
                 hoverinfo="skip",
             )
         )
     figure.update_layout(
         margin={"l": 60, "r": 12, "t": 72, "b": bottom},
-        xaxis={**ticks, "tickangle": -90},
+        xaxis=ticks,
         yaxis={
             "title": {"text": "length of the vector"},
             "rangemode": "tozero",
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 5,
+            **ruled(theme),
         },
     )
     return figure
@@ -239,7 +223,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
             theme,
             "The words in a plane",
             "ring: embedding · √d_model · dot: with its position (stronger: later)<br>"
-            f"principal components of both: {percent(sums.explained)} of their spread",
+            f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,
         )
     )
@@ -272,7 +256,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 "<extra></extra>",
             )
         )
-    grid = {"showgrid": True, "gridcolor": palette.hairline, "nticks": 6, "fixedrange": False}
+    grid = {**ruled(theme, 6), "fixedrange": False}
     figure.update_layout(
         dragmode="zoom",
         margin={"l": 56, "r": 40, "t": 84, "b": 48},
@@ -286,7 +270,7 @@ def _beside(sums: Sums, words: Sequence[str]) -> list[str]:
     """For each dot the side on which its label covers least of the dots and earlier labels."""
     every = np.concatenate([sums.before, sums.after])
     width, height = np.ptp(every, axis=0) + 1e-9
-    px = min(_NARROW / width, _PLANE / height)
+    px = min(NARROW / width, _PLANE / height)
     dots = every * px
     taken: list[tuple[float, float, float, float]] = [(x - 5, x + 5, y - 5, y + 5) for x, y in dots]
     sides = []

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, linked, session
+from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
-from app.figures.style import CONFIG, label
-from app.markdown import plain
-from app.views.explored import explored
+from app.look.labels import label
+from app.look.markdown import plain
+from app.look.numbers import number
+from app.state import address, results, visit
+from app.views.shared.explored import explored
+from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -22,22 +25,22 @@ if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
     """The ids that the search must follow: what was forced last in this sentence, or a link's."""
-    asked = (session.take_asked("forced") or "").split(".")
+    asked = (address.take("forced") or "").split(".")
     if all(re.fullmatch("[0-9]{1,6}", id) for id in asked):
-        session.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
-    sentence, prefix = session.kept("forced") or (None, ())
+        visit.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
+    sentence, prefix = visit.kept("forced") or (None, ())
     return prefix if sentence == (record.model, record.source_text) else ()
 
 
 def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
-    """Search this sentence again behind a prefix; an empty one lets the search free."""
-    session.keep("forced", ((record.model, record.source_text), prefix))
-    session.put("tree_shown", "forced")
+    """Search this sentence again behind a prefix; an empty one removes the forced prefix."""
+    visit.keep("forced", ((record.model, record.source_text), prefix))
+    visit.put("tree_shown", "forced")
 
 
 def score_line(tree: SearchTree) -> str:
     best = tree.hypotheses[0]
-    return f"log P {best.log_prob:.4f}, {len(best.ids)} pieces, score {best.score:.4f}"
+    return f"log P {number(best.log_prob)}, {len(best.ids)} tokens, score {number(best.score)}"
 
 
 def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
@@ -48,7 +51,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
     with left, st.container(key="free_result", gap="small"):
         st.caption("Free search")
         st.text(free.texts[0])
-        st.caption(score_line(free.tree).replace("-", "−"))
+        st.caption(score_line(free.tree))
     with right, st.container(key="forced_result", gap="small"):
         st.caption("Forced to begin with")
         st.text(" · ".join(label(token) for token in prefix))
@@ -56,10 +59,11 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
         words = (
             "the same score as the free one"
             if abs(change) < 5e-5
-            else f"{abs(change):.4f} {'worse' if change < 0 else 'better: the beam had missed it'}"
+            else number(abs(change))
+            + (" worse" if change < 0 else " better: the beam had missed it")
         )
-        st.caption(f"{score_line(forced.tree)}: {words}".replace("-", "−"))
-    linked.settle("tree_shown", ("forced", "free"), "forced")
+        st.caption(f"{score_line(forced.tree)}: {words}")
+    address.settle("tree_shown", ("forced", "free"), "forced")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
             "Tree",
@@ -69,72 +73,66 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
             key="tree_shown",
             label_visibility="collapsed",
         )
-        st.button("Let the search free", key="free", on_click=force, args=(record, ()))
+        st.button("Remove the forced prefix", key="free", on_click=force, args=(record, ()))
 
 
 @st.fragment
 def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
-    """The tree, and below it where the heads looked for the node that is kept."""
+    """The tree, and below it where the heads looked for the node that is pinned."""
     tree = written.tree
-    chosen = beam_tree(written, session.get("beam_tree"), key="beam_tree")
+    chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:
-                force(record, (*chosen.force, *session.continuation(card, chosen.text)))
+                force(record, (*chosen.force, *results.continuation(card, chosen.text)))
                 st.rerun()
             except ValueError as error:
                 st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
-    seen = session.path_record(card, record.source_text, tree.ids(here))
+    path = results.inspect(card, record.source_text, target_ids=tree.ids(here))
     st.subheader("Where the heads looked at this step", anchor=False)
     with st.container(key="step_words"):
         st.text(
-            f"While producing “{label(seen.target_out[-1])}” behind "
-            f"“{' · '.join(label(token) for token in seen.target_in[-4:])}”"
+            f"While producing “{label(path.target_out[-1])}” behind "
+            f"“{' · '.join(label(token) for token in path.target_in[-4:])}”"
         )
-    st.plotly_chart(
-        heads_figure(seen, session.theme()),
-        width="content",
-        theme=None,
-        config=CONFIG,
-        key="step_heads",
-        alt="Cross-attention of every head at this step",
-    )
-    st.caption(
+    show(
+        heads_figure(path, visit.theme()),
+        "step_heads",
         "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
-        f"{record.source_language} piece. A head looks before the piece is chosen, so all pieces "
-        "behind the same path share these rows."
+        f"{record.source_language} token. A head looks before the token is chosen, so all tokens "
+        "behind the same path share these rows.",
     )
-    linked.settle("path_maps", (False, True), False)
+    address.settle("path_maps", (False, True), False)
     shown = st.toggle("All maps of this path", key="path_maps")
-    linked.keep_choice("path_maps", shown, False)
+    address.keep_choice("path_maps", shown, False)
     if shown:
-        explored(seen, session.first_view(seen), card, key="path_explorer")
+        explored(path, address.first_view(path), card, key="path_explorer")
 
 
 st.title("Step by step")
 card, record = controls.sentence()
 chosen = controls.selection()
 st.caption(
-    "A translation is searched for: piece by piece, several hypotheses at a time. Walk the tree "
+    "A translation is searched for: token by token, several hypotheses at a time. Walk the tree "
     "with the arrow keys, see why each one won or lost, and force the search to take another turn."
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
 above = st.container(key="steps_above")  # always there, so that what stands below stays the same
-free = session.search_tree(card, record.source_text, chosen.decode)
+free = results.search_tree(card, record.source_text, chosen.decode)
 prefix = forced_prefix(record)
 try:
-    forced = session.search_tree(card, record.source_text, chosen.decode, prefix)
+    forced = results.search_tree(card, record.source_text, chosen.decode, prefix)
 except ValueError as error:
     above.error(plain(error))
     prefix, forced = (), free
 if prefix:
     with above:
         compare(record, free, forced)
-is_free = not prefix or session.get("tree_shown") == "free"
-linked.keep(
+is_free = not prefix or visit.get("tree_shown") == "free"
+address.keep(
     {
         "forced": ".".join(map(str, prefix)),
         "tree_shown": "free" if prefix and is_free else None,

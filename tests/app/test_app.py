@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
-from app import session
 from app.benchmark import SENTENCES
-from app.markdown import plain
+from app.look.markdown import plain
+from app.state import models
 from core.config import DecodeConfig
 from core.translator import Translator
 
@@ -217,10 +217,10 @@ def test_the_device_and_the_model_are_named(app):
 
 def run_with(folder: Path, monkeypatch) -> AppTest:
     """The app's first page on another folder of checkpoints, without a browser."""
-    monkeypatch.setattr(session, "CHECKPOINTS", folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", folder)
+    models._listed.clear()
     found = AppTest.from_file(str(MAIN), default_timeout=60).run()
-    session._listed.clear()
+    models._listed.clear()
     assert not found.exception
     return found
 
@@ -232,7 +232,7 @@ def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
     ]
 
 
-LESSONS = ("tour", "steps", "inside_head", "masks/page", "positions/page", "scratch_and_baseline")
+LESSONS = ("tour", "inside_head", "masks", "positions", "comparison")
 
 
 def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch):
@@ -242,13 +242,13 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
     app = run_with(tmp_path, monkeypatch)
-    for view in ("translate", *LESSONS):
+    for view in ("translate", "steps", *(f"{lesson}/page" for lesson in LESSONS)):
         app.switch_page(f"views/{view}.py").run()
         assert not app.exception, view
         (error,) = app.error
         assert "model.safetensors" in error.value and "git checkout" in error.value
         assert "\n" not in error.value
-    session._listed.clear()
+    models._listed.clear()
 
 
 def test_what_is_opened_is_a_record_or_one_line(translator):

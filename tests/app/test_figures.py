@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ import pytest
 
 from app.figures import experiments, grid, masks, positions, style, vectors
 from app.figures.grid import numbers
-from app.figures.numbers import percent
 from app.figures.style import diverging, sequential
+from app.look.labels import label, labels
+from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
 from core.record.record import RecordToken, TranslationRecord
 
@@ -92,17 +92,6 @@ def maps_for(masks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def padded(record: TranslationRecord) -> TranslationRecord:
-    """The same with its last source token turned into padding, closed to every query."""
-    encoder, cross = record.encoder_mask.copy(), record.cross_mask.copy()
-    encoder[:, -1] = cross[:, -1] = False
-    return replace(
-        record,
-        source=(*record.source[:-1], word("<pad>")),
-        **maps_for({"encoder_mask": encoder, "cross_mask": cross}),
-    )
-
-
 @pytest.fixture(scope="module")
 def record() -> TranslationRecord:
     return make_record("in dem Haus in dem Park".split(), "in the house in the park .".split())
@@ -139,7 +128,7 @@ CAUSAL = np.tril(np.ones((5, 5), bool))
 
 
 def axes(rows: list[str], columns: list[str], ids: list[int]) -> grid.Axes:
-    return grid.Axes(rows, columns, "target token that looks", "target token looked at", ids)
+    return grid.Axes(rows, columns, "query: target token", "key: target token", ids)
 
 
 def mask_of(padding: np.ndarray, causal: np.ndarray, theme: str = "light") -> go.Figure:
@@ -190,19 +179,6 @@ def test_one_mask_alone_has_one_reason():
     assert masks.reasons(everything, everything) == {}
     figure = mask_of(everything, everything)
     assert hatched_cells(figure, (5, 5)) == {} and drawn_cells(figure)["may look at"].all()
-
-
-def test_a_closed_cell_of_a_record_says_why(record):
-    decoder = masks.closed_cells(record, "decoder")
-    assert list(decoder) == [masks.FUTURE]
-    assert decoder[masks.FUTURE][2, 3] and not decoder[masks.FUTURE][3, 2]
-    for kind in ("encoder", "cross"):
-        assert masks.closed_cells(record, kind) == {}
-        closed = masks.closed_cells(padded(record), kind)
-        assert list(closed) == [masks.PADDING]
-        assert closed[masks.PADDING][:, -1].all() and closed[masks.PADDING].sum() == len(
-            closed[masks.PADDING]
-        )
 
 
 def test_ids_stand_beneath_the_columns():
@@ -381,7 +357,7 @@ def test_waves_are_columns_of_the_table_on_the_formula(record):
         wave = (np.sin, np.cos)[dimension % 2]
         assert np.allclose(line.y, wave(np.asarray(line.x) * rate), atol=1e-9)
         assert dot.yaxis == line.yaxis == note.yref
-    assert figure.layout.annotations[1].text == "dimension 3, cosine<br>wavelength 19.9"
+    assert figure.layout.annotations[1].text == "dimension 3: cosine<br>wavelength 19.9"
     assert dots[0].customdata[1] == "1 in"
 
 
@@ -435,7 +411,7 @@ def strings(value: Any) -> Iterator[str]:
 
 def all_figures(record: TranslationRecord) -> list[go.Figure]:
     table, tokens = record.source_positions, record.source
-    words = style.labels(tokens, 1)
+    words = labels(tokens, 1)
     n = len(words)
     square, open_row = np.eye(n), np.arange(n) < n - 1
     both = axes(words, words, list(range(n)))
@@ -466,57 +442,10 @@ def test_words_reach_plotly_escaped_and_never_in_a_template():
             assert trace.hovertemplate == other.hovertemplate
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Haus", "Haus"),
-        ("", "␣"),
-        ("  ", "␣␣"),
-        ("a\u200bb", "a‹U+200B›b"),
-        ("\u00adx", "‹U+00AD›x"),
-        ("nb\u00a0s", "nb‹U+00A0›s"),
-        ("right\u202eleft", "right‹U+202E›left"),
-        ("👩\u200d🚀", "👩\u200d🚀"),
-        ("❤\ufe0f", "❤\ufe0f"),
-        ("\ufe0f", "‹U+FE0F›"),
-        ("\ud83d", "?"),
-        ("a b", "a b"),
-    ],
-)
-def test_a_label_shows_what_cannot_be_seen(text, shown):
-    assert style.label(word(text)) == shown
-
-
 def test_ticks_are_cut_before_they_are_escaped():
     assert style.tick("<" * 30, 5) == "&lt;" * 4 + "…"
     assert style.tick("&lt;$") == "&amp;lt;&#36;"
     assert style.tick("שלום") == "\u2066שלום\u2069"
-
-
-def test_only_repeated_words_are_numbered():
-    tokens = [word(text) for text in ("in", "dem", "in")]
-    assert style.labels(tokens, 1) == ["in₁", "dem", "in₃"]
-    assert style.labels(tokens, 0) == ["in₀", "dem", "in₂"]
-
-
-def test_scales_are_the_palettes():
-    """Against the published stops of the palette (0, .2 … 1), to one step in 255 and rounding."""
-    stops = {
-        "light": ("f3f6fa", "a8cbfb", "6b9eea", "4172c2", "24498f", "0b245b"),
-        "dark": ("181b21", "20406d", "266ab4", "509be0", "95cbf8", "e5f8ff"),
-    }
-    for theme, expected in stops.items():
-        scale = style.sequential(theme)
-        at = [t for t, _ in scale]
-        colours = np.array([[int(v) for v in c[4:-1].split(",")] for _, c in scale])
-        for t, colour in zip(np.linspace(0, 1, 6), expected, strict=True):
-            mixed = [np.interp(t, at, colours[:, channel]) for channel in range(3)]
-            assert np.abs(np.subtract(mixed, list(bytes.fromhex(colour)))).max() <= 2
-        lower, middle, upper = (
-            [int(v) for v in style.diverging(theme)[i][1][4:-1].split(",")] for i in (0, 16, 32)
-        )
-        assert max(middle) - min(middle) <= 1  # zero has no hue
-        assert lower[0] > lower[2] and upper[2] > upper[0]  # orange below, blue above
 
 
 def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
@@ -526,9 +455,10 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import numpy as np, streamlit as st\n"
         "from app.figures import masks, style\n"
+        "from app.look.labels import label\n"
         "from app.figures.grid import Axes\n"
         "from tests.app.test_figures import HOSTILE, word\n"
-        "words = [style.label(word(text)) for text in HOSTILE]\n"
+        "words = [label(word(text)) for text in HOSTILE]\n"
         "mask = np.tril(np.ones((len(words), len(words)), bool))\n"
         "axes = Axes(words, words, 'row', 'column', list(range(len(words))))\n"
         "closed = masks.reasons(np.ones_like(mask), mask)\n"
@@ -542,7 +472,7 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
     shown = [
         text.strip("\u2066\u2069") for text in chart.locator(".ytick text").all_text_contents()
     ]
-    expected = [style.label(word(text)) for text in HOSTILE]
+    expected = [label(word(text)) for text in HOSTILE]
     assert shown == [t if len(t) <= 12 else t[:11] + "…" for t in expected]
     for row, text in enumerate(expected):
         chart.locator(".nsewdrag").first.scroll_into_view_if_needed()

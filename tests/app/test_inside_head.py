@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from app.figures.inside_head import number, scores_figure
-from app.views.inside_head_stages import Stage, stages
+from app.figures.inside_head import scores_figure
+from app.views.inside_head.stages import Stage, stages
 from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
 from core.experiments.site import site
@@ -119,9 +119,9 @@ def test_values_and_output_are_drawn_as_they_are(sites):
     assert layout.yaxis2.range == layout.yaxis3.range  # q and k are compared
 
 
-def test_without_closed_keys_the_mask_has_no_picture(sites):
+def test_without_masked_keys_the_mask_has_no_picture(sites):
     found = shown(sites["scratch"], 0, len(TARGET) - 1, 0)
-    assert found["mask"].figure is None and "All 5 keys are open" in found["mask"].words
+    assert found["mask"].figure is None and "All 5 keys are unmasked" in found["mask"].words
 
 
 def test_words_are_text_and_no_markup(sites):
@@ -142,10 +142,6 @@ def test_a_very_long_row_leaves_its_numbers_to_the_table():
     assert [text for text in figure.data[0].text if text] == ["3.0000"]
     assert 3 in figure.layout.xaxis.tickvals
     assert figure.data[0].customdata[69][1] == "69.0000"
-
-
-def test_numbers_are_printed_with_a_true_minus():
-    assert number(-0.12345) == "−0.1235" and number(-math.inf) == "−∞"
 
 
 def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(

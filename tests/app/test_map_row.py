@@ -16,8 +16,10 @@ from app.components.assets import joined, palette
 from app.components.explorer.payload import pack
 from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
-from app.figures.numbers import scientific
-from app.figures.style import PALETTES, diverging, labels, sequential
+from app.figures.style import diverging, sequential
+from app.look.labels import labels
+from app.look.numbers import scientific
+from app.look.palette import PALETTES
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 
 HARNESS = Path(__file__).with_name("map_row_harness.py")

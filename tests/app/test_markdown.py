@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.markdown import plain
+from app.look.markdown import plain
 
 HOSTILE = (
     "a_b_c _k_ *k* **f** `c` $x^2$ [l](javascript:alert(1)) ![i](http://127.0.0.1:9/x.png) "
@@ -16,7 +16,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {root!r})
 import streamlit as st
-from app.markdown import plain
+from app.look.markdown import plain
 for text in {texts!r}:
     st.error(plain(text))
 """

@@ -13,10 +13,10 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from app import session
 from app.examples import EXAMPLES
-from app.markdown import plain
-from app.views.lesson import words_of
+from app.look.markdown import plain
+from app.state import models, results
+from app.views.shared.lesson import words_of
 from core.checkpoint import folder as checkpoint
 from core.config import DecodeConfig
 from core.experiments.score_parts import score_parts
@@ -30,6 +30,10 @@ from tests import small
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+SECTIONS = (
+    *("open_causal", "open_padding", "open_word"),
+    *("open_beyond", "open_order", "open_what_if", "open_scores"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +42,10 @@ def translator() -> Translator:
 
 
 def open_page(name: str, sentence: str = SENTENCE, **state: Any) -> AppTest:
+    """A lesson with every section open."""
     page = AppTest.from_file(str(ROOT / f"app/views/{name}/page.py"), default_timeout=120)
+    for section in SECTIONS:
+        page.session_state[section] = True
     for key, value in {"source": sentence, "direction": "de-en", "model": "scratch"}.items():
         page.session_state[key] = value
     for key, value in state.items():
@@ -105,7 +112,7 @@ def masks_page() -> AppTest:
 def test_the_masks_lesson_is_whole(masks_page):
     assert not masks_page.error
     titles = charts(masks_page)
-    for title in ("Padding mask", "Causal mask", "Both: what is used"):
+    for title in ("Padding mask", "Causal mask", "Combined mask"):
         assert title in titles
     batches = components(masks_page)
     assert {"source_batch", "target_batch"} <= batches.keys()
@@ -123,7 +130,7 @@ def test_the_batchs_masks_are_the_models(masks_page, translator):
     ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
     shown = int(np.argmin(list(map(len, rows))))
     mask = target_mask(ids, PAD)[shown, 0].numpy()
-    spec = charts(masks_page)["Both: what is used"]
+    spec = charts(masks_page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), mask)
     assert not mask[:, -1].any() and mask[-1, 0]  # there is padding in it
     assert f"{mask.sum()} of {mask.size} cells" in spec["layout"]["title"]["subtitle"]["text"]
@@ -157,7 +164,7 @@ def test_typed_ids_give_the_blogs_matrices(translator):
     assert not page.error
     expected = np.tri(7, dtype=bool)
     expected[:, 5:] = False
-    spec = charts(page)["Both: what is used"]
+    spec = charts(page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), expected)
     shapes = page.table[0].value
     assert list(shapes["as held"]) == [
@@ -197,8 +204,13 @@ def test_a_batch_too_large_is_refused_before_anything_is_translated(monkeypatch)
     page = open_page("masks")
     (box,) = [key for key in page.session_state if key.startswith("mask_batch_")]
     lines = [f"Ein Hund und {n} Katzen." for n in range(200)]
-    edited, asked = session.edited, []
-    monkeypatch.setattr(session, "edited", lambda *given: asked.append(given[1]) or edited(*given))
+    inspect, asked = results.inspect, []
+
+    def noting(card, source, *arguments, **how):
+        asked.append(source)
+        return inspect(card, source, *arguments, **how)
+
+    monkeypatch.setattr(results, "inspect", noting)
     page.text_area(key=box).set_value("\n".join(lines)).run()
     assert [e.value for e in page.error] == [
         "200 sentences are too many: the limit is 6, take some lines out"
@@ -291,7 +303,7 @@ def test_a_sentence_longer_than_any_in_training(translator):
     spec = charts(page)["The same sentence, further and further up the table"]
     drawn = array(spec["data"][0]["y"])
     said = texts(page)
-    assert f"With {own} tokens this sentence has more places than any in training" in said
+    assert f"With {own} tokens this sentence has more positions than any in training" in said
     assert f"**{drawn[0]:.3f}** where it stands, **{drawn[1:].mean():.3f}** further up" in said
     assert "nan" not in said and "dashed line" not in said
 
@@ -330,8 +342,8 @@ def learned_folder(tmp_path, translator) -> Path:
 
 
 def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
-    monkeypatch.setattr(session, "CHECKPOINTS", learned_folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", learned_folder)
+    models._listed.clear()
     try:
         page = open_page("positions")
         titles = charts(page)
@@ -349,4 +361,41 @@ def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
         (error,) = page.error
         assert "was never learned: this model's table ends at 39" in error.value
     finally:
-        session._listed.clear()
+        models._listed.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "opened"),
+    [
+        ("masks", {}, []),
+        ("masks", {"hidden_word": "1"}, ["hidden_word"]),
+        ("positions", {}, []),
+        ("positions", {"position_change": "doubled"}, ["position_change", "position_change_side"]),
+    ],
+)
+def test_a_section_is_worked_out_when_it_is_opened(name, link, opened, monkeypatch):
+    """By the reader, or by a link to a choice in it; until then nothing is run for it."""
+    functions, inspect, run = [], results.inspect, results.run
+
+    def noting(model, function, *arguments):
+        functions.append(function)
+        return run(model, function, *arguments)
+
+    def inspecting(*arguments, **how):
+        if how.get("edits"):
+            functions.append("edits")
+        return inspect(*arguments, **how)
+
+    monkeypatch.setattr(results, "run", noting)
+    monkeypatch.setattr(results, "inspect", inspecting)
+    page = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    page.run()
+    page.query_params.update(link)
+    page.switch_page(f"views/{name}/page.py").run()
+    assert not page.exception
+    inside = ("hidden_word", "position_change", "position_change_side", "parts_kind")
+    keys = {w.key for kind in ("selectbox", "segmented_control") for w in page.get(kind)}
+    assert [key for key in inside if key in keys] == opened
+    light = {"masks": {"batch_masks"}, "positions": {"table", "embedded"}}[name]
+    heavy = {function.split(":")[-1] for function in functions} - light
+    assert heavy == ({"edits"} if opened else set()) | ({"scores"} & heavy)

@@ -19,7 +19,8 @@ from playwright.sync_api import Browser, Page
 
 from app.components.explorer.payload import KINDS
 from app.export.page import page as standalone
-from app.figures.style import PALETTES, diverging, sequential
+from app.figures.style import diverging, sequential
+from app.look.palette import PALETTES
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from app.figures.style import label
+from app.look.labels import label
 from core.text.tokenizer import EOS
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded

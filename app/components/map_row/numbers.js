@@ -13,6 +13,7 @@ function decodeRow(raw) {
   const cells = queries.length * keys.length;
   return {
     site: raw.site,
+    opened: raw.opened,
     layers: raw.layers,
     heads: raw.heads,
     queries,
@@ -27,7 +28,8 @@ function decodeRow(raw) {
 /* One map at one layer and head, with its numbers and the limit of its scale, null for weights. */
 function mapAt(data, place, layer, head) {
   const map = data.maps[place];
-  return { ...map, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
+  const note = Array.isArray(map.note) ? map.note[layer][head] : map.note;
+  return { ...map, note, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
 }
 
 /* Numbers by query * keys + key; the difference of two 32-bit numbers is taken in 64 bits. */

@@ -2,9 +2,11 @@
 
 import streamlit as st
 
-from app import controls, session
-from app.session import Contestant
-from app.views.comparison.choices import CODE
+from app import controls
+from app.look.numbers import number
+from app.state import models, results, visit
+from app.state.models import Implementation
+from app.views.comparison.names import CODE
 from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured
@@ -17,7 +19,7 @@ def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
 
 
 def side_by_side(
-    pair: tuple[Contestant, Contestant], own: list[TranslationRecord], shared: list
+    pair: tuple[Implementation, Implementation], own: list[TranslationRecord], shared: list
 ) -> None:
     """What is known of the two models, a column each."""
     rows: dict[str, list[str]] = {}
@@ -32,11 +34,11 @@ def side_by_side(
             f"{shape.num_heads}, {shape.d_model}",
             "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
-            "log P of its own translation": f"{translated.log_prob:.5f}",
-            "log P of the first's translation": f"{given.log_prob:.5f}",
+            "log P of its own translation": number(translated.log_prob, 5),
+            "log P of the first's translation": number(given.log_prob, 5),
         }
         for key, value in said.items():
-            rows.setdefault(key, []).append(value.replace("-", "−") if key[:3] == "log" else value)
+            rows.setdefault(key, []).append(value)
     st.dataframe(
         {
             "": list(rows),
@@ -50,30 +52,30 @@ def side_by_side(
 
 
 @st.fragment
-def speed(pair: tuple[Contestant, Contestant], source: str, search: controls.Selection) -> None:
+def speed(
+    pair: tuple[Implementation, Implementation], source: str, search: controls.Selection
+) -> None:
     """How long each takes for this sentence, measured now and in turns."""
-    asked = f"speed {[c.key for c in pair]} {search.search} {source}"
+    asked = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
         with st.spinner("Translating in turns…"):
-            session.keep(
-                asked, session.decoding_seconds(pair, source, search.decode, rounds=ROUNDS)
-            )
-    if (found := session.kept(asked)) is None:
+            visit.keep(asked, results.decoding_seconds(pair, source, search.decode, rounds=ROUNDS))
+    if (result := visit.kept(asked)) is None:
         return
     # The ratio is told against torch's model; between two of one kind, against the second.
     codes = [c.architecture for c in pair]
     against = 0 if codes == ["baseline", "scratch"] else 1
     words = [("first", "second")[i] + f", {CODE[c.architecture]}" for i, c in enumerate(pair)]
-    ratio = found[against] / found[1 - against]
+    ratio = result[against] / result[1 - against]
     with st.container(key="speed"):
         st.write(
-            f"The {words[0]}: **{1000 * found[0]:.1f} ms**. The {words[1]}: "
-            f"**{1000 * found[1]:.1f} ms**. The {words[1 - against]}, is **{ratio:.2f} times** as "
+            f"The {words[0]}: **{1000 * result[0]:.1f} ms**. The {words[1]}: "
+            f"**{1000 * result[1]:.1f} ms**. The {words[1 - against]}, is **{ratio:.2f} times** as "
             f"fast as the {words[against]}."
         )
         st.caption(
             f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, in turns, "
-            f"on {session.device_label(pair[0].card)}."
+            f"on {models.device_label(pair[0].card)}."
             + (
                 " The scratch code keeps the keys and values of what it has written; "
                 "torch.nn.Transformer has no such memory and computes the whole prefix again for "

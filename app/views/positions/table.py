@@ -2,21 +2,23 @@
 
 import streamlit as st
 
-from app import linked, session
 from app.figures import positions, vectors
-from app.figures.numbers import scientific
-from app.views.lesson import Lesson, choose, show
+from app.look.numbers import scientific
+from app.state import address, visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
 WAVES = 8  # drawn at once at most
-_ROWS = 64  # of the table, for steps: more than most sentences have places
+_ROWS = 64  # of the table, for steps: more than most sentences have positions
 
 
 @st.fragment
-def table(given: Lesson) -> None:
+def table(lesson: Lesson) -> None:
     """The rows that this sentence gets, and a few of the columns as waves."""
-    record, theme = given.record, session.theme()
+    record, theme = lesson.record, visit.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -40,11 +42,11 @@ def table(given: Lesson) -> None:
         )
     d_model = rows.shape[1]
     usual = list(positions.some_dimensions(d_model))
-    asked = (session.take_asked("wave_dimensions") or "").split(".")
+    asked = (address.take("wave_dimensions") or "").split(".")
     if all(dimension in map(str, range(d_model)) for dimension in asked):
-        session.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
-    elif session.get("wave_dimensions") is None:
-        session.put("wave_dimensions", usual)
+        visit.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
+    elif visit.get("wave_dimensions") is None:
+        visit.put("wave_dimensions", usual)
     chosen = st.multiselect(
         "Dimensions drawn as waves",
         list(range(d_model)),
@@ -53,7 +55,7 @@ def table(given: Lesson) -> None:
         persist_state="session",
     )
     drawn = sorted(chosen or usual)
-    linked.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
+    address.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
     show(
         positions.waves_figure(rows, tokens, drawn, theme),
         "position_waves",
@@ -64,19 +66,19 @@ def table(given: Lesson) -> None:
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
-def distance(given: Lesson) -> None:
+def distance(lesson: Lesson) -> None:
     """Products of all pairs of rows against how far apart they stand."""
-    rows = given.record.source_positions
+    rows = lesson.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, session.theme()),
+        positions.dot_product_figure(rows, visit.theme()),
         "position_products",
         "Each dot is the mean of all pairs at one distance, and its bar would reach from the least "
         "to the greatest: there is no bar to see, because the product depends on the distance "
         "alone."
         if sinusoidal
-        else "Look at the bars: pairs at one distance differ, so this table knows places, not only "
-        "distances.",
+        else "Look at the bars: pairs at one distance differ, so this table knows positions, not "
+        "only distances.",
     )
     if sinusoidal:
         st.latex(
@@ -86,17 +88,20 @@ def distance(given: Lesson) -> None:
 
 
 @st.fragment
-def rotation(given: Lesson) -> None:
+def rotation(lesson: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
-    theme = session.theme()
-    rows = session.position_table(given.card, min(_ROWS, given.card.model.max_length))
+    theme = visit.theme()
+    rows = lesson.run(
+        "core.experiments.positions:table",
+        min(_ROWS, lesson.card.model.max_length),
+    )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
         st.write("This model learned its positions: there is no formula, so no such matrix either.")
         return
     st.write(
-        "Going k places on is the same linear map from everywhere: each pair (sin, cos) turns by "
-        "its own angle. So a network can learn to look “k to the left” once for all places."
+        "Going k positions on is the same linear map from everywhere: each pair (sin, cos) turns "
+        "by its own angle. So a network can learn to look “k to the left” once for all positions."
     )
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
@@ -104,12 +109,12 @@ def rotation(given: Lesson) -> None:
         r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
     )
     columns = st.columns(2)
-    linked.settle("rotation_k", range(1, half + 1), 3)
-    linked.settle("rotation_p", range(half), 0)
+    address.settle("rotation_k", range(1, half + 1), 3)
+    address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
-    place = columns[1].slider("p, the place it starts from", 0, half - 1, key="rotation_p")
-    linked.keep_choice("rotation_k", k, 3)
-    linked.keep_choice("rotation_p", place, 0)
+    position = columns[1].slider("p, the position it starts from", 0, half - 1, key="rotation_p")
+    address.keep_choice("rotation_k", k, 3)
+    address.keep_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)
@@ -121,13 +126,13 @@ def rotation(given: Lesson) -> None:
         )
         with st.container(width=520):
             show(
-                vectors.circles_figure(rows, place, k, pairs, theme),
+                vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
                 "From the ring to the dot: move p and see that the angles stay what they are.",
             )
     error = rotation_error(rows, k)
     st.write(
-        f"Over {len(rows) - k} starting places and all {d_model} dimensions, the largest "
+        f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
         f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**: the rounding of "
         "float32, in which the table is held."
     )

@@ -1,18 +1,22 @@
 """The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from app import controls, linked, session
+from app import controls
 from app.examples import EXAMPLES
 from app.figures import comparison
-from app.figures.style import CONFIG
-from app.markdown import plain
+from app.look.markdown import plain
+from app.state import address, models, results, visit
 from app.views.comparison.checklist import checklist
-from app.views.comparison.choices import CODE, name
 from app.views.comparison.heads import heads
 from app.views.comparison.maps import Matchings, maps, say_largest
+from app.views.comparison.names import CODE, name
 from app.views.comparison.side_by_side import side_by_side, speed
-from core.analysis.difference import check_comparable, largest_difference
+from app.views.shared.figure import show
+from core.analysis.difference import KINDS, check_comparable, largest_difference
+from core.analysis.matching import Matching, match_heads
 from core.data.corpora import LANGUAGES
 
 
@@ -21,13 +25,32 @@ def shape(lengths: tuple[int, ...]) -> str:
     return " × ".join(map(str, lengths))
 
 
+def matched(
+    pair: Sequence[models.Implementation], corpus: tuple[tuple[str, str], ...]
+) -> dict[str, Matching]:
+    """Which heads of two models belong together, by kind, over sentences (source, target).
+
+    Raises ValueError, in one line, for models that cannot be matched.
+    """
+
+    def match() -> dict[str, Matching]:
+        records = [[results.inspect(model, *texts) for texts in corpus] for model in pair]
+        return {
+            kind: match_heads(*([record.maps(kind) for record in side] for side in records))
+            for kind in KINDS
+        }
+
+    with st.spinner("Matching heads…"):
+        return results.kept(("matched", *map(models.key_of, pair), corpus), match)
+
+
 st.title("Scratch and baseline")
 st.caption(
     "The model on the first page was written from scratch. Beside it stands torch.nn.Transformer, "
     "the library's own. Look for any difference between the two that is more than rounding."
 )
 chosen = controls.selection()
-options = session.contestants(chosen.direction)
+options = models.implementations(chosen.direction)
 if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
@@ -42,11 +65,11 @@ st.write(
     "weights the difference must be zero, up to rounding."
 )
 names = list(options)
-opening = names.index(session.model_name(chosen.card))
-pair: tuple[session.Contestant, ...] = ()
+opening = names.index(models.model_name(chosen.card))
+pair: tuple[models.Implementation, ...] = ()
 for column, which, usual in zip(st.columns(2), ("first", "second"), names[opening:], strict=False):
     key = f"{which}_model"
-    linked.settle(key, names, usual)
+    address.settle(key, names, usual)
     with column:
         model = st.selectbox(
             f"{which.capitalize()} model",
@@ -55,9 +78,9 @@ for column, which, usual in zip(st.columns(2), ("first", "second"), names[openin
             key=key,
             persist_state="session",
         )
-        linked.keep_choice(key, model, usual)
+        address.keep_choice(key, model, usual)
     pair += (options[model],)
-twins = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
+same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
 controls.source_box()
 if not (source := controls.selection().source):
     st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
@@ -67,22 +90,24 @@ corpus = tuple(
     for example in EXAMPLES
 )
 try:
-    own = [session.compared(c, source, None, chosen.decode) for c in pair]
-    shared = tuple(session.compared(c, source, own[0].translation, chosen.decode) for c in pair)
+    own = [results.inspect(c, source, decode=chosen.decode) for c in pair]
+    shared = tuple(
+        results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
+    )
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")
-found: Matchings = None
+result: Matchings = None
 try:
     check_comparable(*shared)
-    found = session.matchings(*pair, corpus)
-    largest = largest_difference(*shared, None if twins else found)
+    result = matched(pair, corpus)
+    largest = largest_difference(*shared, None if same_weights else result)
 except ValueError as error:
     st.error(plain(error))
 else:
-    say_largest(largest, shared[0], twins)
-    maps(pair, shared, largest, None if twins else found)
+    say_largest(largest, shared[0], same_weights)
+    maps(pair, shared, largest, None if same_weights else result)
 
 st.subheader("Which head is which?")
 st.write(
@@ -103,18 +128,18 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
         language=None,
         wrap_lines=True,
     )
-elif twins:
+elif same_weights:
     st.write(
         "The two chosen above share their weights, so each head must find itself. Choose two "
         "checkpoints above to pair the heads of models that learned apart."
     )
-if found is not None:
-    heads(found, twins)
+if result is not None:
+    heads(result, same_weights)
 else:
     st.caption("These two cannot be matched: see the line above.")
 
 st.subheader("Side by side")
-if twins:
+if same_weights:
     st.write(
         "The same function gives the same translation with the same probabilities; only the way "
         "there may be faster or slower."
@@ -130,28 +155,15 @@ for column, label, contestant, record, key in zip(
 ):
     with column:
         st.text(record.translation)
-        st.plotly_chart(
-            comparison.scores_figure(
-                record, lowest, f"{label}: {CODE[contestant.architecture]}", session.theme()
-            ),
-            theme=None,
-            config=CONFIG,
-            key=key,
-            alt="log-probability of each token",
-        )
+        title = f"{label}: {CODE[contestant.architecture]}"
+        show(comparison.scores_figure(record, lowest, title, visit.theme()), key)
 side_by_side(pair, own, shared)
 speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
-    st.plotly_chart(
-        comparison.curves_figure(curves, session.theme()),
-        theme=None,
-        config=CONFIG,
-        key="curves",
-        alt="training curves",
-    )
-    if twins:
-        st.caption("One curve: the twin was not trained, it was given these weights.")
+    show(comparison.curves_figure(curves, visit.theme()), "curves")
+    if same_weights:
+        st.caption("One curve: the second was not trained, it was given these weights.")
 
 st.subheader("The same weights under two names")
 st.write(
@@ -159,7 +171,7 @@ st.write(
     "that hold the same numbers. The library packs query, key and value into one matrix; the "
     "scratch code keeps three, as in the paper. Nothing is left over on either side."
 )
-table = session.state_dict_map(chosen.card)
+table = results.run(None, "core.parity.state_dicts:state_dict_map", chosen.card.model)
 st.dataframe(
     {
         "torch.nn.Transformer": [row.baseline for row in table],

@@ -2,16 +2,17 @@
 
 import streamlit as st
 
-from app import controls, linked, session
-from app.figures.numbers import percent
-from app.markdown import plain
-from app.tour import STOPS
-from app.views.explored import explored
+from app import controls
+from app.look.markdown import plain
+from app.look.numbers import percent
+from app.state import address, models, results, visit
+from app.views.shared.explored import explored
+from app.views.tour.stops import STOPS
 from core.data.corpora import LANGUAGES
 
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),
-    ("views/inside_head.py", "Inside a head", "one weight, from two vectors to the output"),
+    ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
     ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
 )
@@ -19,9 +20,9 @@ LESSONS = (
 
 def go_to(number: int) -> None:
     """Another stop opens on what it shows, whatever a link asked for at this one."""
-    session.put("stop", number + 1)
-    for name in linked.VIEW:
-        session.take_asked(name)
+    visit.put("stop", number + 1)
+    for name in address.VIEW:
+        address.take(name)
 
 
 def other_half(direction: str) -> None:
@@ -33,37 +34,37 @@ def other_half(direction: str) -> None:
 chosen = controls.selection()
 stops = STOPS.get(chosen.direction, ())
 st.title("Guided tour", anchor=False)
-for line in session.problems():
+for line in models.problems():
     st.error(plain(line))
 if chosen.card is None or not stops:
     st.stop()
 
-linked.settle("stop", range(1, len(stops) + 1), 1)
-number = session.get("stop") - 1
+address.settle("stop", range(1, len(stops) + 1), 1)
+number = visit.get("stop") - 1
 stop = stops[number]
-linked.keep({"stop": number + 1}, "stop", entry=linked.VIEW)
+address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
 languages = f"{chosen.source_language} → {chosen.target_language}"
 st.caption(f"Stop {number + 1} of {len(stops)}, {languages}")
 st.subheader(stop.title, anchor=False)
 st.write(stop.look_for)
 
 try:
-    record = session.example_record(chosen.card, stop.source, chosen.decode)
+    record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()
 link = {**chosen.link, "source": stop.source}
 try:
-    found = stop.find(record)
-    at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
+    result = stop.find(record)
+    at = {"kind": result.kind, "layer": result.head.layer, "head": result.head.head}
     st.write(
-        f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
-        f"attention puts **{percent(found.head.share)}** of its weight {stop.measured}."
+        f"Here layer {result.head.layer + 1}, head {result.head.head + 1} of the {result.kind} "
+        f"attention puts **{percent(result.head.share)}** of its weight {stop.measured}."
     )
-    row = {"q": found.query, "k": None}
+    row = {"q": result.query, "k": None}
 except LookupError as missing:
     st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
-    at, row = session.first_view(record), {"q": None, "k": None}
+    at, row = address.first_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
@@ -85,7 +86,7 @@ if number == len(stops) - 1:
                 st.page_link(page, label=label, query_params=view, width="content")
                 st.caption(about, width="content")
         for other in sorted(STOPS.keys() - {chosen.direction}):
-            if (other, chosen.link["model"]) in session.cards():
+            if (other, chosen.link["model"]) in models.cards():
                 st.button(
                     "The same tour, " + " → ".join(LANGUAGES[code] for code in other.split("-")),
                     key="tour_other",
@@ -93,4 +94,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, session.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")
+explored(record, address.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")

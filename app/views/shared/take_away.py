@@ -2,16 +2,16 @@
 
 import streamlit as st
 
-from app import session
 from app.export.arrays import csv_zip
-from app.markdown import plain
-from app.views.explored import explored
+from app.look.markdown import plain
+from app.state import address, results
+from app.views.shared.explored import explored
 from core.record.record import TranslationRecord
 
 
 def take_away(record: TranslationRecord) -> None:
     """Buttons that save a record, made only when pressed, and a place to open a saved one."""
-    with st.expander("Take it away, or open a saved record", key="take_away"):
+    with st.expander("Export, or open a saved record", key="take_away"):
         files = (
             ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
              record.to_bytes),
@@ -39,8 +39,9 @@ def take_away(record: TranslationRecord) -> None:
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    anew = session.rechecked(opened)
+    with st.spinner("Checking the record…"):
+        anew = results.rechecked(opened)
     verdict = "saved" if anew is None else "here"
     opened, card = anew or (opened, None)
-    view = session.first_view(opened)
+    view = address.first_view(opened)
     explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)

@@ -5,43 +5,36 @@ from typing import Any
 
 import streamlit as st
 
-from app import controls, linked, session
-from app.figures.inside_head import number
-from app.figures.style import labels
-from app.views.inside_head_stages import show, stages
+from app import controls
+from app.look.labels import labels
+from app.look.numbers import number
+from app.state import address, results, visit
+from app.views.inside_head.stages import show, stages
+from app.views.shared.axes import axis_words
+from core.analysis.difference import KINDS
 from core.analysis.inside_head import inside_head
 from core.record.record import TranslationRecord
-
-KINDS = ("encoder", "decoder", "cross")
-
-
-def words_of(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
-    """What the rows and the columns of a kind are called."""
-    source = labels(record.source, 1)
-    if kind == "encoder":
-        return source, source
-    return labels(record.target_out, 1), source if kind == "cross" else labels(record.target_in, 0)
 
 
 def follow_link(record: TranslationRecord) -> None:
     """A link or a new sentence decides what the widgets show; else they stay as they are."""
-    asked = {name: session.take_asked(name) for name in linked.VIEW}
-    if asked["kind"] or asked["layer"] or asked["head"] or session.kept("head_sentence") is None:
-        for name, value in session.first_view(record).items():  # of "mean" comes the usual one
-            session.put(f"head_{name}", value)
-    new_sentence = session.kept("head_sentence") != record.id
+    asked = {name: address.take(name) for name in address.VIEW}
+    if asked["kind"] or asked["layer"] or asked["head"] or visit.kept("head_sentence") is None:
+        for name, value in address.first_view(record).items():  # of "mean" comes the usual one
+            visit.put(f"head_{name}", value)
+    new_sentence = visit.kept("head_sentence") != record.id
     for name in ("q", "k"):
         if asked[name] in map(str, range(1000)):
-            session.put(f"head_{name}", int(asked[name]))
+            visit.put(f"head_{name}", int(asked[name]))
         elif asked["kind"] or new_sentence:
-            session.put(f"head_{name}", None)
-    session.keep("head_sentence", record.id)
+            visit.put(f"head_{name}", None)
+    visit.keep("head_sentence", record.id)
 
 
 def choose(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
     """A choice among values by their names; a value that is no longer there becomes the default."""
-    if session.get(key) not in names:
-        session.put(key, default)
+    if visit.get(key) not in names:
+        visit.put(key, default)
     return st.selectbox(
         label, list(names), format_func=names.__getitem__, key=key, persist_state="session"
     )
@@ -54,7 +47,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 st.title("Inside a head")
 card, record = controls.sentence()
 st.caption(
-    "One weight of one map, from the two words that go in to what the head hands on. All numbers "
+    "One weight of one map, from the two tokens that go in to what the head puts out. All numbers "
     "are those of the real pass; with a pocket calculator you get from q and k to the weight."
 )
 follow_link(record)
@@ -63,28 +56,30 @@ with st.container(horizontal=True):
     layers, heads = record.maps(kind).shape[:2]
     layer = choose("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
     head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
-queries, keys = words_of(record, kind)
+queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
-    asks = "Word that looks" if kind == "encoder" else "Word being produced"
+    asks = "Query" if kind == "encoder" else "Query: token being produced"
     query = choose(asks, numbered(queries, 1), len(queries) // 2, "head_q")
     row = record.maps(kind)[layer, head, query]
     first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
-    key = choose("Word looked at", numbered(keys, first), int(row.argmax()), "head_k")
+    key = choose("Key", numbered(keys, first), int(row.argmax()), "head_k")
 
-linked.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
+address.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
 
-inside = inside_head(session.attention_site(card, record, kind, layer), head, query)
+source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
+site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
+inside = inside_head(site, head, query)
 if kind == "encoder":
-    place = f"the place of “{queries[query]}”"
+    position = f"the position of “{queries[query]}”"
 else:
     fed = labels(record.target_in, 0)[query]
-    place = f"the place that reads “{fed}” to produce “{queries[query]}”"
+    position = f"the position that reads “{fed}” to produce “{queries[query]}”"
 with st.container(key="head_sentence"):
     st.text(
-        f"From {place}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
+        f"From {position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
-show(stages(inside, key, keys, float(row[key]), session.theme()), card.architecture)
+show(stages(inside, key, keys, float(row[key]), visit.theme()), card.architecture)
 with st.expander("The whole row as a table"):
     st.dataframe(
         {

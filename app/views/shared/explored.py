@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from app import session
 from app.components.explorer import explorer
 from app.components.explorer.answers import answered
 from app.components.explorer.payload import Arrays
+from app.state import address, results, visit
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -27,10 +27,10 @@ def explored(
     names = ["rollout"]
     if card is not None and not record.search.endswith(", edited"):
         names = ["scores", "norms", "rollout"]
-    asked = {**(session.get(key) or {}), "quantity": session.wanted_quantity(key)}
+    asked = {**(visit.get(key) or {}), "quantity": address.wanted_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
     explorer(answered(record, view, asked, numbers, **further), key=key)
 
 
 def _quantity(card: Card | None, record: TranslationRecord, name: str) -> Callable[[], Arrays]:
-    return lambda: session.quantity(card, record, name)[1]
+    return lambda: results.quantity(card, record, name)

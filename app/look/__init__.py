@@ -1,0 +1,1 @@
+"""What figures and components share: palette, labels of tokens, numbers, literal text."""

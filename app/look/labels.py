@@ -1,0 +1,62 @@
+"""Tokens as people see them: hidden characters made visible, repeated words told apart."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from core.record.record import RecordToken
+
+
+def label(token: RecordToken) -> str:
+    """A token as a person can see it, not yet escaped: hidden characters show as ‹U+200B›."""
+    text = token.text.encode("utf-8", "replace").decode()  # half a surrogate pair becomes ?
+    if not text.strip(" "):
+        return "␣" * max(1, len(text))
+    return "".join(
+        f"‹U+{ord(character):04X}›" if _hidden(text, i) else character
+        for i, character in enumerate(text)
+    )
+
+
+def labels(tokens: Sequence[RecordToken], first_number: int) -> list[str]:
+    """The tokens' labels, with repeated words told apart by their number: in₃ … in₉.
+
+    `first_number` is the first token's: 1 for a source, 0 for a target fed in, which opens with
+    <bos>.
+    """
+    plain = [label(token) for token in tokens]
+    counts = Counter(plain)
+    return [
+        text if counts[text] == 1 else text + str(first_number + i).translate(_SUBSCRIPT)
+        for i, text in enumerate(plain)
+    ]
+
+
+_SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+# Unicode's default-ignorable characters that are not of category Cf, and the empty Braille cell.
+_IGNORABLE = {
+    *(0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
+    *range(0x180B, 0x1810),
+    *range(0xFE00, 0xFE10),
+    *range(0xE0100, 0xE01F0),
+}
+
+
+def _hidden(text: str, i: int) -> bool:
+    """Whether a character shows nothing; an emoji's joiners and selectors show as the emoji."""
+    if not _invisible(text[i]):
+        return False
+    if 0xFE00 <= ord(text[i]) < 0xFE10:
+        return i == 0 or _invisible(text[i - 1])
+    joins = text[i] == "\u200d" and 0 < i < len(text) - 1
+    return not (joins and _pictograph(text[i - 1]) and _pictograph(text[i + 1]))
+
+
+def _invisible(character: str) -> bool:
+    category = unicodedata.category(character)
+    blank = category in ("Cc", "Cf", "Zl", "Zp") or (category == "Zs" and character != " ")
+    return blank or ord(character) in _IGNORABLE
+
+
+def _pictograph(character: str) -> bool:
+    return unicodedata.category(character) in ("So", "Sk") or character == "\ufe0f"

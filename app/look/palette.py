@@ -1,0 +1,107 @@
+"""The page's colours: inks and greys, and the two tables in which numbers are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The page's colours; colour beyond ink and grey is for data only."""
+
+    page: str
+    ink: str
+    second: str
+    third: str
+    line: str
+    hairline: str
+    hatch: str
+    hatch_ground: str
+
+
+PALETTES = {
+    "light": Palette(
+        page="#ffffff",
+        ink="#1f2328",
+        second="#5b6068",
+        third="#6f747c",
+        line="#d9dade",
+        hairline="#e8e9ec",
+        hatch="#b9bcc3",
+        hatch_ground="#f1f1f2",
+    ),
+    "dark": Palette(
+        page="#111317",
+        ink="#eceded",
+        second="#abafb7",
+        third="#868b94",
+        line="#363a42",
+        hairline="#272a31",
+        hatch="#4b4f58",
+        hatch_ground="#1a1c20",
+    ),
+}
+
+STEPS = 256
+"""Colours of a table: a byte for each."""
+
+
+def sequential_table(theme: str) -> NDArray[np.int64]:
+    """Red, green and blue of a weight, [STEPS, 3]: step 0 is 0 and the last is 1."""
+    return sequential(np.linspace(0, 1, STEPS), theme)
+
+
+def diverging_table(theme: str) -> NDArray[np.int64]:
+    """Red, green and blue of a signed share, [STEPS, 3]: step 128 is exactly 0, the last is 1."""
+    return diverging(np.maximum(-1, (np.arange(STEPS) - 128) / 127), theme)
+
+
+def sequential(t: NDArray, theme: str) -> NDArray[np.int64]:
+    """One blue for weights 0–1, lightness linear in OKLab: zero is almost the page."""
+    if theme == "light":
+        return _oklch(0.972 - 0.692 * t, 0.006 + 0.132 * _bell(t, 0.55, 0.74), 255 + 8 * t)
+    return _oklch(0.222 + 0.748 * t, 0.012 + 0.128 * _bell(t, 0.5, 0.12), 262 - 22 * t)
+
+
+def diverging(t: NDArray, theme: str) -> NDArray[np.int64]:
+    """Orange below zero, blue above, from −1 to 1; zero is almost the page and has no hue."""
+    zero, below, above = {
+        "light": (0.955, (0.60, 0.13, 55), (0.50, 0.15, 258)),
+        "dark": (0.27, (0.80, 0.13, 65), (0.76, 0.12, 255)),
+    }[theme]
+    size = np.abs(t)
+    lightness, chroma, hue = (np.where(t < 0, n, p) for n, p in zip(below, above, strict=True))
+    return _oklch(zero + (lightness - zero) * size, chroma * size, hue)
+
+
+def _bell(t: NDArray, peak: float, end: float) -> NDArray:
+    """Chroma rises to its peak and falls: neither end of a blue scale can hold much of it."""
+    falling = 1 - (1 - end) * (np.maximum(t - peak, 0) / (1 - peak)) ** 1.4
+    return np.where(t < peak, np.sin(t / peak * np.pi / 2), falling)
+
+
+def _oklch(lightness: NDArray, chroma: NDArray, hue_degrees: NDArray) -> NDArray:
+    """OKLCH → sRGB 0–255 [..., 3] (Björn Ottosson, "A perceptual color space", 2020)."""
+    a = chroma * np.cos(np.radians(hue_degrees))
+    b = chroma * np.sin(np.radians(hue_degrees))
+    cubes = np.stack(
+        [
+            (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3,
+            (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3,
+            (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3,
+        ],
+        axis=-1,
+    )
+    to_linear = np.array(
+        [
+            [4.0767416621, -3.3077115913, 0.2309699292],
+            [-1.2684380046, 2.6097574011, -0.3413193965],
+            [-0.0041960863, -0.7034186147, 1.707614701],
+        ]
+    )
+    linear = np.clip(cubes @ to_linear.T, 0, 1)
+    gamma = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.round(255 * np.clip(gamma, 0, 1)).astype(int)

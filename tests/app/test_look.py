@@ -1,0 +1,111 @@
+"""What figures and components share: every way to write a number, a token and a colour."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from app.figures import style
+from app.look.labels import label, labels
+from app.look.numbers import number, percent, scientific
+from app.look.palette import STEPS, diverging_table, sequential_table
+from tests.app.test_figures import word
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(-0.12345, "−0.1235"), (-math.inf, "−∞"), (1234.5, "1,234.5000"), (math.nan, "")],
+)
+def test_fixed_decimals_have_a_true_minus(value, text):
+    assert number(value) == text
+    assert number(0.25, 1, sign="+") == "+0.2" and number(-1e9, 0) == "−1,000,000,000"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.25, "0.25"),
+        (-0.5, "−0.5"),
+        (1.0, "1"),
+        (4.768e-7, "4.8\u00a0·\u00a010⁻⁷"),
+        (-1e-12, "−1.0\u00a0·\u00a010⁻¹²"),
+        (12345.0, "1.2\u00a0·\u00a010⁴"),
+        (sys.float_info.max, "not finite"),
+        (float("nan"), "not finite"),
+    ],
+)
+def test_numbers_of_any_size_are_read_at_a_glance(value, text):
+    assert scientific(value) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0, "0"), (0.004, "0"), (0.584, "58"), (1.0, "100")])
+def test_shares_are_written_as_in_the_explorer(share, text):
+    assert percent(share) == f"{text}\u00a0%"
+
+
+def test_scales_are_the_palettes():
+    """Against the published stops of the palette (0, .2 … 1), to one step in 255 and rounding."""
+    stops = {
+        "light": ("f3f6fa", "a8cbfb", "6b9eea", "4172c2", "24498f", "0b245b"),
+        "dark": ("181b21", "20406d", "266ab4", "509be0", "95cbf8", "e5f8ff"),
+    }
+    for theme, expected in stops.items():
+        scale = style.sequential(theme)
+        at = [t for t, _ in scale]
+        colours = np.array([[int(v) for v in c[4:-1].split(",")] for _, c in scale])
+        for t, colour in zip(np.linspace(0, 1, 6), expected, strict=True):
+            mixed = [np.interp(t, at, colours[:, channel]) for channel in range(3)]
+            assert np.abs(np.subtract(mixed, list(bytes.fromhex(colour)))).max() <= 2
+        lower, middle, upper = (
+            [int(v) for v in style.diverging(theme)[i][1][4:-1].split(",")] for i in (0, 16, 32)
+        )
+        assert max(middle) - min(middle) <= 1  # zero has no hue
+        assert lower[0] > lower[2] and upper[2] > upper[0]  # orange below, blue above
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_tables_hold_the_scales_colours(theme):
+    """Zero, the ends and the middle of the tables for canvases are those of the figures."""
+
+    def stop(scale, i):
+        return [int(v) for v in scale[i][1][4:-1].split(",")]
+
+    weights, signed = sequential_table(theme), diverging_table(theme)
+    assert weights.shape == signed.shape == (STEPS, 3)
+    for table, scale, ends in (
+        (weights, style.sequential(theme), ((0, 0), (255, 32))),
+        (signed, style.diverging(theme), ((0, 0), (128, 16), (255, 32))),
+    ):
+        for step, i in ends:
+            assert table[step].tolist() == stop(scale, i)
+        assert (np.diff(table, axis=0) != 0).any(1).mean() > 0.9  # hardly a colour stands twice
+    assert np.array_equal(signed[1], signed[0])  # 127 steps on each side of 128
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Haus", "Haus"),
+        ("", "␣"),
+        ("  ", "␣␣"),
+        ("a\u200bb", "a‹U+200B›b"),
+        ("\u00adx", "‹U+00AD›x"),
+        ("nb\u00a0s", "nb‹U+00A0›s"),
+        ("right\u202eleft", "right‹U+202E›left"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+        ("❤\ufe0f", "❤\ufe0f"),
+        ("\ufe0f", "‹U+FE0F›"),
+        ("\ud83d", "?"),
+        ("a b", "a b"),
+    ],
+)
+def test_a_label_shows_what_cannot_be_seen(text, shown):
+    assert label(word(text)) == shown
+
+
+def test_only_repeated_words_are_numbered():
+    tokens = [word(text) for text in ("in", "dem", "in")]
+    assert labels(tokens, 1) == ["in₁", "dem", "in₃"]
+    assert labels(tokens, 0) == ["in₀", "dem", "in₂"]
