@@ -18,6 +18,7 @@ test: check  ## everything that CI runs
 check: $(ENV)/ready  ## formatting and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/oxlint app/components
 
 format: $(ENV)/ready  ## rewrite to the project's format
 	$(BIN)/ruff format .

@@ -36,7 +36,7 @@ def page(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,
         html=parts.html,
-        script=parts.script.replace("export default function", "function"),
+        script=parts.script,
         data=base64.b64encode(pack(shown)).decode(),
         footer=html.escape(
             f"Made with Headlight by {record.model}, {record.source_language} to "

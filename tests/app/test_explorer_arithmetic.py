@@ -13,18 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
+from app.components.assets import joined
 from app.components.explorer.payload import KINDS, pack, payload
 from app.figures.style import diverging
 from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity, synthetic_record
 
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
-SCRIPTS = "\n".join(
-    (FOLDER / f"{name}.js").read_text(encoding="utf-8")
-    for name in ("colour", "tokens", "bytes", "data", "maps", "measures")
-)
-READOUT = "\n".join(
-    (FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("badge", "readout")
-)
+SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 # Every map of one choice, as numbers; `ask` names quantity, unit and combine.
 WORK = f"""([bytes, ask, hide, share]) => {{
@@ -267,7 +262,6 @@ def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
 
 PRINTED = f"""([text, asks]) => {{
 {SCRIPTS}
-{READOUT}
   const data = decodePayload(unpack(Uint8Array.from(atob(text), (c) => c.charCodeAt(0))));
   return asks.map((ask) => {{
     const map = mapOf(data, {{ combine: "mean", layer: 1, head: 2, unit: "pieces", ...ask }});
@@ -317,7 +311,7 @@ def test_what_was_added_may_be_off_by_as_much_together(page: Page) -> None:
 
 def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> None:
     """The clock is the test's: no answer, an answer, and one line instead of an answer."""
-    script = (FOLDER / "requests.js").read_text(encoding="utf-8")
+    script = joined(FOLDER / "requests.js")
     said = page.evaluate(
         f"""() => {{
           let late = null;

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.components.assets import joined, palette
+from app.components.assets import palette
 from app.components.explorer.payload import pack
 from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
@@ -81,13 +81,6 @@ def test_what_cannot_be_drawn_is_refused():
         payload(replace(row, mask=np.ones((8, 7), bool)))
     with pytest.raises(ValueError, match="8 tokens have 7 numbers"):
         payload(replace(row, keys=replace(row.keys, numbers=range(7))))
-
-
-def test_scripts_share_one_scope_without_their_comments(tmp_path):
-    first, second = tmp_path / "a.js", tmp_path / "b.js"
-    first.write_text("// what it is\n\n/* why\n   so */\nconst a = 1;  // kept\n")
-    second.write_text("  const b = a;\n")
-    assert joined([first, second]) == "const a = 1;  // kept\nconst b = a;"
 
 
 def test_inks_are_the_figures():

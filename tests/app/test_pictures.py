@@ -1270,8 +1270,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_lines_words,
     ),
     "J8: the spread of the next row": (
-        "figure((map.sumsToOne ? spread : peaks)[query], 1)",
-        "figure((map.sumsToOne ? spread : peaks)[(query + 1) % map.queries], 1)",
+        "fixed((map.sumsToOne ? spread : peaks)[query], 1)",
+        "fixed((map.sumsToOne ? spread : peaks)[(query + 1) % map.queries], 1)",
         check_spread,
     ),
     "J9: thumbnails of encoder and decoder with heads in reverse": (

@@ -1,13 +1,16 @@
 // Mounts the search tree, holds which node is kept, and tells Python of it.
 
-/* Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. */
-const views = new WeakMap();
+import { partsOf } from "../shared/dom.js";
+import { mounts } from "../shared/mounts.js";
+import { idsBefore, idsOf, neighbour, prepare } from "./nodes.js";
+import { fillPanel, fillResults } from "./panel.js";
+import { drawTree, markKept } from "./tree.js";
+
 const TELL_DELAY = 160;
 
 function createView(parent) {
   const root = parent.querySelector(".beam-tree");
-  const parts = {};
-  for (const part of root.querySelectorAll("[data-part]")) parts[part.dataset.part] = part;
+  const parts = partsOf(root);
   const view = { root, parts, data: null, kept: 0, drawn: [], hovered: null, painted: 0, timer: 0, tell: {} };
   parts.box.addEventListener("keydown", (event) => onKey(view, event));
   parts.tree.addEventListener("click", (event) => {
@@ -16,6 +19,14 @@ function createView(parent) {
   });
   parts.tree.addEventListener("pointerover", (event) => event.pointerType !== "touch" && hover(view, nodeUnder(event)));
   parts.tree.addEventListener("pointerleave", () => hover(view, null));
+  parts.alternatives.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) force(view, JSON.parse(button.dataset.force));
+  });
+  parts.results.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) keep(view, Number(button.dataset.node));
+  });
   parts.continue.addEventListener("click", () => continueFrom(view, view.kept));
   parts.type.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -24,10 +35,10 @@ function createView(parent) {
   });
   const observer = new ResizeObserver(() => layOut(view));
   observer.observe(root);
+  layOut(view);
   view.destroy = () => {
     observer.disconnect();
     clearTimeout(view.timer);
-    views.delete(parent);
   };
   return view;
 }
@@ -39,24 +50,6 @@ function nodeUnder(event) {
 
 function layOut({ root }) {
   root.dataset.width = root.clientWidth < 760 ? "narrow" : "wide";
-}
-
-/* Adds to the nodes what only their company tells: who won, who ended, who has no children. */
-function prepare(raw) {
-  const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, fate, forced, next]) => ({
-    parent, id, step, rank, log_prob, total, score, fate, forced, next,
-    probability: Math.exp(Math.min(0, log_prob)),
-    ended: raw.tokens[id].end || step === raw.limit,
-    winner: false,
-    childless: true,
-    place: 0,
-  }));
-  for (const node of nodes) if (node.parent !== null) nodes[node.parent].childless = false;
-  raw.hypotheses.forEach(({ end }, place) => (nodes[end].place = place + 1));
-  const data = { ...raw, nodes };
-  const [best] = raw.hypotheses;
-  if (best) for (const at of [0, ...pathTo(data, best.end)]) nodes[at].winner = true;
-  return data;
 }
 
 function takeData(view, raw) {
@@ -116,37 +109,8 @@ function force(view, ids, text = "") {
   view.tell.force({ tree: view.data.tree, ids, text });
 }
 
-const idsOf = (data, index) => pathTo(data, index).map((at) => data.nodes[at].id);
-const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?? 0);
-
 function continueFrom(view, index) {
   if (!view.data.nodes[index].ended) force(view, idsOf(view.data, index));
-}
-
-const childrenOf = (data, index) =>
-  data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
-
-function neighbour({ data, kept }, key) {
-  const node = data.nodes[kept];
-  const beside = (rank) => data.nodes.findIndex((other) => other.step === node.step && other.rank === rank);
-  switch (key) {
-    case "ArrowLeft":
-      return node.parent ?? kept;
-    case "ArrowRight": {
-      const children = childrenOf(data, kept);
-      return children.find((at) => data.nodes[at].winner) ?? children[0] ?? kept;
-    }
-    case "ArrowUp":
-      return beside(node.rank - 1);
-    case "ArrowDown":
-      return beside(node.rank + 1);
-    case "Home":
-      return 0;
-    case "End":
-      return data.hypotheses[0]?.end ?? kept;
-    default:
-      return null;
-  }
 }
 
 function onKey(view, event) {
@@ -162,13 +126,10 @@ function onKey(view, event) {
   if (next >= 0 && next !== view.kept) keep(view, next);
 }
 
+const viewAt = mounts(createView);
+
 export default function render({ data, parentElement, setStateValue, setTriggerValue }) {
-  let view = views.get(parentElement);
-  if (!view) {
-    view = createView(parentElement);
-    views.set(parentElement, view);
-    layOut(view);
-  }
+  const view = viewAt(parentElement);
   view.tell = {
     kept: (value) => setStateValue("kept", value),
     force: (value) => setTriggerValue("force", value),

@@ -8,49 +8,17 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.assets import joined, read
+from app.components.assets import as_module, joined, read
 from app.components.explorer.payload import pack
 
 __all__ = ["explorer", "markup"]
 
 _HERE = Path(__file__).parent
-_SCRIPTS = (
-    "colour.js",
-    "tokens.js",
-    "bytes.js",
-    "data.js",
-    "maps.js",
-    "measures.js",
-    "focus.js",
-    "sentences.js",
-    "steps.js",
-    "badge.js",
-    "readout.js",
-    "notes.js",
-    "captions.js",
-    "overview.js",
-    "overview_picture.js",
-    "statistics.js",
-    "grid.js",
-    "geometry.js",
-    "map.js",
-    "lines.js",
-    "picture.js",
-    "zoom.js",
-    "options.js",
-    "requests.js",
-    "svg.js",
-    "csv.js",
-    "export.js",
-    "address.js",
-    "keyboard.js",
-    "main.js",
-)
 
 
 @dataclass(frozen=True)
 class Markup:
-    """What a browser needs to draw the explorer: frame, style, and one script that `render`s."""
+    """What a browser needs to draw the explorer: frame, style, and a script that has `render`."""
 
     html: str
     css: str
@@ -58,13 +26,15 @@ class Markup:
 
 
 def markup() -> Markup:
-    """The explorer's files, its scripts joined."""
-    script = joined(_HERE / name for name in _SCRIPTS)
+    """The explorer's files, its modules joined."""
+    script = joined(_HERE / "main.js")
     return Markup(read(_HERE / "explorer.html"), read(_HERE / "explorer.css"), script)
 
 
 _FILES = markup()
-_mount = st.components.v2.component("explorer", html=_FILES.html, css=_FILES.css, js=_FILES.script)
+_mount = st.components.v2.component(
+    "explorer", html=_FILES.html, css=_FILES.css, js=as_module(_FILES.script)
+)
 
 
 def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:

@@ -1,5 +1,11 @@
 // Keeps the whole view in the page's address, beside what Python keeps there, and reads it from a link.
 
+import { between } from "../shared/numbers.js";
+import { HIDEABLE, MASSES, OPTIONS } from "./choices.js";
+import { currentMap } from "./focus.js";
+import { ROLLOUT, WEIGHTS } from "./maps.js";
+import { allHeads, allLayers } from "./words.js";
+
 const ADDRESS_DELAY = 80;
 
 /* What a link holds beside kind, layer and head; what is as usual has no value and stays out of the address. */
@@ -20,7 +26,7 @@ function furtherView(explorer) {
 
 const FURTHER = ["view", "words", "hide", "sort", "combine", "quantity", "mass", "q", "k"];
 
-const viewOf = (explorer) => {
+export const viewOf = (explorer) => {
   const { kind, layer, head, data, combine } = explorer;
   return {
     kind,
@@ -32,7 +38,7 @@ const viewOf = (explorer) => {
 };
 
 /* Takes over what a link asks for, as far as it is known; what it asks wrongly stays as usual. */
-function takeFurtherView(explorer, asked) {
+export function takeFurtherView(explorer, asked) {
   const known = (name, value) => OPTIONS[name].includes(value);
   if (known("view", asked.view)) explorer.view = asked.view;
   if (asked.words === "1" || asked.words === 1) explorer.unit = "words";
@@ -44,7 +50,7 @@ function takeFurtherView(explorer, asked) {
 }
 
 /* The kept row and column of a link, where the map has them. */
-function takeKept(explorer, asked) {
+export function takeKept(explorer, asked) {
   const map = currentMap(explorer);
   const place = (value, count) => (/^\d+$/.test(String(value ?? "")) && Number(value) < count ? Number(value) : null);
   explorer.kept = { query: place(asked.q, map.queries), key: place(asked.k, map.keys) };
@@ -54,7 +60,7 @@ function takeKept(explorer, asked) {
 }
 
 /* An explorer that does not own the address has nothing to read in it. */
-const askedByLink = ({ data }) => {
+export const askedByLink = ({ data }) => {
   if (!data.address) return {};
   const query = new URLSearchParams(window.location.search);
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
@@ -64,7 +70,7 @@ const isWritten = (explorer, query) =>
   Object.entries(viewOf(explorer)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
 
 /* One explorer on a page owns the address, and only while that page is the one that is open. */
-function writeAddress(explorer) {
+export function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
   const owns = explorer.data.address && address.pathname === explorer.pathname;
@@ -93,7 +99,7 @@ function setAddress(explorer, address) {
 }
 
 /* Delayed, because browsers limit how often an address may change while an arrow key is held down. */
-function saveAddress(explorer) {
+export function saveAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   explorer.addressTimer = setTimeout(() => writeAddress(explorer), ADDRESS_DELAY);
 }

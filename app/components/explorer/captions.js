@@ -1,5 +1,12 @@
 // Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
 
+import { percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { atHead } from "./focus.js";
+import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
+import { measure, rankedKeys, roleOf } from "./measures.js";
+import { mapFigure, QUANTITIES } from "./words.js";
+
 const CAPTION_MEANING = {
   prev: "mean weight on the previous piece",
   self: "mean weight on the piece itself",
@@ -10,13 +17,14 @@ const CAPTION_MEANING = {
   peak: "mean of each row\u2019s largest weight",
   broad: "mean spread of a row, in bits",
 };
+
 /* A decoder's row is named by what it produces: the piece before that is the one just fed in. */
 const DECODER_MEANING = { prev: "mean weight on the piece before the one produced, which was just fed in" };
 
 const ROLE_WORDS = { second: "2 back" };
 
 /* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
-const ORDERS = {
+export const ORDERS = {
   layer: null,
   confidence: { of: ({ peak }) => -peak, shown: ({ peak }) => percent(peak), meaning: CAPTION_MEANING.peak },
   spread: {
@@ -32,17 +40,17 @@ const ORDERS = {
 };
 
 /* What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself. */
-function measuredMap(explorer, layer, head) {
+export function measuredMap(explorer, layer, head) {
   const quantity = explorer.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
   return mapOf(explorer.data, { ...atHead(explorer, layer, head), quantity });
 }
 
-const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
+export const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
 
-const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.kind] || head === explorer.data.heads;
+export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.kind] || head === explorer.data.heads;
 
 /* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
-function captionOf(explorer, layer, head) {
+export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
   const { peak, meanSpread } = measure(map);
   const { sort, kept, hide, quantity } = explorer;

@@ -1,12 +1,17 @@
 // Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
 
-const KINDS = ["encoder", "decoder", "cross"];
-const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
-const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
+import { asFloats, unpackBits } from "../shared/bytes.js";
+import { displayTokens, pieceItems, PUNCTUATION, visibleSegments, wordItems } from "../shared/tokens.js";
+
+export const KINDS = ["encoder", "decoder", "cross"];
+
+export const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
+
+export const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
 
 const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
 
-function decodePayload(raw) {
+export function decodePayload(raw) {
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
   // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
@@ -94,7 +99,7 @@ function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities },
   return new Map(names.map((name, place) => [name, numbers.subarray(place * count, (place + 1) * count)]));
 }
 
-const exactName = (quantity, kind, layer, head) => [quantity, kind, layer, head].join();
+export const exactName = (quantity, kind, layer, head) => [quantity, kind, layer, head].join();
 
 function asIntegers(bytes, levels) {
   if (levels <= 255) return bytes;

@@ -1,9 +1,11 @@
 // Holds what is looked at: the kept cell, and the cell under the pointer or keyboard, which goes before it.
 
-const NOTHING = Object.freeze({ query: null, key: null });
+import { mapOf } from "./maps.js";
+
+export const NOTHING = Object.freeze({ query: null, key: null });
 
 /* `explorer.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
-function focusOf(explorer) {
+export function focusOf(explorer) {
   const { preview, kept } = explorer;
   const previewed = preview.query !== null || preview.key !== null;
   const { query, key } = previewed ? preview : kept;
@@ -11,55 +13,24 @@ function focusOf(explorer) {
 }
 
 /* What is shown, but of another layer or head: as little as `mapOf` and `headName` need. */
-function atHead({ data, quantity, unit, combine, kind }, layer, head) {
+export function atHead({ data, quantity, unit, combine, kind }, layer, head) {
   return { data, quantity, unit, combine, kind, layer, head };
 }
 
-const currentMap = (explorer) => mapOf(explorer.data, explorer);
-const isKept = (explorer) => explorer.kept.query !== null || explorer.kept.key !== null;
+export const currentMap = (explorer) => mapOf(explorer.data, explorer);
 
-function showPreview(explorer, query, key, note = null) {
-  const { preview } = explorer;
-  if (preview.query === query && preview.key === key && preview.note === note) return;
-  explorer.preview = { query, key, note };
-  paintFocus(explorer);
-}
+export const isKept = (explorer) => explorer.kept.query !== null || explorer.kept.key !== null;
 
-const endPreview = (explorer) => showPreview(explorer, null, null);
+export const itemsOf = ({ data, unit }, side) => data.items[unit][side];
 
-/* Keeping what is already kept lets go of it. A kept row of the decoder is also the step of the strip. */
-function keep(explorer, query, key) {
-  const same = explorer.kept.query === query && explorer.kept.key === key;
-  explorer.stepping = false;
-  setKept(explorer, same ? NOTHING : { query, key });
-}
-
-function letGo(explorer) {
-  explorer.stepping = false;
-  setKept(explorer, NOTHING);
-}
-
-function setKept(explorer, kept) {
-  explorer.kept = kept;
-  explorer.preview = { ...NOTHING, note: null };
-  if (kept.query !== null && explorer.kind !== "encoder") {
-    const { members } = itemsOf(explorer, "produced")[kept.query];
-    if (!members.includes(explorer.step)) explorer.step = members[0];
-  }
-  paintFocus(explorer);
-  if (!explorer.playing) announce(explorer);
-  rememberView(explorer);
-}
-
-const itemsOf = ({ data, unit }, side) => data.items[unit][side];
-const itemOfPiece = (explorer, side, index) =>
+export const itemOfPiece = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
 /*
  * Which row or column a piece of the sentences stands for. The target row shows <bos> first, so its piece d is
  * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
  */
-function focusOfPiece(explorer, side, index) {
+export function focusOfPiece(explorer, side, index) {
   const { kind } = explorer;
   if (side === "source") {
     const item = itemOfPiece(explorer, "source", index);
@@ -72,9 +43,10 @@ function focusOfPiece(explorer, side, index) {
 }
 
 /* Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`. */
-const piecesOfQuery = (map, query) =>
+export const piecesOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },
   );
-const piecesOfKey = (map, key) =>
+
+export const piecesOfKey = (map, key) =>
   map.columns[key].members.map((index) => ({ side: map.kind === "decoder" ? "target" : "source", index }));

@@ -1,11 +1,14 @@
 // Works out where the map's cells and labels stand, for the room there is.
 
+import { fontOf, labelsOf, widest } from "../shared/grid.js";
+import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
+
 /*
  * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
  * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
  * `shown` of them have room, from `first` on: labels and strips stay in sight.
  */
-function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom) {
+export function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom) {
   const { data, theme, parts } = explorer;
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
@@ -72,26 +75,9 @@ function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom)
   };
 }
 
-const LARGEST_CELL = 36;
+export const LARGEST_CELL = 36;
 
-function geometryOf(explorer, kind) {
+export function geometryOf(explorer, kind) {
   explorer.geometries[kind] ??= mapGeometry(explorer, kind);
   return explorer.geometries[kind];
-}
-
-/* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
-const NOTE_HEIGHT = { narrow: 186, other: 98 };
-
-/* The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it. */
-function reserveMap(explorer) {
-  // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
-  explorer.room = explorer.parts["map-box"].clientWidth;
-  explorer.tickWidth = explorer.parts.ticks.clientWidth;
-  explorer.places = overviewPlaces(explorer);
-  explorer.overviews = {};
-  explorer.geometries = {};
-  const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
-  explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));
-  const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
-  explorer.parts["map-place"].style.minHeight = `${explorer.tallest + note}px`;
 }

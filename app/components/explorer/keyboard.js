@@ -1,13 +1,17 @@
 // Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to pin, Escape to unpin.
 
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-const between = (low, value, high) => Math.max(low, Math.min(high, value));
-const wrapped = (value, count) => (value + count) % count;
-
-function handled(event) {
-  event.preventDefault();
-  event.stopPropagation();
-}
+import { ARROWS, handled } from "../shared/keys.js";
+import { between } from "../shared/numbers.js";
+import { checksAreOpen, openChecks } from "./badge.js";
+import { play } from "./controls.js";
+import { currentMap, focusOf, isKept } from "./focus.js";
+import { neighbour } from "./overview.js";
+import { canZoomIn, ZOOM_STEP } from "./picture.js";
+import { announce } from "./readout.js";
+import { pause } from "./steps.js";
+import { chooseHead, chooseKind, chooseUnit, chooseView, endPreview, goToStep, keep, letGo, showPreview } from "./update.js";
+import { lookingWords } from "./words.js";
+import { reveal, setZoom } from "./zoom.js";
 
 function walkMap(explorer, event) {
   const map = currentMap(explorer);
@@ -91,7 +95,7 @@ function onDocumentKey(explorer, event) {
   else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
 }
 
-function listenToKeyboard(explorer) {
+export function listenToKeyboard(explorer) {
   const { root, parts } = explorer;
   parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));
   parts.map.addEventListener("focus", () => {

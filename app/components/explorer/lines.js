@@ -1,7 +1,15 @@
 // Draws the chosen head as lines between two columns of words: the fewest that hold most of each row's weight.
 
+import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
+import { rampStep } from "../shared/theme.js";
+import { currentMap, focusOf } from "./focus.js";
+import { forEachWord } from "./map.js";
+import { isMasked, mapOf, rampOf, SCORES, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden, smallestSet } from "./measures.js";
+import { QUANTITIES } from "./words.js";
+
 /* Scores are no shares of a row: the lines then show the weights that these scores become. */
-function linesMap(explorer) {
+export function linesMap(explorer) {
   return explorer.quantity === SCORES ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
@@ -13,17 +21,19 @@ function linesOf(explorer) {
 }
 
 const LINES_CHOICE_HEIGHT = 44; // in two rows where there is little room
+
 const LINES_MARGIN = 46;
+
 const leastPitch = (room) => (room < 460 ? 10 : 7);
 
 /* What the lines of the longer sentence need at least, their slider included. */
-function leastLinesHeight({ data: { sides }, room }) {
+export function leastLinesHeight({ data: { sides }, room }) {
   const count = Math.max(sides.source.length, sides.produced.length);
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
 /* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
-function linesGeometry(explorer) {
+export function linesGeometry(explorer) {
   const { theme, parts } = explorer;
   const map = linesMap(explorer);
   const { room } = explorer;
@@ -65,9 +75,10 @@ function linesGeometry(explorer) {
 const everyLabel = (fontSize, pitch) => Math.max(1, Math.ceil((fontSize * 0.92) / pitch));
 
 const keyY = ({ firsts, pitches }, key) => firsts.key + (key + 0.5) * pitches.key;
-const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
 
-function lineAt(geometry, x, y) {
+export const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
+
+export function lineAt(geometry, x, y) {
   const { left, right, firsts, pitches, keyLabels, queryLabels } = geometry;
   const key = Math.floor((y - firsts.key) / pitches.key);
   const query = Math.floor((y - firsts.query) / pitches.query);
@@ -99,11 +110,11 @@ function drawEnds(context, explorer, geometry) {
   context.font = fontOf(theme, 13);
   const ends = Math.max(left - 8, context.measureText(looked).width + 1);
   const starts = Math.min(right + 8, width - context.measureText(doing).width - 1);
-  text(context, theme, looked, ends, 12, { colour: "ink2", align: "right" });
-  text(context, theme, doing, starts, 12, { colour: "ink2" });
+  drawText(context, theme, looked, ends, 12, { colour: "ink2", align: "right" });
+  drawText(context, theme, doing, starts, 12, { colour: "ink2" });
 }
 
-function drawLines(context, explorer, geometry) {
+export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
   const { theme, hide } = explorer;
   const { left, right, small } = geometry;
@@ -111,11 +122,11 @@ function drawLines(context, explorer, geometry) {
   const { query, key } = focusOf(explorer);
   const any = query !== null || key !== null;
   const belongs = ([q, k]) => (query === null || q === query) && (key === null || k === key || query !== null);
-  const lines = [...linesOf(explorer).lines].sort((a, b) => a[2] - b[2]);
+  const lines = linesOf(explorer).lines.toSorted((a, b) => a[2] - b[2]);
   if (any) for (const line of lines) if (!belongs(line)) drawLine(context, theme, geometry, map, line, true);
   for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
 
-  const number = (value, x, y, align) => text(context, theme, value.toFixed(2), x, y, { size: 12, align });
+  const number = (value, x, y, align) => drawText(context, theme, value.toFixed(2), x, y, { size: 12, align });
   const enough = enoughOf(map);
   const keyValue = (k) =>
     query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
@@ -145,7 +156,7 @@ function drawLines(context, explorer, geometry) {
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
     const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
-    if (mass > 0) text(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
+    if (mass > 0) drawText(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
   }
   drawBrackets(context, theme, geometry);
 }
@@ -157,7 +168,7 @@ const enoughOf = (map) => 0.05 * map.hi;
 const valueOfQuery = (map, query, key) => (q) =>
   query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
 
-function namedQueries(map, geometry, query, key) {
+export function namedQueries(map, geometry, query, key) {
   const valueOf = valueOfQuery(map, query, key);
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
@@ -173,7 +184,7 @@ function namesShown(count, matters, every, lookedAt) {
 /* All places as they are drawn: where words stand close, large values lie over small ones, the one looked at over all. */
 function inFront(count, valueOf, lookedAt) {
   const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
-  return [...Array(count).keys()].sort((a, b) => rank(a) - rank(b));
+  return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
 /* A word, if there is room to name it, on the ground of its number; returns where the one looked at ends. */
@@ -203,9 +214,9 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   if (!named) return start + wide;
   const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
   const weight = lookedAt ? 650 : 400;
-  text(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
+  drawText(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
   const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };
-  if (token.repeated) text(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
+  if (token.repeated) drawText(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
   return start + wide;
 }
 
@@ -225,7 +236,7 @@ function drawBrackets(context, theme, geometry) {
   context.stroke();
 }
 
-function paintLinesNote(explorer) {
+export function paintLinesNote(explorer) {
   const { parts, mass, unit, view } = explorer;
   parts["lines-choice"].hidden = view !== "lines";
   if (view !== "lines") return;

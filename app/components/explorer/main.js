@@ -1,15 +1,38 @@
 // Mounts the explorer, holds its state and decides what is painted again when something changes.
 
-/* Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. */
-const explorers = new WeakMap();
-
-/* What was last chosen under each component key: leaving the page and coming back finds it again. */
-const lastViews = new Map();
+import { sameBytes, unpack } from "../shared/bytes.js";
+import { partsOf } from "../shared/dom.js";
+import { mounts, onceFontsCome } from "../shared/mounts.js";
+import { between } from "../shared/numbers.js";
+import { readTheme } from "../shared/theme.js";
+import { askedByLink, saveAddress, takeFurtherView, takeKept } from "./address.js";
+import { buildBadge } from "./badge.js";
+import { MASSES, OPTIONS } from "./choices.js";
+import { listenToBadge, listenToOptions, listenToSteps } from "./controls.js";
+import { decodePayload, KINDS } from "./data.js";
+import { buildExports, listenToExport } from "./export.js";
+import { atHead, NOTHING } from "./focus.js";
+import { listenToKeyboard } from "./keyboard.js";
+import { layOut, watchSize } from "./layout.js";
+import { mapOf, WEIGHTS } from "./maps.js";
+import { measure } from "./measures.js";
+import { buildQuantities } from "./options.js";
+import { buildOverview } from "./overview.js";
+import { overviewOf } from "./overview_picture.js";
+import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
+import { mapPixels } from "./raster.js";
+import { byTouch } from "./readout.js";
+import { forgetRequests, pinExact, settleRequests } from "./requests.js";
+import { buildSentences, forgetShades } from "./sentences.js";
+import { buildStatistics } from "./statistics.js";
+import { buildSteps, lastStep, pause } from "./steps.js";
+import { askQuantity, lastViews, letGo, showQuantity } from "./update.js";
+import { allHeads, allLayers } from "./words.js";
+import { listenToZoom } from "./zoom.js";
 
 function createExplorer(parent, key) {
   const root = parent.querySelector(".explorer");
-  const parts = {};
-  for (const part of root.querySelectorAll("[data-part]")) parts[part.dataset.part] = part;
+  const parts = partsOf(root);
   const explorer = {
     key,
     root,
@@ -69,6 +92,7 @@ function createExplorer(parent, key) {
   listenToBadge(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
+  onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
     forgetKeyboard();
@@ -76,7 +100,6 @@ function createExplorer(parent, key) {
     window.cancelIdleCallback?.(explorer.warming);
     forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);
-    explorers.delete(parent);
   };
   return explorer;
 }
@@ -164,144 +187,6 @@ function settleQuantity(explorer, another) {
   if (another && unwanted && !data.alone) explorer.ask("quantity", wanted);
 }
 
-const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
-
-/* The layout follows the component's own width, because a sidebar may or may not stand beside it. */
-function layOut(explorer) {
-  const { root, parts, theme } = explorer;
-  const width = root.clientWidth;
-  root.dataset.width = WIDTHS.find(([limit]) => width < limit)[1];
-  explorer.size = sizeOf(explorer);
-  fitSentences(explorer);
-  reserveMap(explorer);
-  drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
-  paintAll(explorer);
-}
-
-const sizeOf = ({ root }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
-
-function watchSize(explorer) {
-  let timer = 0;
-  const check = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      // A hidden tab has no width: there is nothing to fit until it is shown again.
-      if (explorer.data && explorer.root.clientWidth && explorer.size !== sizeOf(explorer)) layOut(explorer);
-    }, 40);
-  };
-  const observer = new ResizeObserver(check);
-  observer.observe(explorer.root);
-  window.addEventListener("resize", check);
-  return () => {
-    clearTimeout(timer);
-    observer.disconnect();
-    window.removeEventListener("resize", check);
-  };
-}
-
-function chooseKind(explorer, kind) {
-  if (kind === explorer.kind) return;
-  const { data, quantity } = explorer;
-  // Decoder and cross share their rows, so a kept row stays; anything else would point at a different word.
-  const sharesRows = ROW_SIDE[kind] === ROW_SIDE[explorer.kind];
-  const every = allLayers(explorer);
-  const layers = data.layers[kind];
-  explorer.kept = sharesRows ? { query: explorer.kept.query, key: null } : NOTHING;
-  explorer.kind = kind;
-  explorer.layer = every && quantity !== ROLLOUT ? layers : between(0, explorer.layer, layers - 1);
-  if (explorer.zoom > 1) explorer.geometries = {};
-  explorer.zoom = 1;
-  explorer.preview = { ...NOTHING, note: null };
-  paintAll(explorer);
-  rememberView(explorer);
-}
-
-function chooseHead(explorer, layer, head) {
-  explorer.layer = layer;
-  explorer.head = head;
-  paintHead(explorer);
-  rememberView(explorer);
-}
-
-function rememberView(explorer) {
-  explorer.chosen = true;
-  pinExact(explorer);
-  const { givenView: given, data } = explorer;
-  lastViews.set(explorer.key, { given, view: viewOf(explorer), sentence: data.sentence });
-  saveAddress(explorer);
-}
-
-/*
- * Three sizes of a paint. In each the canvas comes first: once words have changed, setting its font would make the
- * browser work out all styles at once.
- */
-
-/* Everything that depends on the kind, and on how maps are made. */
-function paintAll(explorer) {
-  placeMap(explorer);
-  drawBase(explorer);
-  paintLive(explorer);
-  showOverview(explorer);
-  paintOptions(explorer);
-  paintZoom(explorer);
-  paintOverview(explorer);
-  describeHead(explorer);
-  describeFocus(explorer);
-}
-
-/* Everything that depends on the layer and head. */
-function paintHead(explorer) {
-  drawBase(explorer);
-  paintLive(explorer);
-  showOverview(explorer);
-  describeHead(explorer);
-  describeFocus(explorer);
-}
-
-/* Everything that depends on the place looked at. */
-function paintFocus(explorer) {
-  paintLive(explorer);
-  if (overviewOf(explorer) !== explorer.overview) {
-    showOverview(explorer);
-    paintOverview(explorer);
-  }
-  describeFocus(explorer);
-}
-
-const lookingWords = ({ data: { sourceLanguage: source, targetLanguage: target } }) => ({
-  encoder: `${source} looks at ${source}`,
-  decoder: `${target} looks back at ${target}`,
-  cross: `${target} looks at ${source}`,
-});
-
-function describeHead(explorer) {
-  const { parts, kind } = explorer;
-  parts.title.replaceChildren(mapTitle(explorer), element("small", "", lookingWords(explorer)[kind]));
-  markChosenHead(explorer);
-  paintBadge(explorer);
-  paintAxisNote(explorer);
-  paintStatistics(explorer);
-}
-
-/* The last step of every paint: words about the place looked at, and the attributes that tell it. */
-function describeFocus(explorer) {
-  const { root, data, kind, layer, head, combine } = explorer;
-  const { query, key } = focusOf(explorer);
-  paintSentences(explorer);
-  paintSteps(explorer);
-  paintReadout(explorer);
-  paintOverviewFocus(explorer);
-  const cell = query !== null && key !== null;
-  root.dataset.kind = kind;
-  root.dataset.layer = layer < data.layers[kind] ? layer : combine;
-  root.dataset.head = head < data.heads ? head : combine;
-  root.dataset.query = query ?? "";
-  root.dataset.key = key ?? "";
-  root.dataset.weight = cell ? valueAt(currentMap(explorer), query, key).toFixed(4) : "";
-  root.dataset.step = shownStep(explorer);
-  root.dataset.painted = ++explorer.painted;
-}
-
 /* Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast. */
 function warmUp(explorer) {
   // Safari has no idle time to give.
@@ -326,13 +211,10 @@ function warmUp(explorer) {
   explorer.warming = requestIdleCallback(go);
 }
 
+const explorerAt = mounts(createExplorer);
+
 export default function render({ data, parentElement, key, setStateValue }) {
-  let explorer = explorers.get(parentElement);
-  const isNew = !explorer;
-  if (isNew) {
-    explorer = createExplorer(parentElement, key);
-    explorers.set(parentElement, explorer);
-  }
+  const explorer = explorerAt(parentElement, key);
   explorer.ask = setStateValue ?? explorer.ask;
   const theme = readTheme(explorer.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
@@ -344,10 +226,6 @@ export default function render({ data, parentElement, key, setStateValue }) {
     layOut(explorer);
     pinExact(explorer);
     warmUp(explorer);
-  }
-  // Labels are measured: if the page's font was still on its way, everything is fitted again once it is there.
-  if (isNew && document.fonts.status !== "loaded") {
-    document.fonts.ready.then(() => explorer.root.isConnected && layOut(explorer));
   }
   saveAddress(explorer);
   return explorer.destroy;

@@ -1,7 +1,16 @@
 // Draws the chosen head's map: cells once into a picture that is kept, labels and the place looked at above it.
 
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
+import { fixed, percent } from "../shared/numbers.js";
+import { drawHatch } from "../shared/theme.js";
+import { currentMap, focusOf } from "./focus.js";
+import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
+import { isHidden, measure } from "./measures.js";
+import { mapPicture } from "./raster.js";
+import { decimalsOf, mapFigure } from "./words.js";
+
 /* What does not depend on the place looked at: cells, axes, strips. */
-function drawStillMap(context, explorer, geometry) {
+export function drawStillMap(context, explorer, geometry) {
   const { theme, hide } = explorer;
   const map = currentMap(explorer);
   drawCells(context, theme, map, geometry, hide);
@@ -51,7 +60,7 @@ function drawCell(context, theme, map, geometry, query, key) {
   if (cell < 23) return;
   const digits = cellDigits(map, value);
   const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
-  if (digits) text(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
+  if (digits) drawText(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
 }
 
 /* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
@@ -87,14 +96,14 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
 /* Says in the corner which axis is which, and under the grid what the two strips measure. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
-  text(context, theme, "looked at", left - 22, top - 29, { colour, align: "right" });
+  drawText(context, theme, "looked at", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
-  text(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
+  drawText(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
-  text(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
+  drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
   const spread = map.sumsToOne ? (small ? "bits" : "spread, bits") : small ? "top" : "largest";
-  text(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
+  drawText(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 function drawArrow(context, colour, x, y, dx, dy) {
@@ -126,8 +135,8 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
-  const number = figure((map.sumsToOne ? spread : peaks)[query], 1);
-  text(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
+  const number = fixed((map.sumsToOne ? spread : peaks)[query], 1);
+  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
 /* Under a column: how much of all weight it receives; of another quantity, its mean. */
@@ -146,7 +155,7 @@ function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
 
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
-  const { left, top, cell, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
+  const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
   const map = currentMap(explorer);
   rowLabels.forEach((label, query) => {
     if (!showsQuery(geometry, query) || !showsLabel(query, every, focus.query)) return;
@@ -154,7 +163,7 @@ function drawLabels(context, explorer, geometry, focus) {
     const emphasis = emphasisOf(query, focus.query);
     drawLabel(context, geometry, theme, label, left - 8 - (numbered ? 20 : 0), y, "right", emphasis);
     const colour = emphasis === "strong" ? "ink" : "ink3";
-    if (numbered) text(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
+    if (numbered) drawText(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
   });
   columnLabels.forEach((label, key) => {
     if (!showsKey(geometry, key) || !showsLabel(key, every, focus.key)) return;
@@ -167,7 +176,7 @@ function drawLabels(context, explorer, geometry, focus) {
       context.font = fontOf(theme, fontSize, emphasis === "strong" ? 650 : 400);
       const { width } = context.measureText(label.text);
       const colour = emphasis === "strong" ? "ink" : "ink3";
-      text(context, theme, label.token.number, width + 3, 3, { size: 11, colour });
+      drawText(context, theme, label.token.number, width + 3, 3, { size: 11, colour });
     }
     context.restore();
   });
@@ -191,7 +200,7 @@ function drawLabels(context, explorer, geometry, focus) {
 }
 
 /* Calls `mark(first, last)` for each word of several pieces. */
-function forEachWord(labels, mark) {
+export function forEachWord(labels, mark) {
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {
     if (index < labels.length && !labels[index].token.startsWord) continue;
@@ -201,7 +210,7 @@ function forEachWord(labels, mark) {
 }
 
 /* What depends on the place looked at: labels, the strips' numbers, the crosshair. */
-function drawLiveMap(context, explorer, geometry) {
+export function drawLiveMap(context, explorer, geometry) {
   const { theme } = explorer;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
@@ -215,8 +224,8 @@ function drawLiveMap(context, explorer, geometry) {
   if (showsKey(geometry, named)) {
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
-    const number = map.sumsToOne ? percent(received[named]) : figure(received[named], 1);
-    text(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
+    const number = map.sumsToOne ? percent(received[named]) : fixed(received[named], 1);
+    drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
   }
   drawFocus(context, explorer, geometry, focus);
 }

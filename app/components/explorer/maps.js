@@ -1,9 +1,15 @@
 // Makes the maps that are shown: of one head, over heads, over layers, of pieces or of words; each is made once.
 
-const WEIGHTS = "weights";
-const SCORES = "scores";
+import { rampStep, signedStep } from "../shared/theme.js";
+import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
+
+export const WEIGHTS = "weights";
+
+export const SCORES = "scores";
+
 const NORMS = "norms";
-const ROLLOUT = "rollout";
+
+export const ROLLOUT = "rollout";
 
 /* Rows of these add up to 1, so that spread and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
@@ -73,7 +79,7 @@ function combineValues(maps, combine) {
  * The map of a choice {quantity, unit, combine, kind, layer, head}. `head` equal to the number of heads stands for
  * all of them together, `layer` likewise; `combine` says how: "mean" or "max".
  */
-function mapOf(data, choice) {
+export function mapOf(data, choice) {
   const { quantity, unit, combine, kind, layer, head } = choice;
   const layers = data.layers[kind];
   const together = quantity !== ROLLOUT && (head === data.heads || layer === layers);
@@ -131,14 +137,24 @@ function wordCeiling(data, choice, map) {
   return ceiling;
 }
 
-const valueAt = (map, query, key) => map.values[query * map.keys + key];
-const isMasked = (map, query, key) => !map.open[query * map.keys + key];
-const hasMasked = (data, kind) => data.open[kind].includes(0);
+export const valueAt = (map, query, key) => map.values[query * map.keys + key];
+
+export const isMasked = (map, query, key) => !map.open[query * map.keys + key];
+
+export const hasMasked = (data, kind) => data.open[kind].includes(0);
 
 /* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
-const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
-const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
-const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
+export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
+
+export const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
+
+export const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
 
 /* How far a number stands from what has no colour, 0..1: of a score this is its distance from 0. */
-const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
+export const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
+
+/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
+const SHADED_FROM = 0.02;
+
+/* The step of the scale on which a word is shaded, or null. */
+export const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));

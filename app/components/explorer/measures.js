@@ -1,7 +1,9 @@
 // Measures a map: spread, peak, distance and role of a head, what each column receives, what is hidden.
 
+import { isMasked, valueAt } from "./maps.js";
+
 /* Spread of each row in bits, share of all weight that each column receives, and the means over rows. */
-function measure(map) {
+export function measure(map) {
   if (map.measured) return map.measured;
   const { queries, keys, values } = map;
   const spread = new Float32Array(queries);
@@ -52,7 +54,7 @@ function placeOf({ kind, queries, keys }, query) {
   return kind === "decoder" ? query + 1 : query;
 }
 
-const ROLE_PLACES = {
+export const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
   // The token before the one produced is the one just fed in. The first two rows have so few open cells that every head
   // would seem to have a role there.
@@ -78,19 +80,19 @@ function rolesOf(map) {
 }
 
 /* A head that rests on one place has a role. */
-function roleOf(map) {
+export function roleOf(map) {
   const [name, share] = Object.entries(measure(map).roles).reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   return share >= 0.3 ? { name, share } : null;
 }
 
 /* Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation". */
-function isHidden(map, key, hide) {
+export function isHidden(map, key, hide) {
   const { special, punctuation } = map.columns[key];
   return (special && hide.has("eos")) || (punctuation && hide.has("punctuation"));
 }
 
 /* How much of a row, or of all rows on average, stands in hidden columns. */
-function hiddenMass(map, hide, query = null) {
+export function hiddenMass(map, hide, query = null) {
   let mass = 0;
   const rows = query === null ? [...Array(map.queries).keys()] : [query];
   for (const row of rows) {
@@ -100,21 +102,21 @@ function hiddenMass(map, hide, query = null) {
 }
 
 /* Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out. */
-function rankedKeys(map, query, hide = new Set()) {
+export function rankedKeys(map, query, hide = new Set()) {
   const shown = (key) => !isMasked(map, query, key) && !isHidden(map, key, hide);
-  return [...Array(map.keys).keys()].filter(shown).sort((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
+  return [...Array(map.keys).keys()].filter(shown).toSorted((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
 }
 
-function rankedQueries(map, key) {
+export function rankedQueries(map, key) {
   const queries = [...Array(map.queries).keys()].filter((query) => !isMasked(map, query, key));
-  return queries.sort((a, b) => valueAt(map, b, key) - valueAt(map, a, key));
+  return queries.toSorted((a, b) => valueAt(map, b, key) - valueAt(map, a, key));
 }
 
 /*
  * The smallest set of cells that holds at least `share` of each row's visible weight, as [query, key, value], and
  * how many cells there were to choose from. Scores are no weights: their softmax decides, see `linesMap`.
  */
-function smallestSet(map, hide, share) {
+export function smallestSet(map, hide, share) {
   const lines = [];
   let open = 0;
   for (let query = 0; query < map.queries; query++) {

@@ -1,5 +1,14 @@
 // Says under the picture what its rows, columns and numbers are, and how much is hidden.
 
+import { bold } from "../shared/dom.js";
+import { percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { currentMap } from "./focus.js";
+import { paintLinesNote } from "./lines.js";
+import { ROLLOUT, SCORES, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden } from "./measures.js";
+import { derivation } from "./words.js";
+
 /*
  * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
  * of one head does not hold of its mean with others, nor of merged words, and the note says so.
@@ -17,27 +26,13 @@ const QUANTITY_NOTES = {
   },
 };
 
-/* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
-function derivation({ data, quantity, unit, combine, kind, layer, head }) {
-  if (quantity === ROLLOUT) return "rollout";
-  const together = combine === "max" ? "maximum" : "mean";
-  const heads = head === data.heads ? data.heads : 1;
-  const layers = layer === data.layers[kind] ? data.layers[kind] : 1;
-  const parts = [];
-  if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
-    parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
-  }
-  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s pieces`);
-  return parts.length ? `the ${parts.join(" of the ")}` : null;
-}
-
 const ROLLOUT_NOTES = {
   encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
   decoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
   cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the pieces read",
 };
 
-function paintAxisNote(explorer) {
+export function paintAxisNote(explorer) {
   const { parts, data, kind, unit, view, quantity } = explorer;
   const { sourceLanguage: source, targetLanguage: target } = data;
   const lines = view === "lines";

@@ -1,7 +1,17 @@
 // Shows every head of the chosen kind as a thumbnail, by layer or in the order of a measure, with means or maxima.
 
+import { element } from "../shared/dom.js";
+import { wrapped } from "../shared/numbers.js";
+import { isolated } from "../shared/tokens.js";
+import { ORDERS } from "./captions.js";
+import { KINDS } from "./data.js";
+import { atHead } from "./focus.js";
+import { ROLLOUT } from "./maps.js";
+import { isDense, isSorted, overviewOf } from "./overview_picture.js";
+import { headName } from "./words.js";
+
 /* Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height. */
-function buildOverview(explorer) {
+export function buildOverview(explorer) {
   const { data, parts } = explorer;
   const layers = Math.max(...KINDS.map((kind) => data.layers[kind]));
   parts.overview.replaceChildren();
@@ -52,7 +62,7 @@ function buildThumbnail() {
 }
 
 /* The words around the picture and the names of its buttons; writing only what changed spares the browser work. */
-function paintOverview(explorer) {
+export function paintOverview(explorer) {
   const { data, kind, sort, combine, quantity } = explorer;
   const overview = overviewOf(explorer);
   if (explorer.overview === overview) return;
@@ -90,7 +100,7 @@ function paintOverview(explorer) {
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /* Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there. */
-function markChosenHead(explorer) {
+export function markChosenHead(explorer) {
   for (const thumbnail of explorer.thumbnails) {
     const chosen = thumbnail.exists && thumbnail.layer === explorer.layer && thumbnail.head === explorer.head;
     if (thumbnail.chosen === chosen) continue;
@@ -101,7 +111,7 @@ function markChosenHead(explorer) {
 }
 
 /* The thumbnail that an arrow key leads to: the next one in that direction that is there, around the edge. */
-function neighbour(explorer, [down, right]) {
+export function neighbour(explorer, [down, right]) {
   const columns = explorer.data.heads + 1;
   const rows = explorer.thumbnails.length / columns;
   const { thumbnails } = explorer;
@@ -112,15 +122,4 @@ function neighbour(explorer, [down, right]) {
     column = wrapped(column + right, columns);
   } while (!thumbnails[row * columns + column].exists);
   return thumbnails[row * columns + column];
-}
-
-function listenToOverview(explorer) {
-  explorer.parts.overview.addEventListener("click", (event) => {
-    const button = event.target.closest(".thumbnail");
-    if (button) chooseHead(explorer, Number(button.dataset.l), Number(button.dataset.h));
-  });
-  explorer.parts.overview.addEventListener("pointerover", (event) => {
-    const button = event.target.closest(".thumbnail");
-    if (button) button.title = button.getAttribute("aria-label");
-  });
 }

@@ -1,5 +1,12 @@
 // Draws the overview: all thumbnails of a kind and their captions once into a picture that is kept, the focus above it.
 
+import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
+import { isolated } from "../shared/tokens.js";
+import { captionOf, measuresOf, ORDERS } from "./captions.js";
+import { atHead, currentMap, focusOf } from "./focus.js";
+import { mapOf, ROLLOUT } from "./maps.js";
+import { drawThumbnail } from "./raster.js";
+
 /*
  * One canvas shows all thumbnails and captions: each canvas in the document is a layer of its own to the browser, and
  * each caption a piece of layout; dozens of them cost more in every switch, also in one that changes none of them,
@@ -27,10 +34,10 @@ function arrangement(explorer) {
   });
 }
 
-const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
+export const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
 
 /* The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed. */
-function overviewOf(explorer) {
+export function overviewOf(explorer) {
   const { overviews, kind, hide, sort, combine, quantity, unit, kept } = explorer;
   const name = [[...hide], sort, combine, quantity, unit, kept.query].join("|");
   if (overviews[kind]?.name !== name) {
@@ -55,7 +62,7 @@ function drawOverview(explorer, { cells, canvas }) {
 }
 
 /* Shows the kept picture, with the chosen head's caption in bold. */
-function showOverview(explorer) {
+export function showOverview(explorer) {
   const { overviewMaps, layer, head } = explorer;
   const { places, width, height, captions } = explorer.places;
   const { cells, canvas } = overviewOf(explorer);
@@ -75,7 +82,7 @@ function captionStyle({ data, root }) {
   return { size: width === "medium" ? 11 : 12, stacked: false, spare: width === "wide", reach: 0 };
 }
 
-const isDense = ({ heads }) => heads > 5;
+export const isDense = ({ heads }) => heads > 5;
 
 function drawCaption(context, explorer, { word, number }, { left, top, size: room }, chosen) {
   const { theme, places: { captions } } = explorer;
@@ -85,17 +92,17 @@ function drawCaption(context, explorer, { word, number }, { left, top, size: roo
   const beside = captions.stacked ? 0 : context.measureText(number).width + 3;
   // Where there is no room to spare, the number alone says that a head looks broadly.
   if (captions.spare || word !== "broad") {
-    text(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
+    drawText(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
   }
-  if (captions.stacked) text(context, theme, number, left, line + 12, style);
-  else text(context, theme, number, left + room, line, { ...style, align: "right" });
+  if (captions.stacked) drawText(context, theme, number, left, line + 12, style);
+  else drawText(context, theme, number, left + room, line, { ...style, align: "right" });
 }
 
 /*
  * The row and column looked at, over every thumbnail, on one canvas that covers them all: anything in the document
  * itself would make the browser work out the style of every thumbnail at each move.
  */
-function paintOverviewFocus(explorer) {
+export function paintOverviewFocus(explorer) {
   const { theme, thumbnails } = explorer;
   const { query, key } = focusOf(explorer);
   const { places, width, height } = explorer.places;
@@ -118,7 +125,7 @@ function paintOverviewFocus(explorer) {
 }
 
 /* Where the thumbnails stand, and how their captions are set. */
-function overviewPlaces(explorer) {
+export function overviewPlaces(explorer) {
   const { parts, thumbnails, overviewMaps, overviewFocus } = explorer;
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];
   const places = thumbnails.map(({ button }) => ({
@@ -132,38 +139,4 @@ function overviewPlaces(explorer) {
   }
   const [{ button }] = thumbnails; // square, but for the room beneath it
   return { places, width, height, captions: { ...captionStyle(explorer), height: button.offsetHeight - button.offsetWidth } };
-}
-
-const scratch = document.createElement("canvas");
-
-/* A map with one pixel a cell, enlarged to a square. */
-function drawThumbnail(context, map, theme, hide, { left, top, size }) {
-  context.imageSmoothingEnabled = false;
-  context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
-}
-
-/* One pixel a cell, on a canvas that holds it until the next is asked for. */
-function mapPicture(map, theme, hide) {
-  if (scratch.width !== map.keys) scratch.width = map.keys;
-  if (scratch.height !== map.queries) scratch.height = map.queries;
-  scratch.getContext("2d").putImageData(mapPixels(map, theme, hide), 0, 0);
-  return scratch;
-}
-
-/* Coloured once for each theme and choice of hidden columns. */
-function mapPixels(map, theme, hide) {
-  const name = `${theme.name} ${[...hide]}`;
-  if (map.image?.name === name) return map.image.data;
-  const image = new ImageData(map.keys, map.queries);
-  const pixels = new Uint32Array(image.data.buffer);
-  const ramp = rampOf(theme, map);
-  for (let cell = 0; cell < pixels.length; cell++) {
-    pixels[cell] = map.open[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
-  }
-  for (let key = 0; hide.size && key < map.keys; key++) {
-    if (!isHidden(map, key, hide)) continue;
-    for (let cell = key; cell < pixels.length; cell += map.keys) if (map.open[cell]) pixels[cell] = theme.hiddenPixel;
-  }
-  map.image = { name, data: image };
-  return image;
 }

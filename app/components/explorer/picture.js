@@ -1,19 +1,24 @@
 // Paints the chosen view, map or lines, on the one canvas that shows it, and hears the pointer there.
 
+import { placeAt, prepareCanvas } from "../shared/grid.js";
+import { geometryOf } from "./geometry.js";
+import { drawLines, lineAt, linesGeometry } from "./lines.js";
+import { drawLiveMap, drawStillMap } from "./map.js";
+
 /* `still` is what stays while the place looked at changes: it is drawn once. Of the lines nearly nothing stays. */
-const VIEWS = {
+export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
 };
 
 /* The lines' geometry is measured once a paint of the head; the map's is kept by kind. */
-function shownGeometry(explorer) {
+export function shownGeometry(explorer) {
   if (explorer.view === "map") return geometryOf(explorer, explorer.kind);
   explorer.linesGeometry ??= linesGeometry(explorer);
   return explorer.linesGeometry;
 }
 
-function drawBase(explorer) {
+export function drawBase(explorer) {
   const { still } = VIEWS[explorer.view];
   if (!still) return;
   const geometry = shownGeometry(explorer);
@@ -22,7 +27,7 @@ function drawBase(explorer) {
 }
 
 /* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
-function paintLive(explorer) {
+export function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
   const context = prepareCanvas(explorer.parts.map, geometry.width, geometry.height);
   const { still, live } = VIEWS[explorer.view];
@@ -30,13 +35,8 @@ function paintLive(explorer) {
   live(context, explorer, geometry);
 }
 
-function paintPicture(explorer) {
-  drawBase(explorer);
-  paintFocus(explorer);
-}
-
 /* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */
-function placeMap(explorer) {
+export function placeMap(explorer) {
   const { map } = explorer.parts;
   explorer.linesGeometry = null;
   const geometry = shownGeometry(explorer);
@@ -53,22 +53,17 @@ function placeMap(explorer) {
   map.setAttribute("aria-label", `${what}. Arrow keys move, Enter keeps, Escape lets go.${zoom}`);
 }
 
-function listenToPicture(explorer) {
-  const { map } = explorer.parts;
-  const placeOf = (event) => {
-    const box = map.getBoundingClientRect();
-    return VIEWS[explorer.view].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
-  };
-  map.addEventListener("pointermove", (event) => {
-    if (event.pointerType === "touch") return;
-    const place = placeOf(event);
-    if (place) showPreview(explorer, place.query, place.key);
-    else endPreview(explorer);
-  });
-  map.addEventListener("pointerleave", () => endPreview(explorer));
-  map.addEventListener("click", (event) => {
-    const place = placeOf(event);
-    if (place) keep(explorer, place.query, place.key);
-    else letGo(explorer);
-  });
+export const ZOOM_STEP = 1.5;
+
+/* From the whole map to cells at full size; a map that fits needs no zoom. */
+export const canZoomIn = (explorer) => geometryOf(explorer, explorer.kind).cell < 27;
+
+export function paintZoom(explorer) {
+  const { parts, zoom, view } = explorer;
+  const small = geometryOf(explorer, explorer.kind).whole < 20;
+  // Hidden it keeps its room, so that the row does not move.
+  parts.zoom.classList.toggle("unused", view !== "map" || !small);
+  parts["zoom-in"].disabled = !canZoomIn(explorer);
+  parts["zoom-out"].disabled = zoom === 1;
+  parts.map.classList.toggle("zoomed", zoom > 1);
 }

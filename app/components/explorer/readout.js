@@ -1,59 +1,14 @@
 // Says in one line, as a sentence, and a smaller second line, what the pictures show at the place looked at.
 
+import { bold, element } from "../shared/dom.js";
+import { fixed, percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { currentMap, focusOf, isKept } from "./focus.js";
+import { isMasked, rampOf, SCORES, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
+import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
+
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
-const figure = (value, digits) => value.toFixed(digits).replace("-", "\u2212");
-const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
-
-const allHeads = ({ data, head }) => head === data.heads;
-const allLayers = ({ data, kind, layer }) => layer === data.layers[kind];
-
-/* What the chosen map is of, to be read inside a sentence. */
-function headName(explorer) {
-  const { data, kind, layer, head, combine, quantity } = explorer;
-  const together = combine === "max" ? "the maximum" : "the mean";
-  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
-  if (allLayers(explorer) && allHeads(explorer)) return `${together} of all ${data.heads * layer} heads`;
-  if (allLayers(explorer)) return `${together} of head ${head + 1} over all layers`;
-  return allHeads(explorer) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
-}
-
-/* The same as a heading. */
-function mapTitle(explorer) {
-  const { data, layer, head, combine, quantity } = explorer;
-  const how = combine === "max" ? "maximum" : "mean";
-  if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
-  if (allLayers(explorer) && allHeads(explorer)) return `All layers, ${how} of all heads`;
-  if (allLayers(explorer)) return `Head ${head + 1}, ${how} of all layers`;
-  return `Layer ${layer + 1}, ${allHeads(explorer) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
-}
-
-/* How each quantity is spoken of; `digits` are those of the short form. */
-const QUANTITIES = {
-  weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
-  scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
-  norms: {
-    name: "norm",
-    digits: 2,
-    gives: " takes a vector of length ",
-    to: " from ",
-    most: " takes most from ",
-    column: " contributes most",
-  },
-  rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
-};
-
-/* How many decimals of a map's numbers mean something: the last of them may be wrong by one, where it was rounded. */
-const decimalsOf = ({ error }, most) =>
-  error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
-const mapFigure = (map, value, digits) => figure(value, decimalsOf(map, digits));
-
-/* A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off. */
-function printedValue(map, value) {
-  const digits = decimalsOf(map, 4);
-  if (map.error) return `${figure(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
-  if (value === 0 || Math.abs(value) >= 0.00005) return figure(value, 4);
-  return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
-}
 
 function valueChip({ theme, quantity }, map, value) {
   const chip = element("span", "weight numbers", mapFigure(map, value, QUANTITIES[quantity].digits));
@@ -63,7 +18,7 @@ function valueChip({ theme, quantity }, map, value) {
   return chip;
 }
 
-const byTouch = window.matchMedia("(pointer: coarse)").matches;
+export const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
 /* Each case returns the first line as nodes and strings, the second as a list of short statements. */
 function describe(explorer) {
@@ -92,7 +47,7 @@ function describe(explorer) {
   };
 }
 
-function describeUnseen({ data, kind }, note) {
+function describeUnseen({ data }, note) {
   const { sourceLanguage: source, targetLanguage: target } = data;
   if (note === "target") {
     return {
@@ -113,7 +68,6 @@ function describeUnseen({ data, kind }, note) {
   };
 }
 
-const bold = (text) => element("b", "", text);
 const verb = (map) => (map.kind === "encoder" ? "reading" : "producing");
 
 function describeMasked(_explorer, map, query, key) {
@@ -216,7 +170,7 @@ function describeColumn(explorer, map, key) {
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
         ? `it receives ${percent(received)} of everything ${headName(explorer)} gives`
-        : `its mean over the rows that may look at it is ${figure(received, digits)}`,
+        : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
     ],
   };
 }
@@ -227,7 +181,7 @@ function unknownNote(map, query, key) {
   return unknown ? [`${tokenName(unknown)} is not in the vocabulary: the model sees <unk>`] : [];
 }
 
-function paintReadout(explorer) {
+export function paintReadout(explorer) {
   const { parts } = explorer;
   const { first, second } = describe(explorer);
   parts["readout-first"].replaceChildren(...first);
@@ -238,7 +192,7 @@ function paintReadout(explorer) {
 }
 
 /* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */
-function announce({ parts }, ...before) {
+export function announce({ parts }, ...before) {
   const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
   parts.spoken.textContent = [...before, ...lines].join(". ");
 }

@@ -1,12 +1,15 @@
 // Asks Python for what the browser does not hold, waits, and says in one line if it does not come.
 
+import { currentMap } from "./focus.js";
+import { isMasked, ROLLOUT } from "./maps.js";
+
 const ANSWER_WITHIN = 20_000;
 
 /*
  * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is told
  * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting.
  */
-function request(explorer, name, value, { what, take, giveUp = () => {} }) {
+export function request(explorer, name, value, { what, take, giveUp = () => {} }) {
   forgetRequest(explorer, name);
   const late = () => refuse(explorer, name, `${what} did not come within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
@@ -14,7 +17,7 @@ function request(explorer, name, value, { what, take, giveUp = () => {} }) {
   explorer.ask(name, value);
 }
 
-function forgetRequest(explorer, name) {
+export function forgetRequest(explorer, name) {
   clearTimeout(explorer.requests[name]?.timer);
   delete explorer.requests[name];
 }
@@ -29,14 +32,14 @@ function refuse(explorer, name, line) {
 const sayRefusal = ({ parts }, line) => (parts["request-note"].textContent = line);
 
 /* New data may answer what was asked, refuse it, or be of something else. */
-function settleRequests(explorer) {
+export function settleRequests(explorer) {
   const { data, requests } = explorer;
   for (const [name, line] of Object.entries(data.failed)) refuse(explorer, name, line);
   for (const [name, { take }] of Object.entries(requests)) if (take(data)) forgetRequest(explorer, name);
 }
 
 /* What was asked of one sentence is no longer wanted with the next. */
-function forgetRequests(explorer) {
+export function forgetRequests(explorer) {
   for (const name of Object.keys(explorer.requests)) forgetRequest(explorer, name);
   sayRefusal(explorer, "");
 }
@@ -55,7 +58,7 @@ function mapsBehind({ data, quantity, kind, layer, head }) {
 const isExact = (explorer) => currentMap(explorer).error === 0;
 
 /* Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has. */
-function withExact(explorer, then) {
+export function withExact(explorer, then) {
   const { data } = explorer;
   if (isExact(explorer)) return then(data);
   if (data.alone) return undefined;
@@ -71,7 +74,7 @@ function withExact(explorer, then) {
 }
 
 /* A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent. */
-function pinExact(explorer) {
+export function pinExact(explorer) {
   const { query, key } = explorer.kept;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;
   if (!explorer.requests.exact) withExact(explorer, () => {});

@@ -1,19 +1,15 @@
 // Builds the two sentence rows and shades their pieces by the numbers of the row or column looked at.
 
-/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
-const SHADED_FROM = 0.02;
+import { element } from "../shared/dom.js";
+import { isolated } from "../shared/tokens.js";
+import { currentMap, focusOf, piecesOfKey, piecesOfQuery } from "./focus.js";
+import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
+import { isHidden } from "./measures.js";
 
 /* What Python names the search when a person gave the translation. */
 const GIVEN_TARGET = "given target";
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function buildSentences(explorer) {
+export function buildSentences(explorer) {
   const { data, parts } = explorer;
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
@@ -81,7 +77,7 @@ function pieceName(token, index, count, isTarget) {
 }
 
 /* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
-function fitSentences(explorer) {
+export function fitSentences(explorer) {
   const { root, words } = explorer;
   const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
   const candidates = sizes[root.dataset.width];
@@ -96,9 +92,6 @@ function fitSentences(explorer) {
     if (onOneLine(words.source) && onOneLine(words.target)) return;
   }
 }
-
-/* The step of the scale on which a word is shaded, or null. */
-const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
 function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
@@ -117,7 +110,7 @@ function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
   button.setAttribute("aria-pressed", pinned);
 }
 
-function paintSentences(explorer) {
+export function paintSentences(explorer) {
   const { words, theme } = explorer;
   const looks = looksOf(explorer);
   const map = currentMap(explorer);
@@ -174,42 +167,6 @@ function looksOf(explorer) {
 }
 
 /* When the theme turns, the shades must be written again although no weight changed. */
-function forgetShades(explorer) {
+export function forgetShades(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.words[side]) word.shown = "";
-}
-
-/* One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer. */
-function chooseStop(explorer, side, chosen) {
-  for (const { button } of explorer.words[side]) button.tabIndex = button === chosen ? 0 : -1;
-}
-
-function listenToSentences(explorer) {
-  for (const side of ["source", "target"]) {
-    const host = explorer.parts[side];
-    const indexOf = (event) => {
-      const button = event.target.closest("button");
-      return button ? Number(button.dataset.index) : null;
-    };
-    const preview = (index) => {
-      if (index === null) return endPreview(explorer);
-      const { query = null, key = null, note = null } = focusOfPiece(explorer, side, index);
-      return showPreview(explorer, query, key, note);
-    };
-    host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
-    host.addEventListener("pointerleave", () => endPreview(explorer));
-    host.addEventListener("focusin", (event) => {
-      if (!event.target.matches(":focus-visible")) return;
-      preview(indexOf(event));
-      announce(explorer);
-    });
-    host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
-    host.addEventListener("focusout", () => endPreview(explorer));
-    host.addEventListener("click", (event) => {
-      const index = indexOf(event);
-      if (index === null) return;
-      const { query = null, key = null, note } = focusOfPiece(explorer, side, index);
-      if (note) showPreview(explorer, null, null, note);
-      else keep(explorer, query, key);
-    });
-  }
 }

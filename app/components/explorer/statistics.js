@@ -1,5 +1,14 @@
 // Shows the chosen head's measures among those of all heads of its kind: short ticks for them, a tall one for it.
 
+import { element } from "../shared/dom.js";
+import { prepareCanvas } from "../shared/grid.js";
+import { percent } from "../shared/numbers.js";
+import { measuredMap, measuresOf } from "./captions.js";
+import { KINDS } from "./data.js";
+import { ROLLOUT } from "./maps.js";
+import { measure, ROLE_PLACES } from "./measures.js";
+import { mapTitle } from "./words.js";
+
 const STATISTICS = [
   { label: "peak of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
   {
@@ -25,7 +34,7 @@ function statisticsOf(kind) {
 }
 
 /* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
-function buildStatistics(explorer) {
+export function buildStatistics(explorer) {
   const { parts } = explorer;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
   parts.statistics.replaceChildren(
@@ -39,7 +48,7 @@ function buildStatistics(explorer) {
 
 const STATISTIC_HEIGHT = 22;
 
-function paintStatistics(explorer) {
+export function paintStatistics(explorer) {
   const { data, parts, kind, layer, head, theme, quantity } = explorer;
   const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));

@@ -1,11 +1,14 @@
 // Enlarges a map that is too large to read at once and moves the part of it that is seen.
 
-const ZOOM_STEP = 1.5;
+import { placeAt, xOf, yOf } from "../shared/grid.js";
+import { handled } from "../shared/keys.js";
+import { between } from "../shared/numbers.js";
+import { focusOf } from "./focus.js";
+import { geometryOf, LARGEST_CELL } from "./geometry.js";
+import { paintPicture } from "./paint.js";
+import { drawBase, paintZoom, placeMap, ZOOM_STEP } from "./picture.js";
 
-/* From the whole map to cells at full size; a map that fits needs no zoom. */
-const canZoomIn = (explorer) => geometryOf(explorer, explorer.kind).cell < 27;
-
-function setZoom(explorer, zoom, around = null) {
+export function setZoom(explorer, zoom, around = null) {
   const before = geometryOf(explorer, explorer.kind);
   const place = around ?? centreOf(explorer, before);
   const at = { x: xOf(before, place.key) - before.left, y: yOf(before, place.query) - before.top };
@@ -37,7 +40,7 @@ function moveTo(explorer, geometry, query, key) {
 }
 
 /* Moves the seen part so that it holds a cell; returns whether it had to. */
-function reveal(explorer, query, key) {
+export function reveal(explorer, query, key) {
   if (explorer.zoom === 1 || explorer.view !== "map") return false;
   const geometry = geometryOf(explorer, explorer.kind);
   const { first, shown } = geometry;
@@ -50,17 +53,7 @@ function reveal(explorer, query, key) {
   return true;
 }
 
-function paintZoom(explorer) {
-  const { parts, zoom, view } = explorer;
-  const small = geometryOf(explorer, explorer.kind).whole < 20;
-  // Hidden it keeps its room, so that the row does not move.
-  parts.zoom.classList.toggle("unused", view !== "map" || !small);
-  parts["zoom-in"].disabled = !canZoomIn(explorer);
-  parts["zoom-out"].disabled = zoom === 1;
-  parts.map.classList.toggle("zoomed", zoom > 1);
-}
-
-function listenToZoom(explorer) {
+export function listenToZoom(explorer) {
   const { parts } = explorer;
   parts["zoom-in"].addEventListener("click", () => setZoom(explorer, explorer.zoom * ZOOM_STEP));
   parts["zoom-out"].addEventListener("click", () => setZoom(explorer, explorer.zoom / ZOOM_STEP));

@@ -1,5 +1,7 @@
 // Fills the table: a column a place, a row a sentence, in each cell a token over its id.
 
+import { readTheme } from "../shared/theme.js";
+
 function cellOf([id, word]) {
   const cell = document.createElement("td");
   if (word !== null) {

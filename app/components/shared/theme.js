@@ -59,6 +59,7 @@ const diverging = (zero, below, above) =>
     const [lightness, chroma, hue] = share < 0 ? below : above;
     return oklchToRgb(zero + (lightness - zero) * Math.abs(share), chroma * Math.abs(share), hue);
   });
+
 const SIGNED = {
   light: diverging(0.955, [0.6, 0.13, 55], [0.5, 0.15, 258]),
   dark: diverging(0.27, [0.8, 0.13, 65], [0.76, 0.12, 255]),
@@ -70,8 +71,9 @@ const CLOSED_PIXEL = { light: asPixel([226, 227, 230]), dark: asPixel([46, 48, 5
 /* A column that is left out of the picture, likewise. */
 const HIDDEN_PIXEL = { light: asPixel([170, 173, 180]), dark: asPixel([70, 74, 82]) };
 
-const rampStep = (weight) => Math.max(0, Math.min(255, Math.round(weight * 255)));
-const signedStep = (share) => 128 + Math.round(127 * Math.max(-1, Math.min(1, share)));
+export const rampStep = (weight) => Math.max(0, Math.min(255, Math.round(weight * 255)));
+
+export const signedStep = (share) => 128 + Math.round(127 * Math.max(-1, Math.min(1, share)));
 
 function parseColour(text) {
   const canvas = document.createElement("canvas");
@@ -84,7 +86,7 @@ function parseColour(text) {
 }
 
 /* Streamlit hands its theme down as CSS variables; the page's luminance, not a name, decides light or dark. */
-function readTheme(root) {
+export function readTheme(root) {
   const page = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#ffffff";
   const name = luminance(parseColour(page)) > MIDDLE_LUMINANCE ? "light" : "dark";
   root.dataset.theme = name;
@@ -97,7 +99,7 @@ function readTheme(root) {
   return theme;
 }
 
-function drawHatch(context, theme, left, top, width, height) {
+export function drawHatch(context, theme, left, top, width, height) {
   context.save();
   context.beginPath();
   context.rect(left, top, width, height);
@@ -117,7 +119,7 @@ function drawHatch(context, theme, left, top, width, height) {
   context.restore();
 }
 
-function drawScale(canvas, ramp) {
+export function drawScale(canvas, ramp) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(256, 1);
   new Uint32Array(image.data.buffer).set(ramp.pixel);

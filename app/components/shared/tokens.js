@@ -2,15 +2,21 @@
 
 /* What a reader sees as one character: an emoji of several people is never cut in two. */
 const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-const graphemes = (text) => Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
+
+export const graphemes = (text) => Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
 
 /* Zero-width, direction and control characters, and every space that is not the plain one. */
 const INVISIBLE =
   /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Zl}\p{Zp}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800]/u;
+
 const VARIATION_SELECTOR = /[\uFE00-\uFE0F]/u;
+
 const PICTOGRAPH = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\uFE0F]/u;
+
 const ZERO_WIDTH_JOINER = "\u200D";
-const PUNCTUATION = /^[\p{P}]+$/u;
+
+export const PUNCTUATION = /^[\p{P}]+$/u;
+
 const LONE_SPACE = "\u2423";
 
 /* An emoji is built with joiners and selectors that do show: as the emoji. Everywhere else they are hidden marks. */
@@ -28,7 +34,7 @@ const codePointName = (character) =>
   `\u2039U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 
 /* Text as a list of {text, hidden}: hidden characters stand alone under their names, ‹U+200B›. */
-function visibleSegments(text) {
+export function visibleSegments(text) {
   if (text.replaceAll(" ", "") === "") return [{ text: LONE_SPACE.repeat(Math.max(1, text.length)), hidden: false }];
   const segments = [];
   const characters = [...text];
@@ -42,13 +48,13 @@ function visibleSegments(text) {
 }
 
 /* Right-to-left text in a label must not reorder the words beside it. */
-const isolated = (text) => `\u2068${text}\u2069`;
+export const isolated = (text) => `\u2068${text}\u2069`;
 
 /*
  * One sentence as it stands on the page. `firstNumber` is the position of the first token: 1 for the source; 0 for
  * the target, whose row opens with the <bos> that is fed in and that no step produces.
  */
-function displayTokens(raw, firstNumber) {
+export function displayTokens(raw, firstNumber) {
   let afterPunctuation = false;
   let afterSpecial = false;
   const tokens = raw.map((token, index) => {
@@ -85,10 +91,10 @@ function markRepeated(tokens) {
 }
 
 /* What a map's rows or columns stand for, piece by piece: each item names its members, here itself. */
-const pieceItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
+export const pieceItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
 
 /* The same word by word: pieces joined; a word's number is its first piece's, its probability their product. */
-function wordItems(tokens) {
+export function wordItems(tokens) {
   const words = [];
   tokens.forEach((token, index) => {
     const word = words[words.length - 1];
@@ -104,10 +110,10 @@ function wordItems(tokens) {
   return markRepeated(words);
 }
 
-const subscript = (number) => [...String(number)].map((digit) => String.fromCodePoint(0x2080 + Number(digit))).join("");
+export const subscript = (number) => [...String(number)].map((digit) => String.fromCodePoint(0x2080 + Number(digit))).join("");
 
 /* A token's name inside a sentence of words: short enough to read on, with its number where the word is repeated. */
-function tokenName(token) {
+export function tokenName(token) {
   const characters = graphemes(token.label);
   const short = characters.length > 40 ? `${characters.slice(0, 39).join("")}\u2026` : token.label;
   return isolated(short) + (token.repeated ? subscript(token.number) : "");
