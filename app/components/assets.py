@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from app.look.palette import PALETTES
+from app.look.palette import PALETTES, diverging_table, sequential_table
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(
@@ -113,21 +113,22 @@ def _name(file: Path) -> str:
 
 
 def palette(root: str) -> str:
-    """The figures' inks and greys as CSS variables of the selector `root`, for light and dark.
+    """The page's colours as CSS variables of the selector `root`, for light and dark.
 
-    Page and first ink are the page's own. `theme.js` sets `data-theme`.
+    Page and first ink are the page's own. `--sequential` and `--diverging` are the two tables, a
+    string of six hexadecimal digits a step. `theme.js` sets `data-theme` and reads them all.
     """
     rules = []
     for name, colours in PALETTES.items():
-        variables = {
+        variables = {field.name.replace("_", "-"): getattr(colours, field.name)
+                     for field in fields(colours)}  # fmt: skip
+        variables |= {
             "page": f"var(--st-background-color, {colours.page})",
             "ink": f"var(--st-text-color, {colours.ink})",
-            "ink2": colours.second,
-            "ink3": colours.third,
-            "line": colours.line,
-            "hairline": colours.hairline,
-            "hatch": colours.hatch,
-            "hatch-ground": colours.hatch_ground,
+            "ink2": variables.pop("second"),
+            "ink3": variables.pop("third"),
+            "sequential": f'"{sequential_table(name).astype("u1").tobytes().hex()}"',
+            "diverging": f'"{diverging_table(name).astype("u1").tobytes().hex()}"',
         }
         where = f'{root}[data-theme="{name}"]'
         if not rules:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from app.components.explorer import markup
+from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
 from core.record import TranslationRecord
 

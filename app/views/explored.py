@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from app import session
-from app.components.explorer import explorer
 from app.components.explorer.answers import answered
+from app.components.explorer.mount import explorer
 from app.components.explorer.payload import Arrays
 from core.checkpoint import Card
 from core.record import TranslationRecord

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
-from app.components.assets import joined
+from app.components.assets import joined, palette
 from app.components.explorer.payload import KINDS, pack, payload
 from app.figures.style import diverging
 from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity, synthetic_record
@@ -242,11 +242,12 @@ def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
 
 def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
     """Zero has no hue; the colours are those of every signed map of the app."""
+    page.set_content(f'<style>{palette(".explorer")}</style><section class="explorer"></section>')
     colours = page.evaluate(
         f"""() => {{
 {SCRIPTS}
   const map = {{ signed: true, lo: -8, hi: 8 }};
-  const theme = {{ ramp: RAMPS.light, signed: SIGNED.light }};
+  const theme = readTheme(document.querySelector(".explorer"));
   const pixel = (value) => rampOf(theme, map).css[stepOf(map, value)].match(/\\d+/g).map(Number);
   return [-8, 0, 8].map(pixel);
 }}"""

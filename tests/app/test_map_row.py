@@ -19,7 +19,7 @@ from app.components.map_row.payload import Difference, Map, MapRow, payload
 from app.figures.style import diverging, sequential
 from app.look.labels import labels
 from app.look.numbers import scientific
-from app.look.palette import PALETTES
+from app.look.palette import PALETTES, diverging_table, sequential_table
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 
 HARNESS = Path(__file__).with_name("map_row_harness.py")
@@ -47,7 +47,7 @@ def test_values_are_the_arrays():
     assert [map["limits"] for map in payload(scores_row())["maps"]] == [[[6.0, 7.0, 8.0]]] * 2
     assert np.unpackbits(np.frombuffer(data["mask"], np.uint8), count=64).all()
     token = data["queries"]["tokens"][6]
-    assert (token["text"], token["number"]) == ("a‹U+200B›b", 7)
+    assert (token["label"], token["number"]) == ("a‹U+200B›b", 7)
 
 
 def test_a_closed_cell_is_not_sent():
@@ -125,23 +125,31 @@ def test_numbers_are_written_as_elsewhere(page: Page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_are_the_figures(page: Page, theme: str):
-    """Between plotly's stops its own mixing may differ by a little; at zero nothing does."""
-    work = f"""theme => {{
+    """Each step is the table's; between plotly's stops its own mixing may differ by a little."""
+    ground = PALETTES[theme].page
+    page.set_content(
+        f"<style>{palette('.map-row')}</style>"
+        f'<section class="map-row" style="--st-background-color: {ground}"></section>'
+    )
+    work = f"""() => {{
       {SCRIPT}
-      const both = {{ramp: RAMPS[theme], signed: SIGNED[theme]}};
+      const both = readTheme(document.querySelector(".map-row"));
       const at = (map, value) => rampOf(both, map).css[colourStep(map, value)];
       const shares = [...Array(33).keys()].map((step) => step / 32);
       return {{
         signed: shares.map((share) => at({{limit: 3}}, 3 * (2 * share - 1))),
         shares: shares.map((share) => at({{limit: null}}, share)),
+        tables: [both.ramp.css, both.signed.css],
       }};
     }}"""
-    found = page.evaluate(work, theme)
+    found = page.evaluate(work)
     rgb = lambda text: np.array([int(n) for n in re.findall(r"\d+", text)])  # noqa: E731
     for name, scale in (("signed", diverging(theme)), ("shares", sequential(theme))):
         for (_, expected), colour in zip(scale, found[name], strict=True):
             assert np.abs(rgb(expected) - rgb(colour)).max() <= 2
     assert found["signed"][16] == diverging(theme)[16][1]
+    for table, drawn in zip((sequential_table, diverging_table), found["tables"], strict=True):
+        assert [list(rgb(colour)) for colour in drawn] == table(theme).tolist()
 
 
 class Row:

@@ -1460,8 +1460,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_nothing_is_cut,
     ),
     "the light scale on a dark page": (
-        "ramp: RAMPS[name]",
-        "ramp: RAMPS.light",
+        '.explorer[data-theme="dark"] { --page',
+        '.explorer[data-theme="none"] { --page',
         check_dark,
     ),
     "scores below zero in the colour of those above": (

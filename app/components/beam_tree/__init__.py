@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.components.assets import as_module, joined, read
+from app.components.assets import as_module, joined, palette, read
 from app.components.beam_tree.payload import payload
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
@@ -21,7 +21,7 @@ _HERE = Path(__file__).parent
 _mount = st.components.v2.component(
     "beam_tree",
     html=read(_HERE / "beam_tree.html"),
-    css=read(_HERE / "beam_tree.css"),
+    css=f"{palette('.beam-tree')}\n{read(_HERE / 'beam_tree.css')}",
     js=as_module(joined(_HERE / "main.js")),
 )
 

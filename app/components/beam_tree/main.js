@@ -1,6 +1,7 @@
 // Mounts the search tree, holds which node is kept, and tells Python of it.
 
 import { partsOf } from "../shared/dom.js";
+import { readTheme } from "../shared/theme.js";
 import { mounts } from "../shared/mounts.js";
 import { idsBefore, idsOf, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
@@ -130,6 +131,7 @@ const viewAt = mounts(createView);
 
 export default function render({ data, parentElement, setStateValue, setTriggerValue }) {
   const view = viewAt(parentElement);
+  readTheme(view.root);
   view.tell = {
     kept: (value) => setStateValue("kept", value),
     force: (value) => setTriggerValue("force", value),

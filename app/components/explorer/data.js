@@ -1,7 +1,7 @@
 // Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
-import { displayTokens, pieceItems, PUNCTUATION, visibleSegments, wordItems } from "../shared/tokens.js";
+import { displayTokens, pieceItems, wordItems } from "../shared/tokens.js";
 
 export const KINDS = ["encoder", "decoder", "cross"];
 
@@ -36,7 +36,7 @@ export function decodePayload(raw) {
     address: raw.address,
     inside: raw.inside,
     logProb: raw.log_prob,
-    alternatives: raw.alternatives.map((step) => step.map(decodeAlternative)),
+    alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written === 1 }))),
     sides,
     items: { pieces: itemsOf(pieceItems), words: itemsOf(wordItems) },
     open,
@@ -49,13 +49,6 @@ export function decodePayload(raw) {
     alone: raw.alone,
     maps: new Map(),
   };
-}
-
-/* One of the likeliest pieces at a step; a piece inside a word is shown with a hyphen before it. */
-function decodeAlternative([text, start, probability, written]) {
-  const label = visibleSegments(text).map((segment) => segment.text).join("");
-  const inside = !start && !PUNCTUATION.test(text);
-  return { label: inside ? `\u2010${label}` : label, probability, written: written === 1 };
 }
 
 const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);

@@ -53,9 +53,7 @@ function buildPiece(token) {
   const button = element("button", token.special ? "piece special" : "piece");
   button.type = "button";
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
-  for (const segment of token.segments) {
-    form.append(segment.hidden ? element("span", "hidden-mark", segment.text) : segment.text);
-  }
+  for (const [words, hidden] of token.parts) form.append(hidden ? element("span", "hidden-mark", words) : words);
   button.append(form);
   if (token.repeated) button.append(element("sub", "numbers", token.number));
   if (token.unknown) button.title = "not in the vocabulary: the model sees <unk>";

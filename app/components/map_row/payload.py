@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.look.labels import label
+from app.components.tokens import described
 from core.record import RecordToken
 
 
@@ -155,13 +155,7 @@ def _side(side: Side) -> dict[str, Any]:
     if len(side.numbers) != len(side.tokens):
         raise ValueError(f"{len(side.tokens)} tokens have {len(side.numbers)} numbers")
     tokens = [
-        {
-            "text": label(token),
-            "start": token.starts_word,
-            "special": token.special,
-            "unknown": token.unknown,
-            "number": int(number),
-        }
+        {**described(token), "number": int(number)}
         for token, number in zip(side.tokens, side.numbers, strict=True)
     ]
     return {"tokens": tokens, "words": side.words}

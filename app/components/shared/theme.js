@@ -1,25 +1,5 @@
 // Turns a weight into a colour and reads the page's own colours; the only file that knows about light and dark.
 
-/* One hue, lightness linear in OKLab: zero is almost the page, one is the strongest contrast with it. */
-function oklchToRgb(lightness, chroma, hueDegrees) {
-  const hue = (hueDegrees * Math.PI) / 180;
-  const a = chroma * Math.cos(hue);
-  const b = chroma * Math.sin(hue);
-  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  const linear = [
-    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-  ];
-  return linear.map((value) => {
-    const clipped = Math.min(1, Math.max(0, value));
-    const gamma = clipped <= 0.0031308 ? 12.92 * clipped : 1.055 * clipped ** (1 / 2.4) - 0.055;
-    return Math.round(255 * Math.min(1, Math.max(0, gamma)));
-  });
-}
-
 function luminance([red, green, blue]) {
   const linear = [red, green, blue].map((value) => {
     const v = value / 255;
@@ -33,43 +13,22 @@ const MIDDLE_LUMINANCE = 0.179;
 
 const asPixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
-function makeRamp(colourAt) {
-  const steps = Array.from({ length: 256 }, (_, step) => colourAt(step / 255));
-  return {
-    css: steps.map(([red, green, blue]) => `rgb(${red},${green},${blue})`),
-    ink: steps.map((colour) => (luminance(colour) > MIDDLE_LUMINANCE ? "#000000" : "#ffffff")),
-    pixel: Uint32Array.from(steps, asPixel),
-  };
+const bytesOf = (digits) => digits.match(/../g).map((byte) => parseInt(byte, 16));
+
+/* The tables of look/palette.py: a colour for each of 256 steps, as CSS, as a pixel, and the ink that is read on it. */
+const tables = new Map();
+
+function tableOf(digits) {
+  if (!tables.has(digits)) {
+    const steps = digits.match(/.{6}/g).map(bytesOf);
+    tables.set(digits, {
+      css: steps.map(([red, green, blue]) => `rgb(${red},${green},${blue})`),
+      ink: steps.map((colour) => (luminance(colour) > MIDDLE_LUMINANCE ? "#000000" : "#ffffff")),
+      pixel: Uint32Array.from(steps, asPixel),
+    });
+  }
+  return tables.get(digits);
 }
-
-/* Chroma rises to its peak and falls again, because neither end of a blue scale can hold much of it. */
-function chromaBell(t, peak, end) {
-  return t < peak ? Math.sin(((t / peak) * Math.PI) / 2) : 1 - (1 - end) * ((t - peak) / (1 - peak)) ** 1.4;
-}
-
-const RAMPS = {
-  light: makeRamp((t) => oklchToRgb(0.972 - 0.692 * t, 0.006 + 0.132 * chromaBell(t, 0.55, 0.74), 255 + 8 * t)),
-  dark: makeRamp((t) => oklchToRgb(0.222 + 0.748 * t, 0.012 + 0.128 * chromaBell(t, 0.5, 0.12), 262 - 22 * t)),
-};
-
-/* Orange below zero, blue above: step 128 is zero, which has no hue; the same colours as the figures'. */
-const diverging = (zero, below, above) =>
-  makeRamp((t) => {
-    const share = Math.max(-1, (t * 255 - 128) / 127);
-    const [lightness, chroma, hue] = share < 0 ? below : above;
-    return oklchToRgb(zero + (lightness - zero) * Math.abs(share), chroma * Math.abs(share), hue);
-  });
-
-const SIGNED = {
-  light: diverging(0.955, [0.6, 0.13, 55], [0.5, 0.15, 258]),
-  dark: diverging(0.27, [0.8, 0.13, 65], [0.76, 0.12, 255]),
-};
-
-/* A closed cell in a thumbnail, where hatching has no room: a flat grey that no weight can have. */
-const CLOSED_PIXEL = { light: asPixel([226, 227, 230]), dark: asPixel([46, 48, 55]) };
-
-/* A column that is left out of the picture, likewise. */
-const HIDDEN_PIXEL = { light: asPixel([170, 173, 180]), dark: asPixel([70, 74, 82]) };
 
 export const rampStep = (weight) => Math.max(0, Math.min(255, Math.round(weight * 255)));
 
@@ -92,8 +51,16 @@ export function readTheme(root) {
   root.dataset.theme = name;
   const style = getComputedStyle(root);
   const variable = (part) => style.getPropertyValue(`--${part}`).trim();
-  const pixels = { closedPixel: CLOSED_PIXEL[name], hiddenPixel: HIDDEN_PIXEL[name] };
-  const theme = { name, ramp: RAMPS[name], signed: SIGNED[name], ...pixels, font: style.fontFamily };
+  const table = (part) => tableOf(variable(part).replaceAll('"', ""));
+  const pixel = (part) => asPixel(bytesOf(variable(part).slice(1)));
+  const theme = {
+    name,
+    ramp: table("sequential"),
+    signed: table("diverging"),
+    closedPixel: pixel("masked"),
+    hiddenPixel: pixel("left-out"),
+    font: style.fontFamily,
+  };
   for (const part of ["page", "ink", "ink2", "ink3", "line", "well", "hatch", "hatch-ground"]) theme[part] = variable(part);
   theme.signature = Object.values(theme).filter((value) => typeof value === "string").join("|");
   return theme;
