@@ -321,7 +321,8 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
           {script}
           const parts = {{ "request-note": {{ textContent: "" }} }};
           const asked = [];
-          const explorer = {{ parts, requests: {{}}, ask: (...what) => asked.push(what) }};
+          const ask = (...what) => asked.push(what);
+          const explorer = {{ dom: {{ parts }}, requests: {{}}, ask }};
           const found = [];
           const tell = () => found.push([parts["request-note"].textContent, late !== null]);
           const undone = [];

@@ -1275,8 +1275,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_spread,
     ),
     "J9: thumbnails of encoder and decoder with heads in reverse": (
-        "mapOf(data, atHead(explorer, cell.layer, cell.head)), theme",
-        "mapOf(data, atHead(explorer, cell.layer, explorer.kind === 'cross' || "
+        "mapOf(data, atHead(explorer.view, cell.layer, cell.head)), theme",
+        "mapOf(data, atHead(explorer.view, cell.layer, explorer.view.kind === 'cross' || "
         "cell.head === data.heads ? cell.head : data.heads - 1 - cell.head)), theme",
         check_thumbnails,
     ),
@@ -1324,8 +1324,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_cells,
     ),
     "the former head's picture stays": (
-        "function paintHead(explorer) {\ndrawBase(explorer);",
-        "function paintHead(explorer) {",
+        '[drawBase, [...HEAD, "picture"',
+        '[drawBase, [...MAPS, "picture"',
         check_cells,
     ),
     "the last column is not drawn": (
@@ -1404,14 +1404,14 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_captions,
     ),
     "heads of the saved overview in reverse": (
-        "const map = mapOf(data, atHead(explorer, layer, head));",
-        "const map = mapOf(data, atHead(explorer, layer, data.heads - head));",
+        "const map = mapOf(data, atHead(explorer.view, layer, head));",
+        "const map = mapOf(data, atHead(explorer.view, layer, data.heads - head));",
         check_saved_overview,
     ),
     "another thumbnail framed": (
-        "thumbnail.layer === explorer.layer && thumbnail.head === explorer.head",
-        "thumbnail.layer === explorer.layer && "
-        "thumbnail.head === (explorer.head + 1) % explorer.data.heads",
+        "thumbnail.layer === explorer.view.layer && thumbnail.head === explorer.view.head",
+        "thumbnail.layer === explorer.view.layer && "
+        "thumbnail.head === (explorer.view.head + 1) % explorer.data.heads",
         check_chosen_head,
     ),
     "the frame over the thumbnails one row off": (

@@ -1,8 +1,8 @@
 // Mounts the search tree, holds which node is kept, and tells Python of it.
 
 import { partsOf } from "../shared/dom.js";
-import { readTheme } from "../shared/theme.js";
 import { mounts } from "../shared/mounts.js";
+import { readTheme } from "../shared/theme.js";
 import { idsBefore, idsOf, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
 import { drawTree, markKept } from "./tree.js";

@@ -25,9 +25,10 @@ function checkLine({ name, passed, figure, limit, words }) {
 
 /* The checks are of a record's weights as they are: what stands beside anything else says that it was not checked. */
 function verdictOf(explorer) {
-  const { data, quantity } = explorer;
+  const { data } = explorer;
+  const { quantity } = explorer.view;
   if (data.verdict !== "here") return { saved: "as saved, not checked here", edited: "what-if, not checked" }[data.verdict];
-  const derived = derivation(explorer) !== null;
+  const derived = derivation(explorer.data, explorer.view) !== null;
   if (quantity === WEIGHTS && !derived) return null;
   if (data.checks.some(({ passed }) => !passed)) return "the weights failed a check";
   return derived ? "derived, not checked" : "not checked";
@@ -35,7 +36,8 @@ function verdictOf(explorer) {
 
 /* A record that nobody checked claims nothing: it has no badge. */
 export function buildBadge(explorer) {
-  const { root, parts, data } = explorer;
+  const { data } = explorer;
+  const { root, parts } = explorer.dom;
   const held = data.checks.filter(({ passed }) => passed).length;
   const whole = held === data.checks.length;
   root.dataset.checks = data.verdict === "here" ? `${held}/${data.checks.length}` : "";
@@ -46,7 +48,8 @@ export function buildBadge(explorer) {
 
 /* The verdict comes and goes with what is shown. */
 export function paintBadge(explorer) {
-  const { parts, data } = explorer;
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   const words = verdictOf(explorer);
   parts.badge.hidden = data.checks.length === 0 || words !== null;
   parts["not-checked"].textContent = data.checks.length || data.verdict !== "here" ? (words ?? "") : "";
@@ -54,9 +57,9 @@ export function paintBadge(explorer) {
   if (parts.badge.hidden && checksAreOpen(explorer)) openChecks(explorer, false);
 }
 
-export const checksAreOpen = ({ parts }) => !parts.checks.hidden;
+export const checksAreOpen = ({ dom: { parts } }) => !parts.checks.hidden;
 
-export function openChecks({ parts }, open) {
+export function openChecks({ dom: { parts } }, open) {
   parts.checks.hidden = !open;
   parts.badge.setAttribute("aria-expanded", open);
 }

@@ -41,25 +41,25 @@ export const ORDERS = {
 
 /* What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself. */
 export function measuredMap(explorer, layer, head) {
-  const quantity = explorer.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
-  return mapOf(explorer.data, { ...atHead(explorer, layer, head), quantity });
+  const quantity = explorer.view.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
+  return mapOf(explorer.data, { ...atHead(explorer.view, layer, head), quantity });
 }
 
 export const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
 
-export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.kind] || head === explorer.data.heads;
+export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
 /* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
 export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
   const { peak, meanSpread } = measure(map);
-  const { sort, kept, hide, quantity } = explorer;
+  const { sort, kept, hide, quantity } = explorer.view;
   if (sort !== "layer" && !isOverview(explorer, layer, head)) {
     const { shown, meaning } = ORDERS[sort];
     return { word: `${layer + 1}.${head + 1}`, number: shown(measure(map)), meaning };
   }
   if (kept.query !== null) {
-    const shown = mapOf(explorer.data, atHead(explorer, layer, head));
+    const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, kept.query, hide);
     if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
     const { digits, most } = QUANTITIES[quantity];

@@ -3,7 +3,7 @@
 import { ORDERS } from "./captions.js";
 
 export const OPTIONS = {
-  view: ["map", "lines"],
+  picture: ["map", "lines"],
   unit: ["pieces", "words"],
   sort: Object.keys(ORDERS),
   combine: ["mean", "max"],

@@ -11,7 +11,9 @@ export const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" 
 
 const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
 
-export function decodePayload(raw) {
+/* What Python sent, frozen. What came `before` for the same sentence, as an answer, still holds. */
+export function decodePayload(raw, before = null) {
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [] };
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
   // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
@@ -20,7 +22,7 @@ export function decodePayload(raw) {
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
   const open = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
   const cells = byKind((kind) => openCells(open[kind]));
-  return {
+  return Object.freeze({
     sentence: raw.sentence,
     model: raw.model,
     weightsSha256: raw.weights_sha256,
@@ -42,13 +44,14 @@ export function decodePayload(raw) {
     open,
     cells,
     offered: raw.offered,
-    quantities: decodeQuantities(raw),
-    exact: decodeExact(raw, cells),
+    quantities: Object.freeze({ ...earlier.quantities, ...decodeQuantities(raw) }),
+    exact: new Map([...earlier.exact, ...decodeExact(raw, cells)]),
     page: raw.page ?? null,
     failed: raw.failed,
     alone: raw.alone,
+    /* Maps that were made already: see `mapOf`. */
     maps: new Map(),
-  };
+  });
 }
 
 const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);

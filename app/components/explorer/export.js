@@ -2,11 +2,12 @@
 
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
-import { viewOf, writeAddress } from "./address.js";
+import { writeAddress } from "./address.js";
 import { currentMap } from "./focus.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
 import { aboutLines, overviewPicture, pictureAsPng, pictureAsSvg, rowName, viewPicture } from "./saved_picture.js";
+import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
 /*
@@ -22,16 +23,17 @@ function mapAsCsv(explorer) {
   });
   const axes = `rows: ${map.kind === "encoder" ? "token read" : "token fed in \u2192 token produced"}, columns: token looked at`;
   const { sourceText, translation } = explorer.data;
-  const about = [pictureTitle(explorer), mapTitle(explorer), axes, ...aboutLines(explorer), sourceText, translation];
+  const about = [pictureTitle(explorer.data, explorer.view), mapTitle(explorer.data, explorer.view), axes, ...aboutLines(explorer), sourceText, translation];
   return csvOf([[quoted(about.join("; ")), ...columns], ...lines]);
 }
 
-function fileName({ data, kind, layer, head, combine, quantity, unit, view }, what) {
+function fileName({ data, view }, what) {
+  const { kind, layer, head, combine, quantity, unit, picture } = view;
   const place = [
     layer === data.layers[kind] ? `${combine}-of-layers` : `layer${layer + 1}`,
     head === data.heads ? `${combine}-of-heads` : `head${head + 1}`,
   ];
-  const parts = what === "overview" ? [kind, "overview"] : [kind, ...place, ...(view === "map" ? [] : [view])];
+  const parts = what === "overview" ? [kind, "overview"] : [kind, ...place, ...(picture === "map" ? [] : [picture])];
   const rest = [quantity, unit].filter((name) => name !== "weights" && name !== "pieces");
   return ["headlight", ...parts, ...rest].join("_");
 }
@@ -40,7 +42,7 @@ const EXPORTS = {
   "map-png": async (explorer) => save(`${fileName(explorer)}.png`, await pictureAsPng(explorer, viewPicture(explorer))),
   "map-svg": (explorer) => save(`${fileName(explorer)}.svg`, pictureAsSvg(explorer, viewPicture(explorer))),
   "map-csv": (explorer) => {
-    const chosen = { ...explorer, view: "map" };
+    const chosen = { ...explorer, view: { ...explorer.view, picture: "map" } };
     withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
   },
   "overview-png": async (explorer) =>
@@ -54,7 +56,7 @@ const EXPORTS = {
 /* The page is made where the other quantities are; it opens with the view that is on screen now. */
 function savePage(explorer) {
   const { sentence } = explorer.data;
-  request(explorer, "page", { sentence, view: viewOf(explorer) }, {
+  request(explorer, "page", { sentence, view: linkOf(explorer.data, explorer.view) }, {
     what: "The page",
     take: ({ page }) => {
       if (!page) return false;
@@ -66,7 +68,7 @@ function savePage(explorer) {
 }
 
 /* A file has no address that could hold a view, and is a saved page already. */
-export function buildExports({ root, data }) {
+export function buildExports({ dom: { root }, data }) {
   for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
 }
 
@@ -86,7 +88,7 @@ async function copyLink(explorer, button) {
 }
 
 export function listenToExport(explorer) {
-  for (const button of explorer.root.querySelectorAll("[data-export]")) {
+  for (const button of explorer.dom.root.querySelectorAll("[data-export]")) {
     button.addEventListener("click", () => EXPORTS[button.dataset.export](explorer, button));
   }
 }

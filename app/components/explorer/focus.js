@@ -4,24 +4,26 @@ import { mapOf } from "./maps.js";
 
 export const NOTHING = Object.freeze({ query: null, key: null });
 
-/* `explorer.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
+/* The same under the pointer, where nothing may also be the word of something that has no row or column. */
+export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
+
+/* `explorer.now.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
 export function focusOf(explorer) {
-  const { preview, kept } = explorer;
+  const { kept } = explorer.view;
+  const { preview } = explorer.now;
   const previewed = preview.query !== null || preview.key !== null;
   const { query, key } = previewed ? preview : kept;
   return { query, key, previewed };
 }
 
-/* What is shown, but of another layer or head: as little as `mapOf` and `headName` need. */
-export function atHead({ data, quantity, unit, combine, kind }, layer, head) {
-  return { data, quantity, unit, combine, kind, layer, head };
-}
+/* The same view, but of another layer or head. */
+export const atHead = (view, layer, head) => ({ ...view, layer, head });
 
-export const currentMap = (explorer) => mapOf(explorer.data, explorer);
+export const currentMap = (explorer) => mapOf(explorer.data, explorer.view);
 
-export const isKept = (explorer) => explorer.kept.query !== null || explorer.kept.key !== null;
+export const isKept = (explorer) => explorer.view.kept.query !== null || explorer.view.kept.key !== null;
 
-export const itemsOf = ({ data, unit }, side) => data.items[unit][side];
+export const itemsOf = ({ data, view }, side) => data.items[view.unit][side];
 
 export const itemOfPiece = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
@@ -31,7 +33,7 @@ export const itemOfPiece = (explorer, side, index) =>
  * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
  */
 export function focusOfPiece(explorer, side, index) {
-  const { kind } = explorer;
+  const { kind } = explorer.view;
   if (side === "source") {
     const item = itemOfPiece(explorer, "source", index);
     if (kind === "encoder") return { query: item, key: null };

@@ -8,11 +8,12 @@ import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
  * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
  * `shown` of them have room, from `first` on: labels and strips stay in sight.
  */
-export function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom) {
-  const { data, theme, parts } = explorer;
+export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = explorer.layout.zoom) {
+  const { data, theme } = explorer;
+  const { parts } = explorer.dom;
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { room } = explorer;
+  const { room } = explorer.layout;
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
@@ -78,6 +79,6 @@ export function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explore
 export const LARGEST_CELL = 36;
 
 export function geometryOf(explorer, kind) {
-  explorer.geometries[kind] ??= mapGeometry(explorer, kind);
-  return explorer.geometries[kind];
+  explorer.layout.geometries[kind] ??= mapGeometry(explorer, kind);
+  return explorer.layout.geometries[kind];
 }

@@ -9,7 +9,7 @@ import { neighbour } from "./overview.js";
 import { canZoomIn, ZOOM_STEP } from "./picture.js";
 import { announce } from "./readout.js";
 import { pause } from "./steps.js";
-import { chooseHead, chooseKind, chooseUnit, chooseView, endPreview, goToStep, keep, letGo, showPreview } from "./update.js";
+import { endPreview, goToStep, pin, showPreview, undo, unpin, update } from "./update.js";
 import { lookingWords } from "./words.js";
 import { reveal, setZoom } from "./zoom.js";
 
@@ -33,7 +33,7 @@ function onMapKey(explorer, event) {
   } else if (event.key === "Enter" || event.key === " ") {
     handled(event);
     const { query, key } = focusOf(explorer);
-    if (query !== null || key !== null) keep(explorer, query, key);
+    if (query !== null || key !== null) pin(explorer, query, key);
   }
 }
 
@@ -42,7 +42,7 @@ function onOverviewKey(explorer, event) {
   if (!arrow) return;
   handled(event);
   const { layer, head, button } = neighbour(explorer, arrow);
-  chooseHead(explorer, layer, head);
+  update(explorer, { layer, head });
   button.focus();
 }
 
@@ -50,7 +50,7 @@ function onSentenceKey(explorer, side, event) {
   const step = ARROWS[event.key]?.[1];
   if (!step) return;
   handled(event);
-  const words = explorer.words[side];
+  const words = explorer.dom.words[side];
   const from = words.findIndex(({ button }) => button === event.target.closest("button"));
   const next = words[from + step];
   if (!next) return;
@@ -59,18 +59,19 @@ function onSentenceKey(explorer, side, event) {
 
 /* The keys that work on every part of the explorer, by what is pressed. */
 const ROOT_KEYS = {
-  1: (explorer) => chooseKind(explorer, "encoder"),
-  2: (explorer) => chooseKind(explorer, "decoder"),
-  3: (explorer) => chooseKind(explorer, "cross"),
-  m: (explorer) => chooseView(explorer, "map"),
-  l: (explorer) => chooseView(explorer, "lines"),
-  w: (explorer) => chooseUnit(explorer, explorer.unit === "words" ? "pieces" : "words"),
-  ",": (explorer) => goToStep(explorer, explorer.step - 1),
-  ".": (explorer) => goToStep(explorer, explorer.step + 1),
+  1: (explorer) => update(explorer, { kind: "encoder" }),
+  2: (explorer) => update(explorer, { kind: "decoder" }),
+  3: (explorer) => update(explorer, { kind: "cross" }),
+  m: (explorer) => update(explorer, { picture: "map" }),
+  l: (explorer) => update(explorer, { picture: "lines" }),
+  w: (explorer) => update(explorer, { unit: explorer.view.unit === "words" ? "pieces" : "words" }),
+  ",": (explorer) => goToStep(explorer, explorer.now.step - 1),
+  ".": (explorer) => goToStep(explorer, explorer.now.step + 1),
   p: play,
+  u: undo,
   "?": ({ parts }) => (parts.keys.open = !parts.keys.open),
-  "+": (explorer) => explorer.view === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.zoom * ZOOM_STEP),
-  "-": (explorer) => explorer.view === "map" && setZoom(explorer, explorer.zoom / ZOOM_STEP),
+  "+": (explorer) => explorer.view.picture === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.layout.zoom * ZOOM_STEP),
+  "-": (explorer) => explorer.view.picture === "map" && setZoom(explorer, explorer.layout.zoom / ZOOM_STEP),
 };
 
 function onRootKey(explorer, event) {
@@ -80,7 +81,7 @@ function onRootKey(explorer, event) {
   if (!action) return;
   handled(event);
   action(explorer);
-  if (!explorer.playing) announce(explorer, lookingWords(explorer)[explorer.kind]);
+  if (!explorer.now.playing) announce(explorer, lookingWords(explorer.data)[explorer.view.kind]);
 }
 
 /*
@@ -91,12 +92,12 @@ function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
   pause(explorer);
   if (checksAreOpen(explorer)) openChecks(explorer, false);
-  else if (explorer.parts.keys.open) explorer.parts.keys.open = false;
-  else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
+  else if (explorer.dom.parts.keys.open) explorer.dom.parts.keys.open = false;
+  else if (isKept(explorer) || focusOf(explorer).previewed) unpin(explorer);
 }
 
 export function listenToKeyboard(explorer) {
-  const { root, parts } = explorer;
+  const { root, parts } = explorer.dom;
   parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));
   parts.map.addEventListener("focus", () => {
     if (!parts.map.matches(":focus-visible") || isKept(explorer)) return;

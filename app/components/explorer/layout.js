@@ -7,24 +7,25 @@ import { KINDS } from "./data.js";
 import { mapGeometry } from "./geometry.js";
 import { leastLinesHeight } from "./lines.js";
 import { overviewPlaces } from "./overview_picture.js";
-import { paintAll } from "./paint.js";
+import { paint } from "./paint.js";
 import { fitSentences } from "./sentences.js";
 
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
 
 /* The layout follows the component's own width, because a sidebar may or may not stand beside it. */
 export function layOut(explorer) {
-  const { root, parts, theme } = explorer;
+  const { theme } = explorer;
+  const { root, parts } = explorer.dom;
   const width = root.clientWidth;
   root.dataset.width = WIDTHS.find(([limit]) => width < limit)[1];
-  explorer.size = sizeOf(explorer);
+  explorer.layout.size = sizeOf(explorer);
   fitSentences(explorer);
   reserveMap(explorer);
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
-  paintAll(explorer);
+  paint(explorer);
 }
 
-const sizeOf = ({ root }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
+const sizeOf = ({ dom: { root } }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
 
 export function watchSize(explorer) {
   let timer = 0;
@@ -32,10 +33,10 @@ export function watchSize(explorer) {
     clearTimeout(timer);
     timer = setTimeout(() => {
       // A hidden tab has no width: there is nothing to fit until it is shown again.
-      if (explorer.data && explorer.root.clientWidth && explorer.size !== sizeOf(explorer)) layOut(explorer);
+      if (explorer.data && explorer.dom.root.clientWidth && explorer.layout.size !== sizeOf(explorer)) layOut(explorer);
     }, 40);
   };
-  const end = onNewSize(explorer.root, check);
+  const end = onNewSize(explorer.dom.root, check);
   return () => {
     clearTimeout(timer);
     end();
@@ -48,13 +49,13 @@ const NOTE_HEIGHT = { narrow: 186, other: 98 };
 /* The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it. */
 function reserveMap(explorer) {
   // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
-  explorer.room = explorer.parts["map-box"].clientWidth;
-  explorer.tickWidth = explorer.parts.ticks.clientWidth;
-  explorer.places = overviewPlaces(explorer);
-  explorer.overviews = {};
-  explorer.geometries = {};
+  explorer.layout.room = explorer.dom.parts["map-box"].clientWidth;
+  explorer.layout.tickWidth = explorer.dom.parts.ticks.clientWidth;
+  explorer.layout.places = overviewPlaces(explorer);
+  explorer.layout.overviews = {};
+  explorer.layout.geometries = {};
   const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
-  explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));
-  const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
-  explorer.parts["map-place"].style.minHeight = `${explorer.tallest + note}px`;
+  explorer.layout.tallest = Math.max(...heights, leastLinesHeight(explorer));
+  const note = NOTE_HEIGHT[explorer.dom.root.dataset.width] ?? NOTE_HEIGHT.other;
+  explorer.dom.parts["map-place"].style.minHeight = `${explorer.layout.tallest + note}px`;
 }

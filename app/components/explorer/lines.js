@@ -10,13 +10,13 @@ import { QUANTITIES } from "./words.js";
 
 /* Scores are no shares of a row: the lines then show the weights that these scores become. */
 export function linesMap(explorer) {
-  return explorer.quantity === SCORES ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
+  return explorer.view.quantity === SCORES ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
 function linesOf(explorer) {
   const map = linesMap(explorer);
-  const name = `${explorer.mass} ${[...explorer.hide]}`;
-  if (map.lines?.name !== name) map.lines = { name, ...smallestSet(map, explorer.hide, explorer.mass / 100) };
+  const name = `${explorer.view.mass} ${[...explorer.view.hide]}`;
+  if (map.lines?.name !== name) map.lines = { name, ...smallestSet(map, explorer.view.hide, explorer.view.mass / 100) };
   return map.lines;
 }
 
@@ -27,20 +27,21 @@ const LINES_MARGIN = 46;
 const leastPitch = (room) => (room < 460 ? 10 : 7);
 
 /* What the lines of the longer sentence need at least, their slider included. */
-export function leastLinesHeight({ data: { sides }, room }) {
+export function leastLinesHeight({ data: { sides }, layout: { room } }) {
   const count = Math.max(sides.source.length, sides.produced.length);
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
 /* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
 export function linesGeometry(explorer) {
-  const { theme, parts } = explorer;
+  const { theme } = explorer;
+  const { parts } = explorer.dom;
   const map = linesMap(explorer);
-  const { room } = explorer;
+  const { room } = explorer.layout;
   const small = room < 460;
   const count = Math.max(map.queries, map.keys);
   // No higher than the map that it takes the place of; where words have no room, every second or third is named.
-  const space = Math.min(small ? 560 : 540, explorer.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
+  const space = Math.min(small ? 560 : 540, explorer.layout.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
   const pitch = Math.max(leastPitch(room), Math.min(30, Math.floor(space / count)));
   const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
   const context = parts.map.getContext("2d");
@@ -48,7 +49,7 @@ export function linesGeometry(explorer) {
   const limit = small ? 110 : 200;
   const keyLabels = labelsOf(context, map.columns, limit);
   const queryLabels = labelsOf(context, map.rows, limit);
-  const hidden = explorer.hide.size && !small ? 64 : 0;
+  const hidden = explorer.view.hide.size && !small ? 64 : 0;
   const [keyRoom, queryRoom] = [widest(keyLabels) + 30, widest(queryLabels) + 30 + hidden];
   const width = Math.min(room, Math.max(small ? room : 620, keyRoom + queryRoom + 240));
   const start = small ? 0 : Math.round((room - width) * 0.3);
@@ -102,7 +103,8 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
 }
 
 function drawEnds(context, explorer, geometry) {
-  const { theme, data, kind } = explorer;
+  const { theme, data } = explorer;
+  const { kind } = explorer.view;
   const { left, right, width } = geometry;
   const language = kind === "encoder" ? data.sourceLanguage : data.targetLanguage;
   const looked = `${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}, looked at`;
@@ -116,7 +118,8 @@ function drawEnds(context, explorer, geometry) {
 
 export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
-  const { theme, hide } = explorer;
+  const { theme } = explorer;
+  const { hide } = explorer.view;
   const { left, right, small } = geometry;
   const map = linesMap(explorer);
   const { query, key } = focusOf(explorer);
@@ -237,14 +240,15 @@ function drawBrackets(context, theme, geometry) {
 }
 
 export function paintLinesNote(explorer) {
-  const { parts, mass, unit, view } = explorer;
-  parts["lines-choice"].hidden = view !== "lines";
-  if (view !== "lines") return;
+  const { mass, unit, picture } = explorer.view;
+  const { parts } = explorer.dom;
+  parts["lines-choice"].hidden = picture !== "lines";
+  if (picture !== "lines") return;
   const { lines, open } = linesOf(explorer);
   parts.mass.value = mass;
   parts["mass-value"].textContent = `${mass}\u00a0%`;
   const piece = unit === "words" ? "word" : "piece";
-  const shown = explorer.hide.size ? "visible " : "";
+  const shown = explorer.view.hide.size ? "visible " : "";
   const name = QUANTITIES[linesMap(explorer).quantity].name;
   parts["lines-count"].textContent = `of each ${piece}\u2019s ${shown}${name}: ${lines.length} lines for ${open} open cells`;
 }

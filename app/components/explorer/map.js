@@ -11,7 +11,8 @@ import { decimalsOf, mapFigure } from "./words.js";
 
 /* What does not depend on the place looked at: cells, axes, strips. */
 export function drawStillMap(context, explorer, geometry) {
-  const { theme, hide } = explorer;
+  const { theme } = explorer;
+  const { hide } = explorer.view;
   const map = currentMap(explorer);
   drawCells(context, theme, map, geometry, hide);
   drawAxisWords(context, theme, map, geometry);
@@ -167,7 +168,7 @@ function drawLabels(context, explorer, geometry, focus) {
   });
   columnLabels.forEach((label, key) => {
     if (!showsKey(geometry, key) || !showsLabel(key, every, focus.key)) return;
-    const emphasis = isHidden(map, key, explorer.hide) ? "hidden" : emphasisOf(key, focus.key);
+    const emphasis = isHidden(map, key, explorer.view.hide) ? "hidden" : emphasisOf(key, focus.key);
     context.save();
     context.translate(xOf(geometry, key + 0.5) + (angle < 1.2 ? 2 : 0), top - 9);
     context.rotate(-angle);
@@ -227,5 +228,5 @@ export function drawLiveMap(context, explorer, geometry) {
     const number = map.sumsToOne ? percent(received[named]) : fixed(received[named], 1);
     drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
   }
-  drawFocus(context, explorer, geometry, focus);
+  drawFocus(context, { theme, kept: explorer.view.kept }, geometry, focus);
 }

@@ -33,9 +33,11 @@ const ROLLOUT_NOTES = {
 };
 
 export function paintAxisNote(explorer) {
-  const { parts, data, kind, unit, view, quantity } = explorer;
+  const { data } = explorer;
+  const { kind, unit, picture, quantity } = explorer.view;
+  const { parts } = explorer.dom;
   const { sourceLanguage: source, targetLanguage: target } = data;
-  const lines = view === "lines";
+  const lines = picture === "lines";
   const piece = unit === "words" ? "word" : "piece";
   const row = kind === "encoder" ? `the ${source} ${piece} being read. ` : `the ${target} ${piece} being produced. `;
   const column = kind === "decoder" ? `the ${target} ${piece} looked at, already written. ` : `the ${source} ${piece} looked at. `;
@@ -53,9 +55,10 @@ export function paintAxisNote(explorer) {
 }
 
 function numberNote(explorer, lines) {
-  const { quantity, kind, unit, combine, data, layer, head } = explorer;
+  const { data } = explorer;
+  const { quantity, kind, unit, combine, layer, head } = explorer.view;
   const together = layer === data.layers[kind] || head === data.heads;
-  const how = derivation(explorer);
+  const how = derivation(explorer.data, explorer.view);
   if (quantity === SCORES && lines) {
     return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : "the weights that the scores become"}.`];
   }
@@ -68,10 +71,10 @@ function numberNote(explorer, lines) {
 
 /* What is hidden is counted: how much of all weight, and the row with the most of it. */
 function hiddenMassNote(explorer) {
-  const { hide } = explorer;
+  const { hide } = explorer.view;
   const map = currentMap(explorer);
   const hidden = map.columns.filter((_, key) => isHidden(map, key, hide));
-  if (!hidden.length || explorer.quantity === SCORES) return [];
+  if (!hidden.length || explorer.view.quantity === SCORES) return [];
   const masses = map.rows.map((_, query) => hiddenMass(map, hide, query));
   const most = masses.indexOf(Math.max(...masses));
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;

@@ -8,7 +8,7 @@ import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
 
 /* Only what can be shown can be chosen. */
-export function buildQuantities({ parts, data }) {
+export function buildQuantities({ dom: { parts }, data }) {
   const options = OPTIONS.quantity.filter((name) => data.offered.includes(name));
   if (options.join() === [...parts.quantity.options].map(({ value }) => value).join()) return;
   parts.quantity.replaceChildren(
@@ -21,12 +21,15 @@ export function buildQuantities({ parts, data }) {
 }
 
 export function paintOptions(explorer) {
-  const { root, parts, data, kind, view, unit, sort, combine, hide, wanted, quantity } = explorer;
+  const { data } = explorer;
+  const { kind, picture, unit, sort, combine, hide, quantity } = explorer.view;
+  const { wanted } = explorer.now;
+  const { root, parts } = explorer.dom;
   const press = (group, name, chosen) => {
     for (const button of parts[group].children) button.setAttribute("aria-pressed", button.dataset[name] === chosen);
   };
   press("kinds", "kindOption", kind);
-  press("views", "viewOption", view);
+  press("views", "viewOption", picture);
   press("units", "unitOption", unit);
   press("combines", "combineOption", combine);
   parts.sort.value = sort;
@@ -43,5 +46,5 @@ export function paintOptions(explorer) {
   parts["scale-high"].textContent = high;
   parts.scale.setAttribute("aria-label", `Colour scale from ${low} to ${high}`);
   parts["masked-legend"].classList.toggle("unused", !hasMasked(data, kind));
-  Object.assign(root.dataset, { view, unit, sort, combine, quantity, hide: [...hide].join(",") });
+  Object.assign(root.dataset, { view: picture, unit, sort, combine, quantity, hide: [...hide].join(",") });
 }

@@ -15,12 +15,14 @@ import { drawThumbnail } from "./raster.js";
 
 /* The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads. */
 function arrangement(explorer) {
-  const { data, kind, sort, quantity, thumbnails } = explorer;
+  const { data } = explorer;
+  const { kind, sort, quantity } = explorer.view;
+  const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
-  const sorted = isSorted(explorer);
+  const sorted = isSorted(explorer.view);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, ORDERS[sort].of(measuresOf(explorer, ...place))]));
     heads.sort((a, b) => value.get(a) - value.get(b));
@@ -38,7 +40,8 @@ export const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !==
 
 /* The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed. */
 export function overviewOf(explorer) {
-  const { overviews, kind, hide, sort, combine, quantity, unit, kept } = explorer;
+  const { kind, hide, sort, combine, quantity, unit, kept } = explorer.view;
+  const { overviews } = explorer.layout;
   const name = [[...hide], sort, combine, quantity, unit, kept.query].join("|");
   if (overviews[kind]?.name !== name) {
     const cells = arrangement(explorer).map((cell) =>
@@ -51,20 +54,22 @@ export function overviewOf(explorer) {
 }
 
 function drawOverview(explorer, { cells, canvas }) {
-  const { data, theme, hide } = explorer;
-  const { places, width, height } = explorer.places;
+  const { data, theme } = explorer;
+  const { hide } = explorer.view;
+  const { places, width, height } = explorer.layout.places;
   const context = prepareCanvas(canvas, width, height);
   cells.forEach((cell, index) => {
     if (!cell.exists) return;
-    drawThumbnail(context, mapOf(data, atHead(explorer, cell.layer, cell.head)), theme, hide, places[index]);
+    drawThumbnail(context, mapOf(data, atHead(explorer.view, cell.layer, cell.head)), theme, hide, places[index]);
     drawCaption(context, explorer, cell, places[index], false);
   });
 }
 
 /* Shows the kept picture, with the chosen head's caption in bold. */
 export function showOverview(explorer) {
-  const { overviewMaps, layer, head } = explorer;
-  const { places, width, height, captions } = explorer.places;
+  const { layer, head } = explorer.view;
+  const { overviewMaps } = explorer.dom;
+  const { places, width, height, captions } = explorer.layout.places;
   const { cells, canvas } = overviewOf(explorer);
   const context = prepareCanvas(overviewMaps, width, height);
   context.drawImage(canvas, 0, 0, width, height);
@@ -76,7 +81,7 @@ export function showOverview(explorer) {
 }
 
 /* How captions are set, by the room that there is: word and number beside each other, or one over the other. */
-function captionStyle({ data, root }) {
+function captionStyle({ data, dom: { root } }) {
   const { width } = root.dataset;
   if (isDense(data)) return { size: 10.5, stacked: true, spare: true, reach: 3 };
   return { size: width === "medium" ? 11 : 12, stacked: false, spare: width === "wide", reach: 0 };
@@ -85,7 +90,8 @@ function captionStyle({ data, root }) {
 export const isDense = ({ heads }) => heads > 5;
 
 function drawCaption(context, explorer, { word, number }, { left, top, size: room }, chosen) {
-  const { theme, places: { captions } } = explorer;
+  const { theme } = explorer;
+  const { places: { captions } } = explorer.layout;
   const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
   context.font = fontOf(theme, style.size, style.weight);
   const line = top + room + 3 + captions.size * 0.6;
@@ -103,13 +109,14 @@ function drawCaption(context, explorer, { word, number }, { left, top, size: roo
  * itself would make the browser work out the style of every thumbnail at each move.
  */
 export function paintOverviewFocus(explorer) {
-  const { theme, thumbnails } = explorer;
+  const { theme } = explorer;
+  const { thumbnails } = explorer.dom;
   const { query, key } = focusOf(explorer);
-  const { places, width, height } = explorer.places;
+  const { places, width, height } = explorer.layout.places;
   const empty = query === null && key === null;
-  if (empty && explorer.overviewFocus.dataset.empty) return;
-  explorer.overviewFocus.dataset.empty = empty ? "true" : "";
-  const context = prepareCanvas(explorer.overviewFocus, width, height);
+  if (empty && explorer.dom.overviewFocus.dataset.empty) return;
+  explorer.dom.overviewFocus.dataset.empty = empty ? "true" : "";
+  const context = prepareCanvas(explorer.dom.overviewFocus, width, height);
   context.strokeStyle = theme.ink3;
   context.lineWidth = 1;
   const { queries, keys } = currentMap(explorer);
@@ -126,7 +133,7 @@ export function paintOverviewFocus(explorer) {
 
 /* Where the thumbnails stand, and how their captions are set. */
 export function overviewPlaces(explorer) {
-  const { parts, thumbnails, overviewMaps, overviewFocus } = explorer;
+  const { parts, thumbnails, overviewMaps, overviewFocus } = explorer.dom;
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];
   const places = thumbnails.map(({ button }) => ({
     left: button.offsetLeft,

@@ -1,4 +1,4 @@
-// Paints again what a change touches, in three sizes: everything, one head, the place looked at.
+// Paints again what a change touches: each part of the page names the values that it shows.
 
 import { element } from "../shared/dom.js";
 import { paintBadge } from "./badge.js";
@@ -15,72 +15,71 @@ import { paintStatistics } from "./statistics.js";
 import { paintSteps, shownStep } from "./steps.js";
 import { lookingWords, mapTitle } from "./words.js";
 
+/* What makes the maps themselves, and what chooses one of them. */
+const MAPS = ["kind", "unit", "hide", "combine", "quantity"];
+const HEAD = [...MAPS, "layer", "head"];
+
 /*
- * Three sizes of a paint. In each the canvas comes first: once words have changed, setting its font would make the
- * browser work out all styles at once.
+ * In this order: the canvases come first, because once words have changed, setting a font would make the browser work
+ * out all styles at once.
  */
+const PAINTS = [
+  [placeMap, [...MAPS, "picture", "zoom"]],
+  [drawBase, [...HEAD, "picture", "mass", "zoom"]],
+  [paintLive, [...HEAD, "picture", "mass", "zoom", "kept", "now"]],
+  [showOverview, [...HEAD, "sort"]],
+  [paintOptions, [...MAPS, "picture", "sort", "wanted"]],
+  [paintZoom, [...MAPS, "picture", "zoom"]],
+  [paintOverview, [...MAPS, "sort"]],
+  [markChosenHead, [...HEAD, "sort"]],
+  [paintTitle, HEAD],
+  [paintBadge, HEAD],
+  [paintAxisNote, [...HEAD, "picture", "mass"]],
+  [paintStatistics, HEAD],
+  [paintCaptions, ["kept", "now"]],
+  [paintSentences, [...HEAD, "kept", "now"]],
+  [paintSteps, [...HEAD, "kept", "now"]],
+  [paintReadout, [...HEAD, "kept", "now"]],
+  [paintOverviewFocus, [...HEAD, "sort", "kept", "now"]],
+];
 
-/* Everything that depends on the kind, and on how maps are made. */
-export function paintAll(explorer) {
-  placeMap(explorer);
-  drawBase(explorer);
-  paintLive(explorer);
+/*
+ * `changed` names values of the view, or "zoom", or "now" for what passes: the pointer, the steps, what is waited for.
+ * Without it everything is painted.
+ */
+export function paint(explorer, changed = null) {
+  const touches = (shown) => changed === null || shown.some((name) => changed.includes(name));
+  for (const [part, shown] of PAINTS) if (touches(shown)) part(explorer);
+  tell(explorer);
+}
+
+/* A pinned row stands in every caption. */
+function paintCaptions(explorer) {
+  if (overviewOf(explorer) === explorer.dom.overview) return;
   showOverview(explorer);
-  paintOptions(explorer);
-  paintZoom(explorer);
   paintOverview(explorer);
-  describeHead(explorer);
-  describeFocus(explorer);
 }
 
-/* Everything that depends on the layer and head. */
-export function paintHead(explorer) {
-  drawBase(explorer);
-  paintLive(explorer);
-  showOverview(explorer);
-  describeHead(explorer);
-  describeFocus(explorer);
+function paintTitle(explorer) {
+  const { data, view } = explorer;
+  const looking = element("small", "", lookingWords(data)[view.kind]);
+  explorer.dom.parts.title.replaceChildren(mapTitle(data, view), looking);
 }
 
-/* Everything that depends on the place looked at. */
-export function paintFocus(explorer) {
-  paintLive(explorer);
-  if (overviewOf(explorer) !== explorer.overview) {
-    showOverview(explorer);
-    paintOverview(explorer);
-  }
-  describeFocus(explorer);
-}
-
-export function paintPicture(explorer) {
-  drawBase(explorer);
-  paintFocus(explorer);
-}
-
-function describeHead(explorer) {
-  const { parts, kind } = explorer;
-  parts.title.replaceChildren(mapTitle(explorer), element("small", "", lookingWords(explorer)[kind]));
-  markChosenHead(explorer);
-  paintBadge(explorer);
-  paintAxisNote(explorer);
-  paintStatistics(explorer);
-}
-
-/* The last step of every paint: words about the place looked at, and the attributes that tell it. */
-function describeFocus(explorer) {
-  const { root, data, kind, layer, head, combine } = explorer;
+/* The last step of every paint: the attributes that tell what is shown. */
+function tell(explorer) {
+  const { data, dom } = explorer;
+  const { kind, layer, head, combine } = explorer.view;
   const { query, key } = focusOf(explorer);
-  paintSentences(explorer);
-  paintSteps(explorer);
-  paintReadout(explorer);
-  paintOverviewFocus(explorer);
   const cell = query !== null && key !== null;
-  root.dataset.kind = kind;
-  root.dataset.layer = layer < data.layers[kind] ? layer : combine;
-  root.dataset.head = head < data.heads ? head : combine;
-  root.dataset.query = query ?? "";
-  root.dataset.key = key ?? "";
-  root.dataset.weight = cell ? valueAt(currentMap(explorer), query, key).toFixed(4) : "";
-  root.dataset.step = shownStep(explorer);
-  root.dataset.painted = ++explorer.painted;
+  Object.assign(dom.root.dataset, {
+    kind,
+    layer: layer < data.layers[kind] ? layer : combine,
+    head: head < data.heads ? head : combine,
+    query: query ?? "",
+    key: key ?? "",
+    weight: cell ? valueAt(currentMap(explorer), query, key).toFixed(4) : "",
+    step: shownStep(explorer),
+    painted: ++dom.painted,
+  });
 }

@@ -13,36 +13,36 @@ export const VIEWS = {
 
 /* The lines' geometry is measured once a paint of the head; the map's is kept by kind. */
 export function shownGeometry(explorer) {
-  if (explorer.view === "map") return geometryOf(explorer, explorer.kind);
-  explorer.linesGeometry ??= linesGeometry(explorer);
-  return explorer.linesGeometry;
+  if (explorer.view.picture === "map") return geometryOf(explorer, explorer.view.kind);
+  explorer.layout.linesGeometry ??= linesGeometry(explorer);
+  return explorer.layout.linesGeometry;
 }
 
 export function drawBase(explorer) {
-  const { still } = VIEWS[explorer.view];
+  const { still } = VIEWS[explorer.view.picture];
   if (!still) return;
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.base, geometry.width, geometry.height);
+  const context = prepareCanvas(explorer.dom.base, geometry.width, geometry.height);
   still(context, explorer, geometry);
 }
 
 /* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
 export function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.parts.map, geometry.width, geometry.height);
-  const { still, live } = VIEWS[explorer.view];
-  if (still) context.drawImage(explorer.base, 0, 0, geometry.width, geometry.height);
+  const context = prepareCanvas(explorer.dom.parts.map, geometry.width, geometry.height);
+  const { still, live } = VIEWS[explorer.view.picture];
+  if (still) context.drawImage(explorer.dom.base, 0, 0, geometry.width, geometry.height);
   live(context, explorer, geometry);
 }
 
 /* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */
 export function placeMap(explorer) {
-  const { map } = explorer.parts;
-  explorer.linesGeometry = null;
+  const { map } = explorer.dom.parts;
+  explorer.layout.linesGeometry = null;
   const geometry = shownGeometry(explorer);
   map.style.width = `${geometry.width}px`;
   map.style.height = `${geometry.height}px`;
-  const isMap = explorer.view === "map";
+  const isMap = explorer.view.picture === "map";
   map.dataset.left = isMap ? geometry.left : "";
   map.dataset.top = isMap ? geometry.top : "";
   map.dataset.cell = isMap ? geometry.cell : "";
@@ -56,13 +56,15 @@ export function placeMap(explorer) {
 export const ZOOM_STEP = 1.5;
 
 /* From the whole map to cells at full size; a map that fits needs no zoom. */
-export const canZoomIn = (explorer) => geometryOf(explorer, explorer.kind).cell < 27;
+export const canZoomIn = (explorer) => geometryOf(explorer, explorer.view.kind).cell < 27;
 
 export function paintZoom(explorer) {
-  const { parts, zoom, view } = explorer;
-  const small = geometryOf(explorer, explorer.kind).whole < 20;
+  const { picture } = explorer.view;
+  const { zoom } = explorer.layout;
+  const { parts } = explorer.dom;
+  const small = geometryOf(explorer, explorer.view.kind).whole < 20;
   // Hidden it keeps its room, so that the row does not move.
-  parts.zoom.classList.toggle("unused", view !== "map" || !small);
+  parts.zoom.classList.toggle("unused", picture !== "map" || !small);
   parts["zoom-in"].disabled = !canZoomIn(explorer);
   parts["zoom-out"].disabled = zoom === 1;
   parts.map.classList.toggle("zoomed", zoom > 1);

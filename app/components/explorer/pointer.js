@@ -3,16 +3,16 @@
 import { focusOfPiece } from "./focus.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
-import { chooseHead, endPreview, keep, letGo, showPreview } from "./update.js";
+import { endPreview, pin, showPreview, unpin, update } from "./update.js";
 
 /* One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer. */
 function chooseStop(explorer, side, chosen) {
-  for (const { button } of explorer.words[side]) button.tabIndex = button === chosen ? 0 : -1;
+  for (const { button } of explorer.dom.words[side]) button.tabIndex = button === chosen ? 0 : -1;
 }
 
 export function listenToSentences(explorer) {
   for (const side of ["source", "target"]) {
-    const host = explorer.parts[side];
+    const host = explorer.dom.parts[side];
     const indexOf = (event) => {
       const button = event.target.closest("button");
       return button ? Number(button.dataset.index) : null;
@@ -36,27 +36,27 @@ export function listenToSentences(explorer) {
       if (index === null) return;
       const { query = null, key = null, note } = focusOfPiece(explorer, side, index);
       if (note) showPreview(explorer, null, null, note);
-      else keep(explorer, query, key);
+      else pin(explorer, query, key);
     });
   }
 }
 
 export function listenToOverview(explorer) {
-  explorer.parts.overview.addEventListener("click", (event) => {
+  explorer.dom.parts.overview.addEventListener("click", (event) => {
     const button = event.target.closest(".thumbnail");
-    if (button) chooseHead(explorer, Number(button.dataset.l), Number(button.dataset.h));
+    if (button) update(explorer, { layer: Number(button.dataset.l), head: Number(button.dataset.h) });
   });
-  explorer.parts.overview.addEventListener("pointerover", (event) => {
+  explorer.dom.parts.overview.addEventListener("pointerover", (event) => {
     const button = event.target.closest(".thumbnail");
     if (button) button.title = button.getAttribute("aria-label");
   });
 }
 
 export function listenToPicture(explorer) {
-  const { map } = explorer.parts;
+  const { map } = explorer.dom.parts;
   const placeOf = (event) => {
     const box = map.getBoundingClientRect();
-    return VIEWS[explorer.view].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
+    return VIEWS[explorer.view.picture].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
   };
   map.addEventListener("pointermove", (event) => {
     if (event.pointerType === "touch") return;
@@ -67,7 +67,7 @@ export function listenToPicture(explorer) {
   map.addEventListener("pointerleave", () => endPreview(explorer));
   map.addEventListener("click", (event) => {
     const place = placeOf(event);
-    if (place) keep(explorer, place.query, place.key);
-    else letGo(explorer);
+    if (place) pin(explorer, place.query, place.key);
+    else unpin(explorer);
   });
 }

@@ -10,7 +10,7 @@ import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./wor
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
 
-function valueChip({ theme, quantity }, map, value) {
+function valueChip({ theme, view: { quantity } }, map, value) {
   const chip = element("span", "weight numbers", mapFigure(map, value, QUANTITIES[quantity].digits));
   const step = stepOf(map, value);
   chip.style.background = rampOf(theme, map).css[step];
@@ -22,7 +22,8 @@ export const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
 /* Each case returns the first line as nodes and strings, the second as a list of short statements. */
 function describe(explorer) {
-  const { preview, quantity } = explorer;
+  const { quantity } = explorer.view;
+  const { preview } = explorer.now;
   const focus = focusOf(explorer);
   if (preview.note) return describeUnseen(explorer, preview.note);
   const map = currentMap(explorer);
@@ -33,12 +34,12 @@ function describe(explorer) {
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
   const peak = valueChip(explorer, map, measure(map).peak);
-  const piece = explorer.unit === "words" ? "word" : "piece";
+  const piece = explorer.view.unit === "words" ? "word" : "piece";
   return {
     first:
       quantity === WEIGHTS
-        ? [`On average, ${headName(explorer)} puts `, peak, ` of a row on a single ${piece}`]
-        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer)} is `, peak],
+        ? [`On average, ${headName(explorer.data, explorer.view)} puts `, peak, ` of a row on a single ${piece}`]
+        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer.data, explorer.view)} is `, peak],
     second: [
       byTouch
         ? "Tap a word or a cell to read one number; tap again to unpin."
@@ -83,16 +84,16 @@ function describeMasked(_explorer, map, query, key) {
 }
 
 function describeCell(explorer, map, query, key) {
-  const { gives, to } = QUANTITIES[explorer.quantity];
+  const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
-  const how = derivation(explorer);
+  const how = derivation(explorer.data, explorer.view);
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
     ...spreadNote(map, query),
   ];
-  if (map.kind !== "encoder" && explorer.unit === "pieces") {
+  if (map.kind !== "encoder" && explorer.view.unit === "pieces") {
     const fed = tokenName(explorer.data.sides.fed[query]);
     second.push(`row ${query + 1}: ${fed} was fed in, ${tokenName(map.rows[query])} came out`);
   }
@@ -100,7 +101,7 @@ function describeCell(explorer, map, query, key) {
     first: [
       `While ${verb(map)} `,
       bold(tokenName(map.rows[query])),
-      `, ${headName(explorer)}${gives}`,
+      `, ${headName(explorer.data, explorer.view)}${gives}`,
       valueChip(explorer, map, value),
       to,
       bold(tokenName(map.columns[key])),
@@ -114,8 +115,8 @@ const spreadNote = (map, query) =>
   map.sumsToOne ? [`row spread ${measure(map).spread[query].toFixed(1)} bits`] : [];
 
 function describeRow(explorer, map, query) {
-  const { most, digits } = QUANTITIES[explorer.quantity];
-  const [top, ...rest] = rankedKeys(map, query, explorer.hide);
+  const { most, digits } = QUANTITIES[explorer.view.quantity];
+  const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
     const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
@@ -127,7 +128,7 @@ function describeRow(explorer, map, query) {
     first: [
       `While ${verb(map)} `,
       row,
-      `, ${headName(explorer)}${most}`,
+      `, ${headName(explorer.data, explorer.view)}${most}`,
       bold(tokenName(map.columns[top])),
       " ",
       valueChip(explorer, map, valueAt(map, query, top)),
@@ -143,14 +144,14 @@ function describeRow(explorer, map, query) {
 }
 
 /* What is left out of a row is counted where the row is described. */
-function hiddenNote({ hide, quantity }, map, query) {
+function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || quantity === SCORES) return [];
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
 }
 
 function describeColumn(explorer, map, key) {
-  const { column, digits } = QUANTITIES[explorer.quantity];
+  const { column, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedQueries(map, key);
   if (top === undefined) return { first: ["Every cell of this column is masked."], second: [] };
   const nameAndValue = (query) => `${tokenName(map.rows[query])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
@@ -166,10 +167,10 @@ function describeColumn(explorer, map, key) {
     ],
     second: [
       ...unknownNote(map, null, key),
-      ...(isHidden(map, key, explorer.hide) ? ["hidden in the picture"] : []),
+      ...(isHidden(map, key, explorer.view.hide) ? ["hidden in the picture"] : []),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
-        ? `it receives ${percent(received)} of everything ${headName(explorer)} gives`
+        ? `it receives ${percent(received)} of everything ${headName(explorer.data, explorer.view)} gives`
         : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
     ],
   };
@@ -182,7 +183,7 @@ function unknownNote(map, query, key) {
 }
 
 export function paintReadout(explorer) {
-  const { parts } = explorer;
+  const { parts } = explorer.dom;
   const { first, second } = describe(explorer);
   parts["readout-first"].replaceChildren(...first);
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
@@ -192,7 +193,7 @@ export function paintReadout(explorer) {
 }
 
 /* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */
-export function announce({ parts }, ...before) {
+export function announce({ dom: { parts } }, ...before) {
   const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
   parts.spoken.textContent = [...before, ...lines].join(". ");
 }

@@ -29,7 +29,7 @@ function refuse(explorer, name, line) {
   waiting?.giveUp();
 }
 
-const sayRefusal = ({ parts }, line) => (parts["request-note"].textContent = line);
+const sayRefusal = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
 /* New data may answer what was asked, refuse it, or be of something else. */
 export function settleRequests(explorer) {
@@ -45,7 +45,7 @@ export function forgetRequests(explorer) {
 }
 
 /* The maps behind the chosen one: null for all layers or all heads. */
-function mapsBehind({ data, quantity, kind, layer, head }) {
+function mapsBehind(data, { quantity, kind, layer, head }) {
   const rows = quantity === ROLLOUT ? 1 : data.heads;
   return {
     quantity,
@@ -63,7 +63,7 @@ export function withExact(explorer, then) {
   if (isExact(explorer)) return then(data);
   if (data.alone) return undefined;
   const chosen = { ...explorer };
-  return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(explorer) }, {
+  return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(data, explorer.view) }, {
     what: "The exact numbers",
     take: (held) => {
       if (!isExact({ ...chosen, data: held })) return false;
@@ -75,7 +75,7 @@ export function withExact(explorer, then) {
 
 /* A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent. */
 export function pinExact(explorer) {
-  const { query, key } = explorer.kept;
+  const { query, key } = explorer.view.kept;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;
   if (!explorer.requests.exact) withExact(explorer, () => {});
 }

@@ -20,10 +20,10 @@ const PNG_SCALE = 2;
 /* The picture in view: its size, what stands left of its origin, and how it is drawn there. */
 export function viewPicture(explorer) {
   const geometry = shownGeometry(explorer);
-  const { still, live } = VIEWS[explorer.view];
+  const { still, live } = VIEWS[explorer.view.picture];
   const fed = fedColumn(explorer, geometry);
   return {
-    title: `${mapTitle(explorer)} \u00b7 ${pictureTitle(explorer)}`,
+    title: `${mapTitle(explorer.data, explorer.view)} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
     before: geometry.lines ? 0 : fed.width,
     width: geometry.width + fed.width,
     height: geometry.height,
@@ -42,9 +42,10 @@ const FED_LIMIT = 150;
  * row: left of the map's rows, right of the lines' words.
  */
 function fedColumn(explorer, geometry) {
-  const { theme, kind } = explorer;
+  const { theme } = explorer;
+  const { kind } = explorer.view;
   if (kind === "encoder") return { width: 0, draw: () => {} };
-  const measuring = explorer.base.getContext("2d");
+  const measuring = explorer.dom.base.getContext("2d");
   const { size, places } = geometry.lines ? fedBesideLines(explorer, geometry) : fedBesideMap(explorer, geometry);
   measuring.font = fontOf(theme, size);
   const words = currentMap(explorer).rows.map((row) => cutLabel(measuring, fedIn(explorer, row), FED_LIMIT));
@@ -80,10 +81,11 @@ function fedBesideLines(explorer, geometry) {
 const TILE = 84;
 
 export function overviewPicture(explorer) {
-  const { data, theme, hide } = explorer;
-  const rows = explorer.thumbnails.length / (data.heads + 1);
+  const { data, theme } = explorer;
+  const { hide } = explorer.view;
+  const rows = explorer.dom.thumbnails.length / (data.heads + 1);
   return {
-    title: `Every layer and head \u00b7 ${pictureTitle(explorer)}`,
+    title: `Every layer and head \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
     width: 40 + (data.heads + 1) * (TILE + 10),
     height: rows * (TILE + 30) + 8,
     draw: (context) => {
@@ -91,14 +93,14 @@ export function overviewPicture(explorer) {
         if (!exists) return;
         const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
         const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
-        const map = mapOf(data, atHead(explorer, layer, head));
+        const map = mapOf(data, atHead(explorer.view, layer, head));
         drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
         context.strokeStyle = theme.line;
         context.lineWidth = 1;
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
-        const place = [layer === data.layers[explorer.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
+        const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
         // Ordered by a measure, the caption itself names the head.
-        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
+        const name = isSorted(explorer.view) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
         context.font = fontOf(theme, 11);
         drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
         drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
@@ -131,7 +133,7 @@ export function pictureAsPng(explorer, picture) {
 
 export function pictureAsSvg(explorer, picture) {
   const [width, height] = sizeOfPicture(picture);
-  const context = new SvgContext(width, height, explorer.base.getContext("2d"));
+  const context = new SvgContext(width, height, explorer.dom.base.getContext("2d"));
   const { sourceText, translation } = explorer.data;
   context.describe(picture.title, [...aboutLines(explorer), sourceText, translation].join("\n"));
   drawPicture(context, explorer, picture);
@@ -140,7 +142,7 @@ export function pictureAsSvg(explorer, picture) {
 
 /* A row's token; where it is produced, after the token that was fed in for it, as in every file. */
 export function rowName(explorer, row) {
-  return explorer.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
+  return explorer.view.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
 }
 
 const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
@@ -156,7 +158,7 @@ export function aboutLines(explorer) {
 
 function precisionOf(explorer) {
   const { error } = currentMap(explorer);
-  const how = derivation(explorer);
+  const how = derivation(explorer.data, explorer.view);
   const numbers = error ? `numbers rounded, at most ${error.toPrecision(1)} off` : "32-bit numbers as recorded";
   return how ? `derived, ${how}, from ${numbers}` : numbers;
 }

@@ -10,7 +10,8 @@ import { isHidden } from "./measures.js";
 const GIVEN_TARGET = "given target";
 
 export function buildSentences(explorer) {
-  const { data, parts } = explorer;
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
   const pieces = data.sides.source.length;
@@ -19,7 +20,7 @@ export function buildSentences(explorer) {
   parts["target-note"].textContent = `${writer}, one piece a step; the line under a piece is its probability`;
   const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
   parts.score.textContent = `log-probability ${score}, ${data.search}`;
-  explorer.words = {
+  explorer.dom.words = {
     source: buildRow(parts.source, data.sides.source, false),
     target: buildRow(parts.target, data.sides.target, true),
   };
@@ -76,7 +77,7 @@ function pieceName(token, index, count, isTarget) {
 
 /* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
 export function fitSentences(explorer) {
-  const { root, words } = explorer;
+  const { root, words } = explorer.dom;
   const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
@@ -109,7 +110,8 @@ function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
 }
 
 export function paintSentences(explorer) {
-  const { words, theme } = explorer;
+  const { theme } = explorer;
+  const { words } = explorer.dom;
   const looks = looksOf(explorer);
   const map = currentMap(explorer);
   const colours = { ramp: rampOf(theme, map), signed: map.signed };
@@ -122,7 +124,8 @@ export function paintSentences(explorer) {
 
 /* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned. */
 function looksOf(explorer) {
-  const { words, kept, kind, hide } = explorer;
+  const { kept, kind, hide } = explorer.view;
+  const { words } = explorer.dom;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const looks = {};
@@ -148,8 +151,8 @@ function looksOf(explorer) {
       put(piecesOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
     }
   }
-  if (explorer.stepping) {
-    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.step + 1 }));
+  if (explorer.now.stepping) {
+    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.now.step + 1 }));
   }
   const placesOf = (query, key) => [
     ...(query === null ? [] : piecesOfQuery(map, query)),
@@ -166,5 +169,5 @@ function looksOf(explorer) {
 
 /* When the theme turns, the shades must be written again although no weight changed. */
 export function forgetShades(explorer) {
-  for (const side of ["source", "target"]) for (const word of explorer.words[side]) word.shown = "";
+  for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

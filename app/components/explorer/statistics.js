@@ -35,7 +35,7 @@ function statisticsOf(kind) {
 
 /* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
 export function buildStatistics(explorer) {
-  const { parts } = explorer;
+  const { parts } = explorer.dom;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
   parts.statistics.replaceChildren(
     ...[...Array(most)].map(() => {
@@ -49,16 +49,18 @@ export function buildStatistics(explorer) {
 const STATISTIC_HEIGHT = 22;
 
 export function paintStatistics(explorer) {
-  const { data, parts, kind, layer, head, theme, quantity } = explorer;
+  const { data, theme } = explorer;
+  const { kind, layer, head, quantity } = explorer.view;
+  const { parts } = explorer.dom;
   const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
   const map = measuredMap(explorer, layer, head);
   const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
-  parts["statistics-title"].textContent = mapTitle(explorer);
+  parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
   parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
   const rows = [...parts.statistics.children];
-  const context = prepareCanvas(parts.ticks, explorer.tickWidth, STATISTIC_HEIGHT * rows.length);
+  const context = prepareCanvas(parts.ticks, explorer.layout.tickWidth, STATISTIC_HEIGHT * rows.length);
   rows.forEach((row, index) => {
     const line = lines[index];
     row.classList.toggle("missing", !line);
@@ -68,7 +70,7 @@ export function paintStatistics(explorer) {
     const most = line.scale?.(map) ?? Math.max(...values, 1);
     row.children[0].textContent = line.label;
     row.children[1].textContent = line.shown(value, most);
-    drawTicks(context, theme, explorer.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
+    drawTicks(context, theme, explorer.layout.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
   });
 }
 

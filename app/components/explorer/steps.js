@@ -9,7 +9,7 @@ const SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 export const lastStep = ({ data }) => data.sides.produced.length - 1;
 
 export function buildSteps(explorer) {
-  const { parts } = explorer;
+  const { parts } = explorer.dom;
   pause(explorer);
   parts.step.max = lastStep(explorer) + 1;
   parts.alternatives.replaceChildren(
@@ -21,25 +21,26 @@ export function buildSteps(explorer) {
       return item;
     }),
   );
-  explorer.stepShown = -1;
+  explorer.dom.stepShown = -1;
 }
 
 /* The step of the row that is looked at, else the step that was chosen last. */
 export function shownStep(explorer) {
   const { query, previewed } = focusOf(explorer);
-  if (explorer.kind === "encoder" || query === null || !previewed) return explorer.step;
+  if (explorer.view.kind === "encoder" || query === null || !previewed) return explorer.now.step;
   return itemsOf(explorer, "produced")[query].members[0];
 }
 
 export function paintSteps(explorer) {
-  const { parts, data } = explorer;
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   const step = shownStep(explorer);
-  parts.step.value = explorer.step + 1;
-  parts["step-number"].textContent = explorer.step + 1;
+  parts.step.value = explorer.now.step + 1;
+  parts["step-number"].textContent = explorer.now.step + 1;
   parts["step-count"].textContent = lastStep(explorer) + 1;
-  if (explorer.stepShown === step) return;
-  explorer.stepShown = step;
-  parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.step));
+  if (explorer.dom.stepShown === step) return;
+  explorer.dom.stepShown = step;
+  parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.now.step));
   parts["step-looked-at"].textContent = `at step ${step + 1}`;
   data.alternatives[step].forEach(({ label, probability, written }, index) => {
     const item = parts.alternatives.children[index];
@@ -58,12 +59,12 @@ function stepInWords({ data }, step) {
 }
 
 export function pause(explorer) {
-  clearInterval(explorer.playing);
-  explorer.playing = 0;
+  clearInterval(explorer.now.playing);
+  explorer.now.playing = 0;
   paintPlay(explorer);
 }
 
-export function paintPlay({ parts, playing }) {
+export function paintPlay({ dom: { parts }, now: { playing } }) {
   parts["play-shape"].setAttribute("d", playing ? SHAPES.pause : SHAPES.play);
   parts.play.setAttribute("aria-label", playing ? "Pause" : "Play the steps");
 }

@@ -3,31 +3,31 @@
 import { figureText, fixed } from "../shared/numbers.js";
 import { ROLLOUT, SCORES } from "./maps.js";
 
-export const allHeads = ({ data, head }) => head === data.heads;
+export const allHeads = (data, { head }) => head === data.heads;
 
-export const allLayers = ({ data, kind, layer }) => layer === data.layers[kind];
+export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
 /* What the chosen map is of, to be read inside a sentence. */
-export function headName(explorer) {
-  const { data, kind, layer, head, combine, quantity } = explorer;
+export function headName(data, view) {
+  const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
   if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
-  if (allLayers(explorer) && allHeads(explorer)) return `${together} of all ${data.heads * layer} heads`;
-  if (allLayers(explorer)) return `${together} of head ${head + 1} over all layers`;
-  return allHeads(explorer) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
+  if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
+  if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
+  return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
 /* The same as a heading. */
-export function mapTitle(explorer) {
-  const { data, layer, head, combine, quantity } = explorer;
+export function mapTitle(data, view) {
+  const { layer, head, combine, quantity } = view;
   const how = combine === "max" ? "maximum" : "mean";
   if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
-  if (allLayers(explorer) && allHeads(explorer)) return `All layers, ${how} of all heads`;
-  if (allLayers(explorer)) return `Head ${head + 1}, ${how} of all layers`;
-  return `Layer ${layer + 1}, ${allHeads(explorer) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
+  if (allLayers(data, view) && allHeads(data, view)) return `All layers, ${how} of all heads`;
+  if (allLayers(data, view)) return `Head ${head + 1}, ${how} of all layers`;
+  return `Layer ${layer + 1}, ${allHeads(data, view) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
 }
 
-export const lookingWords = ({ data: { sourceLanguage: source, targetLanguage: target } }) => ({
+export const lookingWords = ({ sourceLanguage: source, targetLanguage: target }) => ({
   encoder: `${source} looks at ${source}`,
   decoder: `${target} looks back at ${target}`,
   cross: `${target} looks at ${source}`,
@@ -56,15 +56,14 @@ export const QUANTITY_TITLES = {
 };
 
 /* Every picture says what it is of, in its first line. */
-export function pictureTitle(explorer) {
-  const { data, kind, quantity } = explorer;
-  const looking = lookingWords(explorer)[kind];
-  const shown = QUANTITY_TITLES[quantity];
+export function pictureTitle(data, view) {
+  const looking = lookingWords(data)[view.kind];
+  const shown = QUANTITY_TITLES[view.quantity];
   return `${shown} \u00b7 ${looking} \u00b7 ${data.search}`;
 }
 
 /* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
-export function derivation({ data, quantity, unit, combine, kind, layer, head }) {
+export function derivation(data, { quantity, unit, combine, kind, layer, head }) {
   if (quantity === ROLLOUT) return "rollout";
   const together = combine === "max" ? "maximum" : "mean";
   const heads = head === data.heads ? data.heads : 1;

@@ -100,8 +100,7 @@ export function placeAt(geometry, x, y) {
   return inColumns ? { query: null, key } : null;
 }
 
-export function drawFocus(context, explorer, geometry, focus) {
-  const { theme, kept } = explorer;
+export function drawFocus(context, { theme, kept }, geometry, focus) {
   const { left, top, cell, gridWidth, gridHeight } = geometry;
   const frameRow = (query) => {
     if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
