@@ -53,6 +53,7 @@ function layOut({ root }) {
   root.dataset.width = root.clientWidth < 760 ? "narrow" : "wide";
 }
 
+/** @param {TreeView} view */
 function takeData(view, raw) {
   const { parts, root } = view;
   view.data = prepare(raw);
@@ -72,29 +73,30 @@ function takeData(view, raw) {
   paint(view);
 }
 
-/* Everything that depends on the node looked at. */
+/**
+ * Everything that depends on the node looked at.
+ *
+ * @param {TreeView} view
+ */
 function paint(view) {
   const { root, data, kept, hovered } = view;
   const shown = hovered ?? kept;
   const node = data.nodes[shown];
   fillPanel(view, shown);
   if (hovered === null) markKept(view);
-  root.dataset.kept = kept;
-  root.dataset.node = shown;
-  root.dataset.step = node.step;
-  root.dataset.rank = node.rank;
-  root.dataset.fate = node.fate;
-  root.dataset.total = node.total.toFixed(4);
-  root.dataset.score = node.score.toFixed(4);
-  root.dataset.painted = ++view.painted;
+  const { step, rank, fate, total, score } = node;
+  Object.assign(root.dataset, { kept, node: shown, step, rank, fate, total: total.toFixed(4), score: score.toFixed(4) });
+  root.dataset.painted = String(++view.painted);
 }
 
+/** @param {TreeView} view */
 function hover(view, index) {
   if (view.hovered === index) return;
   view.hovered = index;
   paint(view);
 }
 
+/** @param {TreeView} view */
 function keep(view, index) {
   view.kept = index;
   view.hovered = null;
@@ -104,16 +106,22 @@ function keep(view, index) {
   view.timer = setTimeout(() => view.tell.kept({ tree: view.data.tree, node: index }), TELL_DELAY);
 }
 
-/* Asks Python to search again behind these ids, and behind a typed text if there is one. */
+/**
+ * Asks Python to search again behind these ids, and behind a typed text if there is one.
+ *
+ * @param {TreeView} view
+ */
 function force(view, ids, text = "") {
   clearTimeout(view.timer);
   view.tell.force({ tree: view.data.tree, ids, text });
 }
 
+/** @param {TreeView} view */
 function continueFrom(view, index) {
   if (!view.data.nodes[index].ended) force(view, idsOf(view.data, index));
 }
 
+/** @param {TreeView} view */
 function onKey(view, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter") {

@@ -21,17 +21,24 @@ export function prepare(raw) {
   return data;
 }
 
-/* The nodes from the first piece to this one. */
+/**
+ * The nodes from the first piece to this one.
+ *
+ * @param {TreeData} data
+ */
 export function pathTo(data, index) {
   const path = [];
   for (let at = index; data.nodes[at].parent !== null; at = data.nodes[at].parent) path.unshift(at);
   return path;
 }
 
+/** @param {TreeData} data */
 export const idsOf = (data, index) => pathTo(data, index).map((at) => data.nodes[at].id);
 
+/** @param {TreeData} data */
 export const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?? 0);
 
+/** @param {TreeData} data */
 const childrenOf = (data, index) =>
   data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
 
@@ -58,6 +65,10 @@ export function neighbour({ data, kept }, key) {
   }
 }
 
+/**
+ * @param {TreeData} data
+ * @param {TreeNode} node
+ */
 export function nameOf(data, node) {
   const { label } = data.tokens[node.id];
   if (node.parent === null) return `${label}, fed in first`;
@@ -65,7 +76,12 @@ export function nameOf(data, node) {
   return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfFate(data, node)}`;
 }
 
-/* What became of a hypothesis, and why. */
+/**
+ * What became of a hypothesis, and why.
+ *
+ * @param {TreeData} data
+ * @param {TreeNode} node
+ */
 export function wordsOfFate(data, node) {
   const { beam } = data;
   const ended = node.ended ? "It ended here" : "";

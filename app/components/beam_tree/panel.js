@@ -12,6 +12,7 @@ function formOf(token) {
   return form;
 }
 
+/** @param {TreeView} view */
 export function fillPanel(view, index) {
   const { data, parts } = view;
   const node = data.nodes[index];
@@ -65,6 +66,10 @@ function fillArithmetic({ data, parts }, node) {
   parts.arithmetic.replaceChildren(...rows);
 }
 
+/**
+ * @param {TreeView} view
+ * @param {TreeNode} node
+ */
 function fillAlternatives(view, node) {
   const { data, parts } = view;
   const parent = node.parent === null ? null : data.nodes[node.parent];
@@ -89,6 +94,7 @@ function fillAlternatives(view, node) {
   );
 }
 
+/** @param {TreeView} view */
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;

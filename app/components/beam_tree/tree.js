@@ -22,8 +22,10 @@ function label(className, words, x, y, anchor = "start") {
   return made;
 }
 
+/** @param {TreeNode} node */
 const cornerOf = (node) => ({ x: LEFT + node.step * COLUMN, y: TOP + node.rank * ROW });
 
+/** @param {TreeView} view */
 export function drawTree(view) {
   const { data, parts, root } = view;
   const { nodes } = data;
@@ -54,9 +56,11 @@ export function drawTree(view) {
   });
 }
 
+/** @param {TreeNode} node */
 const classOf = (node) =>
   `${node.fate}${node.winner ? " winner" : ""}${node.forced ? " forced" : ""}`;
 
+/** @param {TreeNode} node */
 function drawEdge(parent, node) {
   const from = cornerOf(parent);
   const to = cornerOf(node);
@@ -69,6 +73,10 @@ function drawEdge(parent, node) {
   });
 }
 
+/**
+ * @param {TreeView} view
+ * @param {TreeNode} node
+ */
 function drawNode(view, node, index, measuring) {
   const { x, y } = cornerOf(node);
   const group = svgElement("g", { class: `node ${classOf(node)}`,
@@ -96,13 +104,17 @@ function drawNode(view, node, index, measuring) {
   return group;
 }
 
-/* Shows which node is kept and which path leads to it, and brings the node into sight. */
+/**
+ * Shows which node is kept and which path leads to it, and brings the node into sight.
+ *
+ * @param {TreeView} view
+ */
 export function markKept(view) {
   const { kept, data, drawn, parts } = view;
   const path = new Set(pathTo(data, kept));
   drawn.forEach((group, index) => {
     group.classList.toggle("kept", index === kept);
-    group.setAttribute("aria-selected", index === kept);
+    group.setAttribute("aria-selected", String(index === kept));
     group.classList.toggle("on-path", path.has(index) && index !== kept);
   });
   const { x } = cornerOf(data.nodes[kept]);

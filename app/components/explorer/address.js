@@ -13,10 +13,15 @@ export const askedByLink = ({ data }) => {
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
 };
 
+/** @param {Explorer} explorer */
 const isWritten = (explorer, query) =>
   Object.entries(linkOf(explorer.data, explorer.view)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
 
-/* One explorer on a page owns the address, and only while that page is the one that is open. */
+/**
+ * One explorer on a page owns the address, and only while that page is the one that is open.
+ *
+ * @param {Explorer} explorer
+ */
 export function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
@@ -25,7 +30,11 @@ export function writeAddress(explorer) {
   paintInside(explorer);
 }
 
-/* The way from the shown head to its arithmetic; several heads together have none. */
+/**
+ * The way from the shown head to its arithmetic; several heads together have none.
+ *
+ * @param {Explorer} explorer
+ */
 function paintInside(explorer) {
   const { data } = explorer;
   const { quantity, unit } = explorer.view;
@@ -38,6 +47,7 @@ function paintInside(explorer) {
   parts.inside.href = `${data.inside}?${query}`;
 }
 
+/** @param {Explorer} explorer */
 function setAddress(explorer, address) {
   for (const [name, value] of Object.entries(linkOf(explorer.data, explorer.view))) {
     if (value === null) address.searchParams.delete(name);
@@ -47,7 +57,11 @@ function setAddress(explorer, address) {
   window.history.replaceState(window.history.state, "", address);
 }
 
-/* Delayed, because browsers limit how often an address may change while an arrow key is held down. */
+/**
+ * Delayed, because browsers limit how often an address may change while an arrow key is held down.
+ *
+ * @param {Explorer} explorer
+ */
 export function saveAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   explorer.addressTimer = setTimeout(() => writeAddress(explorer), ADDRESS_DELAY);

@@ -23,7 +23,11 @@ function checkLine({ name, passed, figure, limit, words }) {
   return line;
 }
 
-/* The checks are of a record's weights as they are: what stands beside anything else says that it was not checked. */
+/**
+ * The checks are of a record's weights as they are: what stands beside anything else says that it was not checked.
+ *
+ * @param {Explorer} explorer
+ */
 function verdictOf(explorer) {
   const { data } = explorer;
   const { quantity } = explorer.view;
@@ -34,7 +38,11 @@ function verdictOf(explorer) {
   return derived ? "derived, not checked" : "not checked";
 }
 
-/* A record that nobody checked claims nothing: it has no badge. */
+/**
+ * A record that nobody checked claims nothing: it has no badge.
+ *
+ * @param {Explorer} explorer
+ */
 export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;
@@ -46,7 +54,11 @@ export function buildBadge(explorer) {
   parts.checks.replaceChildren(...data.checks.map(checkLine));
 }
 
-/* The verdict comes and goes with what is shown. */
+/**
+ * The verdict comes and goes with what is shown.
+ *
+ * @param {Explorer} explorer
+ */
 export function paintBadge(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;

@@ -39,17 +39,27 @@ export const ORDERS = {
   },
 };
 
-/* What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself. */
+/**
+ * What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself.
+ *
+ * @param {Explorer} explorer
+ */
 export function measuredMap(explorer, layer, head) {
   const quantity = explorer.view.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
   return mapOf(explorer.data, { ...atHead(explorer.view, layer, head), quantity });
 }
 
+/** @param {Explorer} explorer */
 export const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
 
+/** @param {Explorer} explorer */
 export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
-/* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
+/**
+ * Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does.
+ *
+ * @param {Explorer} explorer
+ */
 export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
   const { peak, meanSpread } = measure(map);

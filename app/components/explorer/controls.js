@@ -7,6 +7,7 @@ import { chooseQuantity, goToStep, hideColumns, update } from "./update.js";
 
 const PLAY_EVERY = 750;
 
+/** @param {Explorer} explorer */
 export function play(explorer) {
   if (explorer.now.playing) return pause(explorer);
   if (explorer.now.step >= lastStep(explorer)) goToStep(explorer, 0);
@@ -17,6 +18,7 @@ export function play(explorer) {
   return paintPlay(explorer);
 }
 
+/** @param {Explorer} explorer */
 export function listenToOptions(explorer) {
   const { parts } = explorer.dom;
   const onClick = (group, name, value) => {
@@ -37,6 +39,7 @@ export function listenToOptions(explorer) {
   }
 }
 
+/** @param {Explorer} explorer */
 export function listenToSteps(explorer) {
   const { parts } = explorer.dom;
   const walk = (step) => {
@@ -49,6 +52,7 @@ export function listenToSteps(explorer) {
   parts.play.addEventListener("click", () => play(explorer));
 }
 
+/** @param {Explorer} explorer */
 export function listenToBadge(explorer) {
   explorer.dom.parts.badge.addEventListener("click", () => openChecks(explorer, !checksAreOpen(explorer)));
 }

@@ -3,15 +3,27 @@
 import { asFloats, unpackBits } from "../shared/bytes.js";
 import { displayTokens, pieceItems, wordItems } from "../shared/tokens.js";
 
+/** @type {Kind[]} */
 export const KINDS = ["encoder", "decoder", "cross"];
 
 export const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
 
 export const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
 
-const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
+/**
+ * @template T
+ * @param {(kind: Kind) => T} valueOf
+ */
+const byKind = (valueOf) =>
+  /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)])));
 
-/* What Python sent, frozen. What came `before` for the same sentence, as an answer, still holds. */
+/**
+ * What Python sent, frozen. What came `before` for the same sentence, as an answer, still holds.
+ *
+ * @param {Payload} raw
+ * @param {Readonly<RecordData> | null} before
+ * @returns {Readonly<RecordData>}
+ */
 export function decodePayload(raw, before = null) {
   const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [] };
   const source = displayTokens(raw.source, 1);
@@ -81,7 +93,13 @@ function decodeNumbers(bytes, levels, [lo, hi]) {
   return { codes: asIntegers(bytes, levels), offset: lo, step, error: levels > 255 ? step / 2 : step, lo, hi };
 }
 
-/* The record's own numbers of some maps, by the name that `exactName` gives each: one after the other. */
+/**
+ * The record's own numbers of some maps, by the name that `exactName` gives each: one after the other.
+ *
+ * @param {Payload} raw
+ * @param {Record<Kind, Uint32Array>} cells
+ * @returns {Map<string, Float32Array>}
+ */
 function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities }, cells) {
   if (!exact) return new Map();
   const { quantity, kind } = exact;

@@ -10,9 +10,11 @@ import { aboutLines, overviewPicture, pictureAsPng, pictureAsSvg, rowName, viewP
 import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
-/*
+/**
  * Row names down, column names across; a closed cell is empty, every other is the record's own 32-bit number, or is
  * derived from such as the first cell says. That cell also holds what the file is of.
+ *
+ * @param {Explorer} explorer
  */
 function mapAsCsv(explorer) {
   const map = currentMap(explorer);
@@ -38,11 +40,12 @@ function fileName({ data, view }, what) {
   return ["headlight", ...parts, ...rest].join("_");
 }
 
+/** @type {Record<string, (explorer: Explorer, button: HTMLElement) => unknown>} */
 const EXPORTS = {
   "map-png": async (explorer) => save(`${fileName(explorer)}.png`, await pictureAsPng(explorer, viewPicture(explorer))),
   "map-svg": (explorer) => save(`${fileName(explorer)}.svg`, pictureAsSvg(explorer, viewPicture(explorer))),
   "map-csv": (explorer) => {
-    const chosen = { ...explorer, view: { ...explorer.view, picture: "map" } };
+    const chosen = { ...explorer, view: { ...explorer.view, picture: /** @type {"map"} */ ("map") } };
     withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
   },
   "overview-png": async (explorer) =>
@@ -53,7 +56,11 @@ const EXPORTS = {
   link: copyLink,
 };
 
-/* The page is made where the other quantities are; it opens with the view that is on screen now. */
+/**
+ * The page is made where the other quantities are; it opens with the view that is on screen now.
+ *
+ * @param {Explorer} explorer
+ */
 function savePage(explorer) {
   const { sentence } = explorer.data;
   request(explorer, "page", { sentence, view: linkOf(explorer.data, explorer.view) }, {
@@ -72,6 +79,7 @@ export function buildExports({ dom: { root }, data }) {
   for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
 }
 
+/** @param {Explorer} explorer */
 async function copyLink(explorer, button) {
   writeAddress(explorer);
   const say = (words) => {
@@ -87,8 +95,10 @@ async function copyLink(explorer, button) {
   }
 }
 
+/** @param {Explorer} explorer */
 export function listenToExport(explorer) {
-  for (const button of explorer.dom.root.querySelectorAll("[data-export]")) {
+  const buttons = /** @type {NodeListOf<HTMLElement>} */ (explorer.dom.root.querySelectorAll("[data-export]"));
+  for (const button of buttons) {
     button.addEventListener("click", () => EXPORTS[button.dataset.export](explorer, button));
   }
 }

@@ -7,7 +7,11 @@ export const NOTHING = Object.freeze({ query: null, key: null });
 /* The same under the pointer, where nothing may also be the word of something that has no row or column. */
 export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
 
-/* `explorer.now.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
+/**
+ * `explorer.now.preview.note`, if any, names a word that the chosen kind of attention cannot see.
+ *
+ * @param {Explorer} explorer
+ */
 export function focusOf(explorer) {
   const { kept } = explorer.view;
   const { preview } = explorer.now;
@@ -16,21 +20,30 @@ export function focusOf(explorer) {
   return { query, key, previewed };
 }
 
-/* The same view, but of another layer or head. */
+/**
+ * The same view, but of another layer or head.
+ *
+ * @param {View} view
+ */
 export const atHead = (view, layer, head) => ({ ...view, layer, head });
 
+/** @param {Explorer} explorer */
 export const currentMap = (explorer) => mapOf(explorer.data, explorer.view);
 
+/** @param {Explorer} explorer */
 export const isKept = (explorer) => explorer.view.kept.query !== null || explorer.view.kept.key !== null;
 
 export const itemsOf = ({ data, view }, side) => data.items[view.unit][side];
 
+/** @param {Explorer} explorer */
 export const itemOfPiece = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
-/*
+/**
  * Which row or column a piece of the sentences stands for. The target row shows <bos> first, so its piece d is
  * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
+ *
+ * @param {Explorer} explorer
  */
 export function focusOfPiece(explorer, side, index) {
   const { kind } = explorer.view;
@@ -44,11 +57,16 @@ export function focusOfPiece(explorer, side, index) {
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
-/* Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`. */
+/**
+ * Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`.
+ *
+ * @param {AttentionMap} map
+ */
 export const piecesOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },
   );
 
+/** @param {AttentionMap} map */
 export const piecesOfKey = (map, key) =>
   map.columns[key].members.map((index) => ({ side: map.kind === "decoder" ? "target" : "source", index }));

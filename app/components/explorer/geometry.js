@@ -3,10 +3,12 @@
 import { fontOf, labelsOf, widest } from "../shared/grid.js";
 import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
 
-/*
+/**
  * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
  * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
  * `shown` of them have room, from `first` on: labels and strips stay in sight.
+ *
+ * @param {Explorer} explorer
  */
 export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = explorer.layout.zoom) {
   const { data, theme } = explorer;
@@ -78,6 +80,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
 
 export const LARGEST_CELL = 36;
 
+/** @param {Explorer} explorer */
 export function geometryOf(explorer, kind) {
   explorer.layout.geometries[kind] ??= mapGeometry(explorer, kind);
   return explorer.layout.geometries[kind];

@@ -13,6 +13,7 @@ import { endPreview, goToStep, pin, showPreview, undo, unpin, update } from "./u
 import { lookingWords } from "./words.js";
 import { reveal, setZoom } from "./zoom.js";
 
+/** @param {Explorer} explorer */
 function walkMap(explorer, event) {
   const map = currentMap(explorer);
   const { query, key } = focusOf(explorer);
@@ -26,6 +27,7 @@ function walkMap(explorer, event) {
   announce(explorer);
 }
 
+/** @param {Explorer} explorer */
 function onMapKey(explorer, event) {
   if (ARROWS[event.key]) {
     handled(event);
@@ -37,6 +39,7 @@ function onMapKey(explorer, event) {
   }
 }
 
+/** @param {Explorer} explorer */
 function onOverviewKey(explorer, event) {
   const arrow = ARROWS[event.key];
   if (!arrow) return;
@@ -46,6 +49,7 @@ function onOverviewKey(explorer, event) {
   button.focus();
 }
 
+/** @param {Explorer} explorer */
 function onSentenceKey(explorer, side, event) {
   const step = ARROWS[event.key]?.[1];
   if (!step) return;
@@ -57,7 +61,11 @@ function onSentenceKey(explorer, side, event) {
   next.button.focus();
 }
 
-/* The keys that work on every part of the explorer, by what is pressed. */
+/**
+ * The keys that work on every part of the explorer, by what is pressed.
+ *
+ * @type {Record<string, (explorer: Explorer) => unknown>}
+ */
 const ROOT_KEYS = {
   1: (explorer) => update(explorer, { kind: "encoder" }),
   2: (explorer) => update(explorer, { kind: "decoder" }),
@@ -69,11 +77,12 @@ const ROOT_KEYS = {
   ".": (explorer) => goToStep(explorer, explorer.now.step + 1),
   p: play,
   u: undo,
-  "?": ({ parts }) => (parts.keys.open = !parts.keys.open),
+  "?": ({ dom: { parts } }) => (parts.keys.open = !parts.keys.open),
   "+": (explorer) => explorer.view.picture === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.layout.zoom * ZOOM_STEP),
   "-": (explorer) => explorer.view.picture === "map" && setZoom(explorer, explorer.layout.zoom / ZOOM_STEP),
 };
 
+/** @param {Explorer} explorer */
 function onRootKey(explorer, event) {
   // A list of choices takes letters as a search in it.
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
@@ -84,9 +93,11 @@ function onRootKey(explorer, event) {
   if (!explorer.now.playing) announce(explorer, lookingWords(explorer.data)[explorer.view.kind]);
 }
 
-/*
+/**
  * Escape is heard on the whole page, because a pointer can pin a cell and then move the focus elsewhere. It closes
  * what was opened last: the checks and the keys lie over the map, so they go before the pinned cell.
+ *
+ * @param {Explorer} explorer
  */
 function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
@@ -96,6 +107,7 @@ function onDocumentKey(explorer, event) {
   else if (isKept(explorer) || focusOf(explorer).previewed) unpin(explorer);
 }
 
+/** @param {Explorer} explorer */
 export function listenToKeyboard(explorer) {
   const { root, parts } = explorer.dom;
   parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));

@@ -10,9 +10,14 @@ import { overviewPlaces } from "./overview_picture.js";
 import { paint } from "./paint.js";
 import { fitSentences } from "./sentences.js";
 
+/** @type {[number, string][]} */
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
 
-/* The layout follows the component's own width, because a sidebar may or may not stand beside it. */
+/**
+ * The layout follows the component's own width, because a sidebar may or may not stand beside it.
+ *
+ * @param {Explorer} explorer
+ */
 export function layOut(explorer) {
   const { theme } = explorer;
   const { root, parts } = explorer.dom;
@@ -27,6 +32,7 @@ export function layOut(explorer) {
 
 const sizeOf = ({ dom: { root } }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
 
+/** @param {Explorer} explorer */
 export function watchSize(explorer) {
   let timer = 0;
   const check = () => {
@@ -46,7 +52,11 @@ export function watchSize(explorer) {
 /* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
 const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
-/* The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it. */
+/**
+ * The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it.
+ *
+ * @param {Explorer} explorer
+ */
 function reserveMap(explorer) {
   // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
   explorer.layout.room = explorer.dom.parts["map-box"].clientWidth;

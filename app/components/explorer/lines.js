@@ -8,11 +8,16 @@ import { isMasked, mapOf, rampOf, SCORES, shadeOf, shareOf, valueAt, WEIGHTS } f
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
 import { QUANTITIES } from "./words.js";
 
-/* Scores are no shares of a row: the lines then show the weights that these scores become. */
+/**
+ * Scores are no shares of a row: the lines then show the weights that these scores become.
+ *
+ * @param {Explorer} explorer
+ */
 export function linesMap(explorer) {
   return explorer.view.quantity === SCORES ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
+/** @param {Explorer} explorer */
 function linesOf(explorer) {
   const map = linesMap(explorer);
   const name = `${explorer.view.mass} ${[...explorer.view.hide]}`;
@@ -32,7 +37,11 @@ export function leastLinesHeight({ data: { sides }, layout: { room } }) {
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
-/* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
+/**
+ * Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little.
+ *
+ * @param {Explorer} explorer
+ */
 export function linesGeometry(explorer) {
   const { theme } = explorer;
   const { parts } = explorer.dom;
@@ -102,6 +111,10 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.globalAlpha = 1;
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ */
 function drawEnds(context, explorer, geometry) {
   const { theme, data } = explorer;
   const { kind } = explorer.view;
@@ -116,6 +129,10 @@ function drawEnds(context, explorer, geometry) {
   drawText(context, theme, doing, starts, 12, { colour: "ink2" });
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ */
 export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
   const { theme } = explorer;
@@ -164,13 +181,22 @@ export function drawLines(context, explorer, geometry) {
   drawBrackets(context, theme, geometry);
 }
 
-/* What is small is not written. */
+/**
+ * What is small is not written.
+ *
+ * @param {AttentionMap} map
+ */
 const enoughOf = (map) => 0.05 * map.hi;
 
-/* What a query gives the column looked at, if only a column is. */
+/**
+ * What a query gives the column looked at, if only a column is.
+ *
+ * @param {AttentionMap} map
+ */
 const valueOfQuery = (map, query, key) => (q) =>
   query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
 
+/** @param {AttentionMap} map */
 export function namedQueries(map, geometry, query, key) {
   const valueOf = valueOfQuery(map, query, key);
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
@@ -223,6 +249,10 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   return start + wide;
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ */
 function drawBrackets(context, theme, geometry) {
   const { left, right, keyLabels, queryLabels, pitches } = geometry;
   context.strokeStyle = theme.ink2;
@@ -239,6 +269,7 @@ function drawBrackets(context, theme, geometry) {
   context.stroke();
 }
 
+/** @param {Explorer} explorer */
 export function paintLinesNote(explorer) {
   const { mass, unit, picture } = explorer.view;
   const { parts } = explorer.dom;

@@ -31,6 +31,7 @@ import { listenToZoom } from "./zoom.js";
 function createExplorer(parent, key) {
   const root = parent.querySelector(".explorer");
   const parts = partsOf(root);
+  /** @type {Explorer} */
   const explorer = {
     key,
     bytes: null,
@@ -103,7 +104,11 @@ function createExplorer(parent, key) {
   return explorer;
 }
 
-/* Takes new data: another sentence keeps what is chosen, as far as it has it, and drops the pinned cell. */
+/**
+ * Takes new data: another sentence keeps what is chosen, as far as it has it, and drops the pinned cell.
+ *
+ * @param {Explorer} explorer
+ */
 function takeData(explorer, bytes) {
   const { now, memory, dom, layout } = explorer;
   const before = explorer.data;
@@ -140,9 +145,11 @@ function takeData(explorer, bytes) {
   buildStatistics(explorer);
 }
 
-/*
+/**
  * Kind, layer and head that Python gives, and the rest from the link, count until something is chosen, and again once
  * Python gives another view. Returns the place that is to be pinned.
+ *
+ * @param {Explorer} explorer
  */
 function openView(explorer, given) {
   const { data, memory, now } = explorer;
@@ -156,9 +163,11 @@ function openView(explorer, given) {
   return again && last.sentence !== data.sentence ? NOTHING : keptOfLink(data, view, asked);
 }
 
-/*
+/**
  * Shows the wanted quantity if it came along; until it does, the weights, and asks for it. What came along with another
  * sentence though nobody looks at it any more, Python need not work out again.
+ *
+ * @param {Explorer} explorer
  */
 function settleQuantity(explorer, another) {
   const { data, now } = explorer;
@@ -171,7 +180,11 @@ function settleQuantity(explorer, another) {
   if (another && unwanted && !data.alone) explorer.ask("quantity", wanted);
 }
 
-/* Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast. */
+/**
+ * Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast.
+ *
+ * @param {Explorer} explorer
+ */
 function warmUp(explorer) {
   // Safari has no idle time to give.
   if (!window.requestIdleCallback) return;

@@ -9,7 +9,13 @@ import { isHidden, measure } from "./measures.js";
 import { mapPicture } from "./raster.js";
 import { decimalsOf, mapFigure } from "./words.js";
 
-/* What does not depend on the place looked at: cells, axes, strips. */
+/**
+ * What does not depend on the place looked at: cells, axes, strips.
+ *
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 export function drawStillMap(context, explorer, geometry) {
   const { theme } = explorer;
   const { hide } = explorer.view;
@@ -25,6 +31,12 @@ function forShown({ first, shown }, onQuery, onKey) {
   if (onKey) for (let key = first.key; key < first.key + shown.keys; key++) onKey(key);
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawCells(context, theme, map, geometry, hide) {
   const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
   // Cells without a gap and without digits are one picture, enlarged: a hundred times as fast as rectangles.
@@ -50,6 +62,12 @@ function drawCells(context, theme, map, geometry, hide) {
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawCell(context, theme, map, geometry, query, key) {
   const { cell, gap } = geometry;
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
@@ -64,7 +82,11 @@ function drawCell(context, theme, map, geometry, query, key) {
   if (digits) drawText(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
 }
 
-/* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
+/**
+ * A share without its leading zero, nothing if it is small; every score, because its sign matters.
+ *
+ * @param {AttentionMap} map
+ */
 function cellDigits(map, value) {
   if (map.signed) return mapFigure(map, value, 1).replace(/^\u22120(\.0)?$/, "0$1");
   if (value < 0.095 * map.hi) return "";
@@ -72,6 +94,12 @@ function cellDigits(map, value) {
   return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawRaster(context, theme, map, geometry) {
   const { left, top, gridWidth, gridHeight, first, shown } = geometry;
   const picture = mapPicture(map, theme, new Set());
@@ -79,7 +107,14 @@ function drawRaster(context, theme, map, geometry) {
   context.drawImage(picture, first.key, first.query, shown.keys, shown.queries, left, top, gridWidth, gridHeight);
 }
 
-/* A hidden column stays in its place: grey bars as long as what each row gives it. */
+/**
+ * A hidden column stays in its place: grey bars as long as what each row gives it.
+ *
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawHiddenColumn(context, theme, map, geometry, key) {
   const { cell } = geometry;
   const x = xOf(geometry, key);
@@ -107,6 +142,7 @@ function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridH
   drawText(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
+/** @param {Drawing} context */
 function drawArrow(context, colour, x, y, dx, dy) {
   const [endX, endY] = [x + dx, y + dy];
   context.strokeStyle = colour;
@@ -120,7 +156,14 @@ function drawArrow(context, colour, x, y, dx, dy) {
   context.stroke();
 }
 
-/* Beside a row: the spread of its weights in bits; of a quantity that is no share, the row's largest number. */
+/**
+ * Beside a row: the spread of its weights in bits; of a quantity that is no share, the row's largest number.
+ *
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   const { left, cell, gridWidth, small } = geometry;
   const { spread, peaks } = measure(map);
@@ -140,13 +183,23 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
-/* Under a column: how much of all weight it receives; of another quantity, its mean. */
+/**
+ * Under a column: how much of all weight it receives; of another quantity, its mean.
+ *
+ * @param {AttentionMap} map
+ */
 function columnBar(map, key) {
   const { received, mostReceived } = measure(map);
   if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, mostReceived));
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
   const { top, cell, gridHeight } = geometry;
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
@@ -154,6 +207,11 @@ function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
   context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
@@ -210,7 +268,13 @@ export function forEachWord(labels, mark) {
   }
 }
 
-/* What depends on the place looked at: labels, the strips' numbers, the crosshair. */
+/**
+ * What depends on the place looked at: labels, the strips' numbers, the crosshair.
+ *
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 export function drawLiveMap(context, explorer, geometry) {
   const { theme } = explorer;
   const map = currentMap(explorer);

@@ -24,7 +24,11 @@ function scaleOf({ lo, hi }, quantity) {
 const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
   exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
 
-/* One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads. */
+/**
+ * One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads.
+ *
+ * @param {RecordData} data
+ */
 function pieceValues(data, quantity, kind, layer, head) {
   const { heads, kinds } = data.quantities[quantity];
   const own = exactOf(data, quantity, kind, layer, head);
@@ -75,9 +79,11 @@ function combineValues(maps, combine) {
   return values;
 }
 
-/*
+/**
  * The map of a choice {quantity, unit, combine, kind, layer, head}. `head` equal to the number of heads stands for
  * all of them together, `layer` likewise; `combine` says how: "mean" or "max".
+ *
+ * @param {RecordData} data
  */
 export function mapOf(data, choice) {
   const { quantity, unit, combine, kind, layer, head } = choice;
@@ -89,7 +95,7 @@ export function mapOf(data, choice) {
   const columns = data.items[unit][COLUMN_SIDE[kind]];
   const { lo, hi } = scaleOf(data.quantities[quantity].kinds[kind], quantity);
   const signed = quantity === SCORES;
-  const map = { kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed };
+  const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {
     const allHeads = [...Array(data.heads).keys()];
@@ -118,7 +124,12 @@ export function mapOf(data, choice) {
   return map;
 }
 
-/* One scale for all heads of a kind: norms of words may exceed the largest norm of a piece. */
+/**
+ * One scale for all heads of a kind: norms of words may exceed the largest norm of a piece.
+ *
+ * @param {RecordData} data
+ * @param {AttentionMap} map
+ */
 function wordCeiling(data, choice, map) {
   const name = `ceiling ${choice.kind}`;
   if (data.maps.has(name)) return data.maps.get(name);
@@ -137,24 +148,40 @@ function wordCeiling(data, choice, map) {
   return ceiling;
 }
 
+/** @param {AttentionMap} map */
 export const valueAt = (map, query, key) => map.values[query * map.keys + key];
 
+/** @param {AttentionMap} map */
 export const isMasked = (map, query, key) => !map.open[query * map.keys + key];
 
+/** @param {RecordData} data */
 export const hasMasked = (data, kind) => data.open[kind].includes(0);
 
 /* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
 export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
 
+/** @param {AttentionMap} map */
 export const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
 
+/**
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ */
 export const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
 
-/* How far a number stands from what has no colour, 0..1: of a score this is its distance from 0. */
+/**
+ * How far a number stands from what has no colour, 0..1: of a score this is its distance from 0.
+ *
+ * @param {AttentionMap} map
+ */
 export const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
 
 /* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
 const SHADED_FROM = 0.02;
 
-/* The step of the scale on which a word is shaded, or null. */
+/**
+ * The step of the scale on which a word is shaded, or null.
+ *
+ * @param {AttentionMap} map
+ */
 export const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));

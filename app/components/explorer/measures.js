@@ -2,7 +2,11 @@
 
 import { isMasked, valueAt } from "./maps.js";
 
-/* Spread of each row in bits, share of all weight that each column receives, and the means over rows. */
+/**
+ * Spread of each row in bits, share of all weight that each column receives, and the means over rows.
+ *
+ * @param {AttentionMap} map
+ */
 export function measure(map) {
   if (map.measured) return map.measured;
   const { queries, keys, values } = map;
@@ -62,7 +66,11 @@ export const ROLE_PLACES = {
   cross: { eos: (_q, keys) => keys - 1 },
 };
 
-/* Mean weight on the piece before, itself, the next one, <bos> or <eos>, as far as the kind has them. */
+/**
+ * Mean weight on the piece before, itself, the next one, <bos> or <eos>, as far as the kind has them.
+ *
+ * @param {AttentionMap} map
+ */
 function rolesOf(map) {
   const shares = {};
   for (const [name, keyOf] of Object.entries(ROLE_PLACES[map.kind])) {
@@ -79,19 +87,31 @@ function rolesOf(map) {
   return shares;
 }
 
-/* A head that rests on one place has a role. */
+/**
+ * A head that rests on one place has a role.
+ *
+ * @param {AttentionMap} map
+ */
 export function roleOf(map) {
   const [name, share] = Object.entries(measure(map).roles).reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   return share >= 0.3 ? { name, share } : null;
 }
 
-/* Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation". */
+/**
+ * Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation".
+ *
+ * @param {AttentionMap} map
+ */
 export function isHidden(map, key, hide) {
   const { special, punctuation } = map.columns[key];
   return (special && hide.has("eos")) || (punctuation && hide.has("punctuation"));
 }
 
-/* How much of a row, or of all rows on average, stands in hidden columns. */
+/**
+ * How much of a row, or of all rows on average, stands in hidden columns.
+ *
+ * @param {AttentionMap} map
+ */
 export function hiddenMass(map, hide, query = null) {
   let mass = 0;
   const rows = query === null ? [...Array(map.queries).keys()] : [query];
@@ -101,20 +121,27 @@ export function hiddenMass(map, hide, query = null) {
   return mass / rows.length;
 }
 
-/* Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out. */
+/**
+ * Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out.
+ *
+ * @param {AttentionMap} map
+ */
 export function rankedKeys(map, query, hide = new Set()) {
   const shown = (key) => !isMasked(map, query, key) && !isHidden(map, key, hide);
   return [...Array(map.keys).keys()].filter(shown).toSorted((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
 }
 
+/** @param {AttentionMap} map */
 export function rankedQueries(map, key) {
   const queries = [...Array(map.queries).keys()].filter((query) => !isMasked(map, query, key));
   return queries.toSorted((a, b) => valueAt(map, b, key) - valueAt(map, a, key));
 }
 
-/*
+/**
  * The smallest set of cells that holds at least `share` of each row's visible weight, as [query, key, value], and
  * how many cells there were to choose from. Scores are no weights: their softmax decides, see `linesMap`.
+ *
+ * @param {AttentionMap} map
  */
 export function smallestSet(map, hide, share) {
   const lines = [];

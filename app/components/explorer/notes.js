@@ -32,6 +32,7 @@ const ROLLOUT_NOTES = {
   cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the pieces read",
 };
 
+/** @param {Explorer} explorer */
 export function paintAxisNote(explorer) {
   const { data } = explorer;
   const { kind, unit, picture, quantity } = explorer.view;
@@ -54,6 +55,7 @@ export function paintAxisNote(explorer) {
   parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
 }
 
+/** @param {Explorer} explorer */
 function numberNote(explorer, lines) {
   const { data } = explorer;
   const { quantity, kind, unit, combine, layer, head } = explorer.view;
@@ -69,7 +71,11 @@ function numberNote(explorer, lines) {
   return [unit === "words" ? `${sum}; pieces of a looked-at word are added, of a produced one averaged.` : `${sum}.`];
 }
 
-/* What is hidden is counted: how much of all weight, and the row with the most of it. */
+/**
+ * What is hidden is counted: how much of all weight, and the row with the most of it.
+ *
+ * @param {Explorer} explorer
+ */
 function hiddenMassNote(explorer) {
   const { hide } = explorer.view;
   const map = currentMap(explorer);

@@ -20,6 +20,7 @@ export function buildQuantities({ dom: { parts }, data }) {
   );
 }
 
+/** @param {Explorer} explorer */
 export function paintOptions(explorer) {
   const { data } = explorer;
   const { kind, picture, unit, sort, combine, hide, quantity } = explorer.view;

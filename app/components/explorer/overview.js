@@ -10,7 +10,11 @@ import { ROLLOUT } from "./maps.js";
 import { isDense, isSorted, overviewOf } from "./overview_picture.js";
 import { headName } from "./words.js";
 
-/* Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height. */
+/**
+ * Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height.
+ *
+ * @param {Explorer} explorer
+ */
 export function buildOverview(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -52,6 +56,7 @@ export function buildOverview(explorer) {
   );
 }
 
+/** @param {RecordData} data */
 const columnOf = (data, head) => head + 2 + (head === data.heads ? 1 : 0);
 
 /* Its map and caption are drawn on the canvas that lies over all: see overview_picture.js. */
@@ -62,7 +67,11 @@ function buildThumbnail() {
   return { button, layer: 0, head: 0, exists: true, chosen: null, spoken: "" };
 }
 
-/* The words around the picture and the names of its buttons; writing only what changed spares the browser work. */
+/**
+ * The words around the picture and the names of its buttons; writing only what changed spares the browser work.
+ *
+ * @param {Explorer} explorer
+ */
 export function paintOverview(explorer) {
   const { data } = explorer;
   const { kind, sort, combine, quantity } = explorer.view;
@@ -76,7 +85,7 @@ export function paintOverview(explorer) {
   }
   explorer.dom.orderLabel.textContent = sorted ? `layer.head: ${ORDERS[sort].meaning}` : "";
   explorer.dom.layerLabels.forEach((label, row) => {
-    label.textContent = row === data.layers[kind] ? combine : row + 1;
+    label.textContent = row === data.layers[kind] ? combine : String(row + 1);
     label.title = row === data.layers[kind] ? `${combine} over layers` : `layer ${row + 1}`;
     const exists = row <= data.layers[kind] && !(quantity === ROLLOUT && row === data.layers[kind]);
     label.classList.toggle("missing", !exists || (sorted && row < data.layers[kind]));
@@ -101,7 +110,11 @@ export function paintOverview(explorer) {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/* Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there. */
+/**
+ * Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there.
+ *
+ * @param {Explorer} explorer
+ */
 export function markChosenHead(explorer) {
   for (const thumbnail of explorer.dom.thumbnails) {
     const chosen = thumbnail.exists && thumbnail.layer === explorer.view.layer && thumbnail.head === explorer.view.head;

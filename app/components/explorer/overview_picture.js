@@ -13,13 +13,18 @@ import { drawThumbnail } from "./raster.js";
  * than all that is drawn here. What a caption says is the name of its button.
  */
 
-/* The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads. */
+/**
+ * The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads.
+ *
+ * @param {Explorer} explorer
+ */
 function arrangement(explorer) {
   const { data } = explorer;
   const { kind, sort, quantity } = explorer.view;
   const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
+  /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
   const sorted = isSorted(explorer.view);
@@ -38,14 +43,21 @@ function arrangement(explorer) {
 
 export const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
 
-/* The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed. */
+const NO_CAPTION = { word: "", number: "", meaning: "" };
+
+/**
+ * The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed.
+ *
+ * @param {Explorer} explorer
+ */
 export function overviewOf(explorer) {
   const { kind, hide, sort, combine, quantity, unit, kept } = explorer.view;
   const { overviews } = explorer.layout;
   const name = [[...hide], sort, combine, quantity, unit, kept.query].join("|");
   if (overviews[kind]?.name !== name) {
+    /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>
-      cell.exists ? { ...cell, ...captionOf(explorer, cell.layer, cell.head) } : cell,
+      cell.exists ? { ...cell, ...captionOf(explorer, cell.layer, cell.head) } : { ...cell, ...NO_CAPTION },
     );
     overviews[kind] = { name, cells, canvas: overviews[kind]?.canvas ?? document.createElement("canvas") };
     drawOverview(explorer, overviews[kind]);
@@ -65,7 +77,11 @@ function drawOverview(explorer, { cells, canvas }) {
   });
 }
 
-/* Shows the kept picture, with the chosen head's caption in bold. */
+/**
+ * Shows the kept picture, with the chosen head's caption in bold.
+ *
+ * @param {Explorer} explorer
+ */
 export function showOverview(explorer) {
   const { layer, head } = explorer.view;
   const { overviewMaps } = explorer.dom;
@@ -104,9 +120,11 @@ function drawCaption(context, explorer, { word, number }, { left, top, size: roo
   else drawText(context, theme, number, left + room, line, { ...style, align: "right" });
 }
 
-/*
+/**
  * The row and column looked at, over every thumbnail, on one canvas that covers them all: anything in the document
  * itself would make the browser work out the style of every thumbnail at each move.
+ *
+ * @param {Explorer} explorer
  */
 export function paintOverviewFocus(explorer) {
   const { theme } = explorer;
@@ -131,7 +149,11 @@ export function paintOverviewFocus(explorer) {
   context.stroke();
 }
 
-/* Where the thumbnails stand, and how their captions are set. */
+/**
+ * Where the thumbnails stand, and how their captions are set.
+ *
+ * @param {Explorer} explorer
+ */
 export function overviewPlaces(explorer) {
   const { parts, thumbnails, overviewMaps, overviewFocus } = explorer.dom;
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];

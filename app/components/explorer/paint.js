@@ -19,9 +19,11 @@ import { lookingWords, mapTitle } from "./words.js";
 const MAPS = ["kind", "unit", "hide", "combine", "quantity"];
 const HEAD = [...MAPS, "layer", "head"];
 
-/*
+/**
  * In this order: the canvases come first, because once words have changed, setting a font would make the browser work
  * out all styles at once.
+ *
+ * @type {[(explorer: Explorer) => void, string[]][]}
  */
 const PAINTS = [
   [placeMap, [...MAPS, "picture", "zoom"]],
@@ -43,9 +45,11 @@ const PAINTS = [
   [paintOverviewFocus, [...HEAD, "sort", "kept", "now"]],
 ];
 
-/*
+/**
  * `changed` names values of the view, or "zoom", or "now" for what passes: the pointer, the steps, what is waited for.
  * Without it everything is painted.
+ *
+ * @param {Explorer} explorer
  */
 export function paint(explorer, changed = null) {
   const touches = (shown) => changed === null || shown.some((name) => changed.includes(name));
@@ -53,20 +57,29 @@ export function paint(explorer, changed = null) {
   tell(explorer);
 }
 
-/* A pinned row stands in every caption. */
+/**
+ * A pinned row stands in every caption.
+ *
+ * @param {Explorer} explorer
+ */
 function paintCaptions(explorer) {
   if (overviewOf(explorer) === explorer.dom.overview) return;
   showOverview(explorer);
   paintOverview(explorer);
 }
 
+/** @param {Explorer} explorer */
 function paintTitle(explorer) {
   const { data, view } = explorer;
   const looking = element("small", "", lookingWords(data)[view.kind]);
   explorer.dom.parts.title.replaceChildren(mapTitle(data, view), looking);
 }
 
-/* The last step of every paint: the attributes that tell what is shown. */
+/**
+ * The last step of every paint: the attributes that tell what is shown.
+ *
+ * @param {Explorer} explorer
+ */
 function tell(explorer) {
   const { data, dom } = explorer;
   const { kind, layer, head, combine } = explorer.view;

@@ -11,13 +11,18 @@ export const VIEWS = {
   lines: { still: null, live: drawLines, at: lineAt },
 };
 
-/* The lines' geometry is measured once a paint of the head; the map's is kept by kind. */
+/**
+ * The lines' geometry is measured once a paint of the head; the map's is kept by kind.
+ *
+ * @param {Explorer} explorer
+ */
 export function shownGeometry(explorer) {
   if (explorer.view.picture === "map") return geometryOf(explorer, explorer.view.kind);
   explorer.layout.linesGeometry ??= linesGeometry(explorer);
   return explorer.layout.linesGeometry;
 }
 
+/** @param {Explorer} explorer */
 export function drawBase(explorer) {
   const { still } = VIEWS[explorer.view.picture];
   if (!still) return;
@@ -26,7 +31,11 @@ export function drawBase(explorer) {
   still(context, explorer, geometry);
 }
 
-/* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
+/**
+ * Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs.
+ *
+ * @param {Explorer} explorer
+ */
 export function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
   const context = prepareCanvas(explorer.dom.parts.map, geometry.width, geometry.height);
@@ -35,7 +44,11 @@ export function paintLive(explorer) {
   live(context, explorer, geometry);
 }
 
-/* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */
+/**
+ * Tells page and tests where the cells lie; done when the geometry changes, not at each paint.
+ *
+ * @param {Explorer} explorer
+ */
 export function placeMap(explorer) {
   const { map } = explorer.dom.parts;
   explorer.layout.linesGeometry = null;
@@ -55,9 +68,14 @@ export function placeMap(explorer) {
 
 export const ZOOM_STEP = 1.5;
 
-/* From the whole map to cells at full size; a map that fits needs no zoom. */
+/**
+ * From the whole map to cells at full size; a map that fits needs no zoom.
+ *
+ * @param {Explorer} explorer
+ */
 export const canZoomIn = (explorer) => geometryOf(explorer, explorer.view.kind).cell < 27;
 
+/** @param {Explorer} explorer */
 export function paintZoom(explorer) {
   const { picture } = explorer.view;
   const { zoom } = explorer.layout;

@@ -5,11 +5,16 @@ import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
 import { endPreview, pin, showPreview, unpin, update } from "./update.js";
 
-/* One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer. */
+/**
+ * One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer.
+ *
+ * @param {Explorer} explorer
+ */
 function chooseStop(explorer, side, chosen) {
   for (const { button } of explorer.dom.words[side]) button.tabIndex = button === chosen ? 0 : -1;
 }
 
+/** @param {Explorer} explorer */
 export function listenToSentences(explorer) {
   for (const side of ["source", "target"]) {
     const host = explorer.dom.parts[side];
@@ -41,6 +46,7 @@ export function listenToSentences(explorer) {
   }
 }
 
+/** @param {Explorer} explorer */
 export function listenToOverview(explorer) {
   explorer.dom.parts.overview.addEventListener("click", (event) => {
     const button = event.target.closest(".thumbnail");
@@ -52,6 +58,7 @@ export function listenToOverview(explorer) {
   });
 }
 
+/** @param {Explorer} explorer */
 export function listenToPicture(explorer) {
   const { map } = explorer.dom.parts;
   const placeOf = (event) => {

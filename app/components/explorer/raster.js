@@ -11,7 +11,12 @@ export function drawThumbnail(context, map, theme, hide, { left, top, size }) {
   context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
 }
 
-/* One pixel a cell, on a canvas that holds it until the next is asked for. */
+/**
+ * One pixel a cell, on a canvas that holds it until the next is asked for.
+ *
+ * @param {AttentionMap} map
+ * @param {Theme} theme
+ */
 export function mapPicture(map, theme, hide) {
   if (scratch.width !== map.keys) scratch.width = map.keys;
   if (scratch.height !== map.queries) scratch.height = map.queries;
@@ -19,7 +24,12 @@ export function mapPicture(map, theme, hide) {
   return scratch;
 }
 
-/* Coloured once for each theme and choice of hidden columns. */
+/**
+ * Coloured once for each theme and choice of hidden columns.
+ *
+ * @param {AttentionMap} map
+ * @param {Theme} theme
+ */
 export function mapPixels(map, theme, hide) {
   const name = `${theme.name} ${[...hide]}`;
   if (map.image?.name === name) return map.image.data;

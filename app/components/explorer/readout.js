@@ -20,7 +20,11 @@ function valueChip({ theme, view: { quantity } }, map, value) {
 
 export const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
-/* Each case returns the first line as nodes and strings, the second as a list of short statements. */
+/**
+ * Each case returns the first line as nodes and strings, the second as a list of short statements.
+ *
+ * @param {Explorer} explorer
+ */
 function describe(explorer) {
   const { quantity } = explorer.view;
   const { preview } = explorer.now;
@@ -69,8 +73,10 @@ function describeUnseen({ data }, note) {
   };
 }
 
+/** @param {AttentionMap} map */
 const verb = (map) => (map.kind === "encoder" ? "reading" : "producing");
 
+/** @param {AttentionMap} map */
 function describeMasked(_explorer, map, query, key) {
   const start = [`While ${verb(map)} `, bold(tokenName(map.rows[query])), ", ", bold(tokenName(map.columns[key]))];
   const notWritten = map.kind === "decoder" && key > query;
@@ -83,6 +89,10 @@ function describeMasked(_explorer, map, query, key) {
   };
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
@@ -111,9 +121,14 @@ function describeCell(explorer, map, query, key) {
   };
 }
 
+/** @param {AttentionMap} map */
 const spreadNote = (map, query) =>
   map.sumsToOne ? [`row spread ${measure(map).spread[query].toFixed(1)} bits`] : [];
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeRow(explorer, map, query) {
   const { most, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
@@ -150,6 +165,10 @@ function hiddenNote({ view: { hide, quantity } }, map, query) {
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeColumn(explorer, map, key) {
   const { column, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedQueries(map, key);
@@ -176,12 +195,14 @@ function describeColumn(explorer, map, key) {
   };
 }
 
+/** @param {AttentionMap} map */
 function unknownNote(map, query, key) {
   const shown = [query === null ? null : map.rows[query], key === null ? null : map.columns[key]];
   const unknown = shown.find((token) => token?.unknown);
   return unknown ? [`${tokenName(unknown)} is not in the vocabulary: the model sees <unk>`] : [];
 }
 
+/** @param {Explorer} explorer */
 export function paintReadout(explorer) {
   const { parts } = explorer.dom;
   const { first, second } = describe(explorer);

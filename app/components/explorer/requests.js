@@ -17,11 +17,13 @@ export function request(explorer, name, value, { what, take, giveUp = () => {} }
   explorer.ask(name, value);
 }
 
+/** @param {Explorer} explorer */
 export function forgetRequest(explorer, name) {
   clearTimeout(explorer.requests[name]?.timer);
   delete explorer.requests[name];
 }
 
+/** @param {Explorer} explorer */
 function refuse(explorer, name, line) {
   const waiting = explorer.requests[name];
   forgetRequest(explorer, name);
@@ -31,14 +33,22 @@ function refuse(explorer, name, line) {
 
 const sayRefusal = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
-/* New data may answer what was asked, refuse it, or be of something else. */
+/**
+ * New data may answer what was asked, refuse it, or be of something else.
+ *
+ * @param {Explorer} explorer
+ */
 export function settleRequests(explorer) {
   const { data, requests } = explorer;
   for (const [name, line] of Object.entries(data.failed)) refuse(explorer, name, line);
   for (const [name, { take }] of Object.entries(requests)) if (take(data)) forgetRequest(explorer, name);
 }
 
-/* What was asked of one sentence is no longer wanted with the next. */
+/**
+ * What was asked of one sentence is no longer wanted with the next.
+ *
+ * @param {Explorer} explorer
+ */
 export function forgetRequests(explorer) {
   for (const name of Object.keys(explorer.requests)) forgetRequest(explorer, name);
   sayRefusal(explorer, "");
@@ -55,9 +65,14 @@ function mapsBehind(data, { quantity, kind, layer, head }) {
   };
 }
 
+/** @param {Explorer} explorer */
 const isExact = (explorer) => currentMap(explorer).error === 0;
 
-/* Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has. */
+/**
+ * Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has.
+ *
+ * @param {Explorer} explorer
+ */
 export function withExact(explorer, then) {
   const { data } = explorer;
   if (isExact(explorer)) return then(data);
@@ -73,7 +88,11 @@ export function withExact(explorer, then) {
   });
 }
 
-/* A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent. */
+/**
+ * A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent.
+ *
+ * @param {Explorer} explorer
+ */
 export function pinExact(explorer) {
   const { query, key } = explorer.view.kept;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;

@@ -17,7 +17,11 @@ const MARGIN = 12;
 
 const PNG_SCALE = 2;
 
-/* The picture in view: its size, what stands left of its origin, and how it is drawn there. */
+/**
+ * The picture in view: its size, what stands left of its origin, and how it is drawn there.
+ *
+ * @param {Explorer} explorer
+ */
 export function viewPicture(explorer) {
   const geometry = shownGeometry(explorer);
   const { still, live } = VIEWS[explorer.view.picture];
@@ -37,9 +41,11 @@ export function viewPicture(explorer) {
 
 const FED_LIMIT = 150;
 
-/*
+/**
  * On the page the sentences above say which token is fed in when another one is produced; a file has to say it in each
  * row: left of the map's rows, right of the lines' words.
+ *
+ * @param {Explorer} explorer
  */
 function fedColumn(explorer, geometry) {
   const { theme } = explorer;
@@ -63,7 +69,11 @@ function fedColumn(explorer, geometry) {
   return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
 }
 
-/* The rows whose own words are drawn, and at which height. */
+/**
+ * The rows whose own words are drawn, and at which height.
+ *
+ * @param {Explorer} explorer
+ */
 function fedBesideMap(explorer, geometry) {
   const { first, shown, every, fontSize } = geometry;
   const { query: lookedAt } = focusOf(explorer);
@@ -72,6 +82,7 @@ function fedBesideMap(explorer, geometry) {
   return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
 }
 
+/** @param {Explorer} explorer */
 function fedBesideLines(explorer, geometry) {
   const { query, key } = focusOf(explorer);
   const named = namedQueries(linesMap(explorer), geometry, query, key);
@@ -80,6 +91,7 @@ function fedBesideLines(explorer, geometry) {
 
 const TILE = 84;
 
+/** @param {Explorer} explorer */
 export function overviewPicture(explorer) {
   const { data, theme } = explorer;
   const { hide } = explorer.view;
@@ -122,6 +134,7 @@ function drawPicture(context, { theme }, picture) {
 
 const sizeOfPicture = ({ width, height }) => [width + 2 * MARGIN, height + TITLE_HEIGHT + 2 * MARGIN];
 
+/** @param {Explorer} explorer */
 export function pictureAsPng(explorer, picture) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = sizeOfPicture(picture).map((size) => Math.round(size * PNG_SCALE));
@@ -131,6 +144,7 @@ export function pictureAsPng(explorer, picture) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
+/** @param {Explorer} explorer */
 export function pictureAsSvg(explorer, picture) {
   const [width, height] = sizeOfPicture(picture);
   const context = new SvgContext(width, height, explorer.dom.base.getContext("2d"));
@@ -140,14 +154,22 @@ export function pictureAsSvg(explorer, picture) {
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }
 
-/* A row's token; where it is produced, after the token that was fed in for it, as in every file. */
+/**
+ * A row's token; where it is produced, after the token that was fed in for it, as in every file.
+ *
+ * @param {Explorer} explorer
+ */
 export function rowName(explorer, row) {
   return explorer.view.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
 }
 
 const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
 
-/* What every file says of itself: who made it, of which record, and how far its numbers can be trusted. */
+/**
+ * What every file says of itself: who made it, of which record, and how far its numbers can be trusted.
+ *
+ * @param {Explorer} explorer
+ */
 export function aboutLines(explorer) {
   const { data } = explorer;
   return [
@@ -156,6 +178,7 @@ export function aboutLines(explorer) {
   ];
 }
 
+/** @param {Explorer} explorer */
 function precisionOf(explorer) {
   const { error } = currentMap(explorer);
   const how = derivation(explorer.data, explorer.view);

@@ -9,6 +9,7 @@ import { isHidden } from "./measures.js";
 /* What Python names the search when a person gave the translation. */
 const GIVEN_TARGET = "given target";
 
+/** @param {Explorer} explorer */
 export function buildSentences(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -75,7 +76,11 @@ function pieceName(token, index, count, isTarget) {
   return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${token.probability.toFixed(2)}`;
 }
 
-/* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
+/**
+ * The largest type at which both sentences stay on one line each, or the smallest if neither size does it.
+ *
+ * @param {Explorer} explorer
+ */
 export function fitSentences(explorer) {
   const { root, words } = explorer.dom;
   const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
@@ -109,6 +114,7 @@ function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
   button.setAttribute("aria-pressed", pinned);
 }
 
+/** @param {Explorer} explorer */
 export function paintSentences(explorer) {
   const { theme } = explorer;
   const { words } = explorer.dom;
@@ -122,7 +128,11 @@ export function paintSentences(explorer) {
   }
 }
 
-/* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned. */
+/**
+ * For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
+ *
+ * @param {Explorer} explorer
+ */
 function looksOf(explorer) {
   const { kept, kind, hide } = explorer.view;
   const { words } = explorer.dom;
@@ -167,7 +177,11 @@ function looksOf(explorer) {
   return looks;
 }
 
-/* When the theme turns, the shades must be written again although no weight changed. */
+/**
+ * When the theme turns, the shades must be written again although no weight changed.
+ *
+ * @param {Explorer} explorer
+ */
 export function forgetShades(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

@@ -33,7 +33,11 @@ function statisticsOf(kind) {
   return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
 }
 
-/* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
+/**
+ * Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas.
+ *
+ * @param {Explorer} explorer
+ */
 export function buildStatistics(explorer) {
   const { parts } = explorer.dom;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
@@ -48,6 +52,7 @@ export function buildStatistics(explorer) {
 
 const STATISTIC_HEIGHT = 22;
 
+/** @param {Explorer} explorer */
 export function paintStatistics(explorer) {
   const { data, theme } = explorer;
   const { kind, layer, head, quantity } = explorer.view;
@@ -74,6 +79,10 @@ export function paintStatistics(explorer) {
   });
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ */
 function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
   context.fillStyle = theme.line;

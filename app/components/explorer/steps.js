@@ -8,6 +8,7 @@ const SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
 export const lastStep = ({ data }) => data.sides.produced.length - 1;
 
+/** @param {Explorer} explorer */
 export function buildSteps(explorer) {
   const { parts } = explorer.dom;
   pause(explorer);
@@ -24,13 +25,18 @@ export function buildSteps(explorer) {
   explorer.dom.stepShown = -1;
 }
 
-/* The step of the row that is looked at, else the step that was chosen last. */
+/**
+ * The step of the row that is looked at, else the step that was chosen last.
+ *
+ * @param {Explorer} explorer
+ */
 export function shownStep(explorer) {
   const { query, previewed } = focusOf(explorer);
   if (explorer.view.kind === "encoder" || query === null || !previewed) return explorer.now.step;
   return itemsOf(explorer, "produced")[query].members[0];
 }
 
+/** @param {Explorer} explorer */
 export function paintSteps(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -58,6 +64,7 @@ function stepInWords({ data }, step) {
   return `step ${step + 1} of ${data.sides.produced.length}: ${isolated(label)}, probability ${probability.toFixed(2)}`;
 }
 
+/** @param {Explorer} explorer */
 export function pause(explorer) {
   clearInterval(explorer.now.playing);
   explorer.now.playing = 0;

@@ -14,12 +14,17 @@ import { QUANTITY_TITLES } from "./words.js";
 /* What was last chosen under each component key: leaving the page and coming back finds it again. */
 const lastViews = new Map();
 
+/** @param {Explorer} explorer */
 export const lastViewOf = (explorer) => lastViews.get(explorer.key);
 
 /* How many views one can go back. */
 const LONGEST_PAST = 100;
 
-/* The one way in which the view changes: makes the next one, paints what differs, and keeps it. */
+/**
+ * The one way in which the view changes: makes the next one, paints what differs, and keeps it.
+ *
+ * @param {Explorer} explorer
+ */
 export function update(explorer, change) {
   const before = explorer.view;
   const view = nextView(explorer.data, before, change);
@@ -31,7 +36,11 @@ export function update(explorer, change) {
   show(explorer, view, names);
 }
 
-/* Goes back to the view before the last change, as long as there is one. */
+/**
+ * Goes back to the view before the last change, as long as there is one.
+ *
+ * @param {Explorer} explorer
+ */
 export function undo(explorer) {
   const view = explorer.past.pop();
   if (!view) return;
@@ -43,6 +52,10 @@ export function undo(explorer) {
 /* Where the pointer was means something else on another picture. */
 const ELSEWHERE = ["kind", "unit", "picture", "kept"];
 
+/**
+ * @param {Explorer} explorer
+ * @param {View} view
+ */
 function show(explorer, view, names) {
   const { now, layout } = explorer;
   const unit = names.includes("unit");
@@ -61,6 +74,7 @@ function show(explorer, view, names) {
   remember(explorer);
 }
 
+/** @param {Explorer} explorer */
 function remember(explorer) {
   const { data, memory, key } = explorer;
   memory.chosen = true;
@@ -69,14 +83,17 @@ function remember(explorer) {
   saveAddress(explorer);
 }
 
+/** @param {Explorer} explorer */
 export function hideColumns(explorer, name, hidden) {
   const { hide } = explorer.view;
   update(explorer, { hide: new Set(HIDEABLE.filter((part) => (part === name ? hidden : hide.has(part)))) });
 }
 
-/*
+/**
  * Another quantity than the weights is worked out where the model is: it is asked for once, shown when it comes, and
  * the picture stays what it is until then.
+ *
+ * @param {Explorer} explorer
  */
 export function chooseQuantity(explorer, quantity) {
   explorer.now.wanted = quantity;
@@ -87,6 +104,7 @@ export function chooseQuantity(explorer, quantity) {
   else update(explorer, { quantity });
 }
 
+/** @param {Explorer} explorer */
 export function askQuantity(explorer) {
   const { now } = explorer;
   request(explorer, "quantity", now.wanted, {
@@ -101,6 +119,7 @@ export function askQuantity(explorer) {
   });
 }
 
+/** @param {Explorer} explorer */
 export function showPreview(explorer, query, key, note = null) {
   const { preview } = explorer.now;
   if (samePlace(preview, { query, key }) && preview.note === note) return;
@@ -108,19 +127,26 @@ export function showPreview(explorer, query, key, note = null) {
   paint(explorer, ["now"]);
 }
 
+/** @param {Explorer} explorer */
 export const endPreview = (explorer) => showPreview(explorer, null, null);
 
-/* Pinning what is already pinned unpins it. */
+/**
+ * Pinning what is already pinned unpins it.
+ *
+ * @param {Explorer} explorer
+ */
 export function pin(explorer, query, key) {
   explorer.now.stepping = false;
   setPinned(explorer, samePlace(explorer.view.kept, { query, key }) ? NOTHING : { query, key });
 }
 
+/** @param {Explorer} explorer */
 export function unpin(explorer) {
   explorer.now.stepping = false;
   setPinned(explorer, NOTHING);
 }
 
+/** @param {Explorer} explorer */
 function setPinned(explorer, kept) {
   const { now } = explorer;
   now.preview = NOWHERE;
@@ -128,7 +154,11 @@ function setPinned(explorer, kept) {
   if (!now.playing) announce(explorer);
 }
 
-/* Goes to a step: its row is pinned, where the kind has one, and what is not yet written is greyed. */
+/**
+ * Goes to a step: its row is pinned, where the kind has one, and what is not yet written is greyed.
+ *
+ * @param {Explorer} explorer
+ */
 export function goToStep(explorer, step) {
   const { now } = explorer;
   now.step = between(0, step, lastStep(explorer));

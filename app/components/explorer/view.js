@@ -7,7 +7,11 @@ import { NOTHING } from "./focus.js";
 import { ROLLOUT, WEIGHTS } from "./maps.js";
 import { allHeads, allLayers } from "./words.js";
 
-/* The view before anything is known. */
+/**
+ * The view before anything is known.
+ *
+ * @type {Readonly<View>}
+ */
 export const FIRST_VIEW = Object.freeze({
   kind: "cross",
   layer: 0,
@@ -24,11 +28,15 @@ export const FIRST_VIEW = Object.freeze({
   behind: null,
 });
 
+/** @param {View} view */
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
-/*
+/**
  * The view after a change of some of its values, with all that follows from them: what stays of the pinned cell with
  * another kind or unit, where the layers end, and what rollout does without.
+ *
+ * @param {RecordData} data
+ * @param {View} view
  */
 export function nextView(data, view, change) {
   let next = view;
@@ -43,7 +51,12 @@ export function nextView(data, view, change) {
 
 export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
 
-/* Decoder and cross share their rows, so a pinned row stays; anything else would point at a different word. */
+/**
+ * Decoder and cross share their rows, so a pinned row stays; anything else would point at a different word.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 function withKind(data, view, kind) {
   const sharesRows = ROW_SIDE[kind] === ROW_SIDE[view.kind];
   const layers = data.layers[kind];
@@ -55,7 +68,12 @@ function withKind(data, view, kind) {
   });
 }
 
-/* The pinned row and column stay: those of the first token, or the word that holds it. */
+/**
+ * The pinned row and column stay: those of the first token, or the word that holds it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 function withUnit(data, view, unit) {
   const moved = (side, index) => {
     if (index === null) return null;
@@ -69,7 +87,12 @@ function withUnit(data, view, unit) {
   });
 }
 
-/* Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes. */
+/**
+ * Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 function withQuantity(data, view, quantity) {
   const last = data.layers[view.kind] - 1;
   if (quantity === ROLLOUT) {
@@ -86,7 +109,12 @@ function withQuantity(data, view, quantity) {
   });
 }
 
-/* The same view of other data: all layers and all heads stand after the last one, however many there are now. */
+/**
+ * The same view of other data: all layers and all heads stand after the last one, however many there are now.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 export function viewOfOther(data, view, before) {
   const layers = data.layers[view.kind];
   return altered(view, {
@@ -96,7 +124,12 @@ export function viewOfOther(data, view, before) {
   });
 }
 
-/* What a link holds, by its names there; what is as usual is null and stays out of it. */
+/**
+ * What a link holds, by its names there; what is as usual is null and stays out of it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 export function linkOf(data, view) {
   const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, kept, behind } = view;
   return {
@@ -119,9 +152,12 @@ export function linkOf(data, view) {
 /* The names of a link that Python does not always give. */
 export const FURTHER = ["view", "words", "hide", "sort", "combine", "quantity", "mass", "q", "k"];
 
-/*
+/**
  * A view as a link asks for it, as far as that is known; what it asks wrongly stays as in `view`. The quantity, whose
  * numbers may have to come first, is returned beside it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
  */
 export function viewOfLink(data, view, asked) {
   const known = (name, value) => OPTIONS[name].includes(value);

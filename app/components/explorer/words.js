@@ -7,7 +7,12 @@ export const allHeads = (data, { head }) => head === data.heads;
 
 export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
-/* What the chosen map is of, to be read inside a sentence. */
+/**
+ * What the chosen map is of, to be read inside a sentence.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
@@ -17,7 +22,12 @@ export function headName(data, view) {
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
-/* The same as a heading. */
+/**
+ * The same as a heading.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 export function mapTitle(data, view) {
   const { layer, head, combine, quantity } = view;
   const how = combine === "max" ? "maximum" : "mean";
@@ -55,7 +65,12 @@ export const QUANTITY_TITLES = {
   rollout: "attention rollout",
 };
 
-/* Every picture says what it is of, in its first line. */
+/**
+ * Every picture says what it is of, in its first line.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
 export function pictureTitle(data, view) {
   const looking = lookingWords(data)[view.kind];
   const shown = QUANTITY_TITLES[view.quantity];
@@ -80,9 +95,14 @@ export function derivation(data, { quantity, unit, combine, kind, layer, head })
 export const decimalsOf = ({ error }, most) =>
   error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
 
+/** @param {AttentionMap} map */
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
-/* A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off. */
+/**
+ * A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off.
+ *
+ * @param {AttentionMap} map
+ */
 export function printedValue(map, value) {
   const digits = decimalsOf(map, 4);
   if (map.error) return `${fixed(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;

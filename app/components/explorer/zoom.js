@@ -8,6 +8,7 @@ import { geometryOf, LARGEST_CELL } from "./geometry.js";
 import { paint } from "./paint.js";
 import { drawBase, placeMap, ZOOM_STEP } from "./picture.js";
 
+/** @param {Explorer} explorer */
 export function setZoom(explorer, zoom, around = null) {
   const before = geometryOf(explorer, explorer.view.kind);
   const place = around ?? centreOf(explorer, before);
@@ -29,6 +30,10 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 function moveTo(explorer, geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {
@@ -37,7 +42,11 @@ function moveTo(explorer, geometry, query, key) {
   };
 }
 
-/* Moves the seen part so that it holds a cell; returns whether it had to. */
+/**
+ * Moves the seen part so that it holds a cell; returns whether it had to.
+ *
+ * @param {Explorer} explorer
+ */
 export function reveal(explorer, query, key) {
   if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return false;
   const geometry = geometryOf(explorer, explorer.view.kind);
@@ -51,6 +60,7 @@ export function reveal(explorer, query, key) {
   return true;
 }
 
+/** @param {Explorer} explorer */
 export function listenToZoom(explorer) {
   const { parts } = explorer.dom;
   parts["zoom-in"].addEventListener("click", () => setZoom(explorer, explorer.layout.zoom * ZOOM_STEP));
@@ -84,6 +94,7 @@ export function listenToZoom(explorer) {
   parts.map.addEventListener("pointercancel", () => (grabbed = null));
 }
 
+/** @param {Explorer} explorer */
 function onWheel(explorer, event) {
   if (explorer.view.picture !== "map") return;
   const geometry = geometryOf(explorer, explorer.view.kind);
@@ -99,6 +110,7 @@ function onWheel(explorer, event) {
   }
 }
 
+/** @param {Explorer} explorer */
 function pan(explorer, query, key) {
   const geometry = geometryOf(explorer, explorer.view.kind);
   const { first } = geometry;

@@ -19,11 +19,16 @@ const LEAST_WIDTH = 240; // what the words above a map need
 
 const BAR = { top: 10, height: 10, foot: 40 };
 
+/** @param {Theme} theme */
 const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
 
 const colourStep = ({ limit }, value) => (limit === null ? rampStep(value) : signedStep(value / limit));
 
-/* Labels with the numbers of repeated words, which a cut leaves standing. */
+/**
+ * Labels with the numbers of repeated words, which a cut leaves standing.
+ *
+ * @param {Drawing} context
+ */
 function numberedLabels(context, tokens) {
   return labelsOf(context, tokens, LONGEST_LABEL).map((label) => {
     if (!label.token.repeated) return label;

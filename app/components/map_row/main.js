@@ -21,8 +21,23 @@ function createView(parent, key) {
   const root = parent.querySelector(".map-row");
   const parts = partsOf(root);
   const { layer, head } = lastChoices.get(key) ?? { layer: 0, head: 0 };
-  const view = { key, root, parts, bytes: null, data: null, theme: null, layer, head, kept: NOWHERE, preview: NOWHERE };
-  Object.assign(view, { maps: [], geometry: null, size: "", painted: 0 });
+  /** @type {RowView} */
+  const view = {
+    key,
+    root,
+    parts,
+    bytes: null,
+    data: null,
+    theme: null,
+    layer,
+    head,
+    kept: NOWHERE,
+    preview: NOWHERE,
+    maps: [],
+    geometry: null,
+    size: "",
+    painted: 0,
+  };
   for (const name of ["layer", "head"]) {
     parts[`${name}s`].addEventListener("change", (event) => choose(view, { [name]: Number(event.target.value) }));
   }
@@ -38,7 +53,11 @@ function createView(parent, key) {
   return view;
 }
 
-/* New data keeps the layer and head as far as it has them, and the kept cell where the words are the same. */
+/**
+ * New data keeps the layer and head as far as it has them, and the kept cell where the words are the same.
+ *
+ * @param {RowView} view
+ */
 function takeData(view, bytes) {
   const data = decodeRow(unpack(bytes));
   const wordsOf = (given) => JSON.stringify([given?.queries, given?.keys]);
@@ -75,6 +94,7 @@ function fillSegments({ parts, ...view }, name, places) {
   parts[`${name}s`].parentElement.hidden = places.length < 2;
 }
 
+/** @param {RowView} view */
 function choose(view, choice) {
   Object.assign(view, choice);
   lastChoices.set(view.key, { layer: view.layer, head: view.head });
@@ -83,6 +103,7 @@ function choose(view, choice) {
 
 const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
 
+/** @param {RowView} view */
 function layOut(view) {
   const { root, parts } = view;
   view.size = sizeOf(view);
@@ -98,7 +119,11 @@ function layOut(view) {
   paintHead(view);
 }
 
-/* Everything that depends on the layer and head. */
+/**
+ * Everything that depends on the layer and head.
+ *
+ * @param {RowView} view
+ */
 function paintHead(view) {
   const { data, geometry, layer, head, parts } = view;
   view.maps.forEach((shown, place) => {
@@ -110,7 +135,11 @@ function paintHead(view) {
   paintFocus(view);
 }
 
-/* Everything that depends on the cell looked at, in all maps. */
+/**
+ * Everything that depends on the cell looked at, in all maps.
+ *
+ * @param {RowView} view
+ */
 function paintFocus(view) {
   const { root, data, geometry, maps } = view;
   const focus = focusOf(view);
@@ -123,12 +152,9 @@ function paintFocus(view) {
   const cell = query === null ? null : query * data.keys.length + key;
   const open = cell !== null && data.open[cell] === 1;
   sayCell(view, focus, cell, open);
-  root.dataset.layer = data.layers[view.layer];
-  root.dataset.head = view.head;
-  root.dataset.query = query ?? "";
-  root.dataset.key = key ?? "";
+  Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
   root.dataset.values = open ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
-  root.dataset.painted = ++view.painted;
+  root.dataset.painted = String(++view.painted);
 }
 
 function sayCell({ data, maps, parts }, { query, key }, cell, open) {
@@ -148,6 +174,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, open) {
   parts.readout.replaceChildren(...found.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 
+/** @param {RowView} view */
 function preview(view, place) {
   if (view.preview.query === place.query && view.preview.key === place.key) return;
   view.preview = place;
@@ -162,6 +189,7 @@ function keep(view, { query, key }) {
   paintFocus(view);
 }
 
+/** @param {RowView} view */
 function listenToMaps(view) {
   const { maps } = view.parts;
   const placeOf = (event) => {
@@ -182,6 +210,7 @@ function listenToMaps(view) {
   maps.addEventListener("keydown", (event) => onMapKey(view, event));
 }
 
+/** @param {RowView} view */
 function onMapKey(view, event) {
   const focus = focusOf(view);
   const walked = ARROWS[event.key];

@@ -25,13 +25,21 @@ export function decodeRow(raw) {
   };
 }
 
-/* One map at one layer and head, with its numbers and the limit of its scale, null for weights. */
+/**
+ * One map at one layer and head, with its numbers and the limit of its scale, null for weights.
+ *
+ * @param {RowData} data
+ */
 export function mapAt(data, place, layer, head) {
   const map = data.maps[place];
   return { ...map, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
 }
 
-/* Numbers by query * keys + key; the difference of two 32-bit numbers is taken in 64 bits. */
+/**
+ * Numbers by query * keys + key; the difference of two 32-bit numbers is taken in 64 bits.
+ *
+ * @param {RowData} data
+ */
 function valuesOf(data, place, layer, head) {
   const { minus, floats } = data.maps[place];
   if (!minus) {
@@ -42,7 +50,11 @@ function valuesOf(data, place, layer, head) {
   return Float64Array.from(first, (value, cell) => value - second[cell]);
 }
 
-/* What is said of a whole map under its name. */
+/**
+ * What is said of a whole map under its name.
+ *
+ * @param {RowData} data
+ */
 export function noteOf(data, map) {
   if (map.minus) return `largest in this map: ${scientific(largestOf(map.values))}`;
   if (map.limit === null) return map.note;

@@ -9,6 +9,7 @@ import { noteOf } from "./numbers.js";
 
 export const headingOf = ({ data, layer, head }) => `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
 
+/** @param {RowView} view */
 export function rowAsSvg(view) {
   const { data, theme, geometry, maps } = view;
   const above = 44;

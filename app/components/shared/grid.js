@@ -2,9 +2,14 @@
 
 import { graphemes, isolated } from "./tokens.js";
 
+/** @param {Theme} theme */
 export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
 
-/* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
+/**
+ * Cuts a label that is wider than `limit`, at whole characters, and marks the cut.
+ *
+ * @param {Drawing} context
+ */
 export function cutLabel(context, text, limit) {
   if (context.measureText(text).width <= limit) return text;
   const characters = graphemes(text);
@@ -19,6 +24,7 @@ export function cutLabel(context, text, limit) {
   return `${characters.slice(0, low).join("")}\u2026`;
 }
 
+/** @param {Drawing} context */
 export function labelsOf(context, tokens, limit) {
   return tokens.map((token) => {
     const text = cutLabel(context, token.label, limit);
@@ -56,6 +62,11 @@ export function showsLabel(index, every, lookedAt) {
   return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Grid} geometry
+ * @param {Theme} theme
+ */
 export function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
@@ -82,7 +93,11 @@ export const showsQuery = ({ first, shown }, query) => query >= first.query && q
 
 export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
 
-/* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
+/**
+ * The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside.
+ *
+ * @param {Grid} geometry
+ */
 export function placeAt(geometry, x, y) {
   const { left, top, cell, angle, first, shown } = geometry;
   const column = Math.floor((x - left) / cell);

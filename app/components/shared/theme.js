@@ -1,7 +1,7 @@
 // Turns a weight into a colour and reads the page's own colours; the only file that knows about light and dark.
 
-function luminance([red, green, blue]) {
-  const linear = [red, green, blue].map((value) => {
+function luminance(colour) {
+  const linear = colour.map((value) => {
     const v = value / 255;
     return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   });
@@ -66,6 +66,10 @@ export function readTheme(root) {
   return theme;
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ */
 export function drawHatch(context, theme, left, top, width, height) {
   context.save();
   context.beginPath();
