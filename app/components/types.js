@@ -128,12 +128,12 @@
  * @property {{name: string, data: ImageData}} [image]
  *
  * @typedef {object} Measures
- * @property {Float32Array} spread  entropy of each row, in bits
+ * @property {Float32Array} entropy  of each row, in bits
  * @property {Float32Array} peaks
  * @property {Float32Array} received
  * @property {number} mostReceived
  * @property {number} peak
- * @property {number} meanSpread
+ * @property {number} meanEntropy
  * @property {number} distance
  * @property {Record<string, number>} roles
  */

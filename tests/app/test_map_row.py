@@ -209,7 +209,7 @@ def test_layer_and_head_switch_without_the_server(url: str, local_page: Page):
     a, b = first[1, 1, 3, 5], second[1, 1, 3, 5]
     assert row.values() == [a, b, b - a]
     shown = f"as trained {a:.4f} · edited {b:.4f} · difference {b - a:.4f}".replace("-", "−")
-    assert row.readout() == f"row: <b>in</b> · column: $x$ & so · {shown}"
+    assert row.readout() == f"query: <b>in</b> · key: $x$ & so · {shown}"
     largest = scientific(np.abs(second - first)[1, 1].max())
     expect(row.root.locator(".note").nth(2)).to_have_text(f"largest in this map: {largest}")
     assert len(frames) == asked
@@ -230,7 +230,7 @@ def test_keys_walk_and_a_kept_cell_stays(url: str, local_page: Page):
     assert (said["query"], said["key"]) == ("1", "2") and row.values()[0] == first[0, 0, 1, 2]
     row.hover(0, 4, 4)
     assert (row.says()["query"], row.values()[0]) == ("4", first[0, 0, 4, 4])
-    assert row.readout().startswith("row: in₅ · column: in₅")
+    assert row.readout().startswith("query: in₅ · key: in₅")
     local_page.mouse.move(2, 2)
     row.root.get_by_role("radio", name="head 2").click()
     assert (row.says()["query"], row.values()[0]) == ("1", first[0, 1, 1, 2])
@@ -246,9 +246,7 @@ def test_a_closed_cell_says_so_and_is_hatched(url: str, local_page: Page):
     row.hover(0, 2, 1)
     assert row.values() == pytest.approx([one.values[0, 0, 2, 1], whole.values[0, 0, 2, 1]], 1e-6)
     row.hover(0, 2, 5)
-    assert row.values() == [] and row.readout().endswith(
-        "closed by the mask: no number of it counts"
-    )
+    assert row.values() == [] and row.readout().endswith("masked: no number of it counts")
     assert row.root.get_by_role("radiogroup", name="Layer").count() == 0  # there is one
     expect(row.root.locator(".title")).to_have_text("Decoder, layer 1, head 1")
     open_values = whole.values[0, 0][np.tri(8, dtype=bool)]
@@ -277,7 +275,7 @@ def test_the_numbers_can_be_taken_away(url: str, local_page: Page):
         row.root.get_by_role("button", name="CSV").click()
     assert found.value.suggested_filename == "headlight_encoder_layer2_head1_maps.csv"
     lines = list(csv.reader(found.value.path().read_text("utf-8-sig").splitlines()))
-    assert lines[0] == ["row", "column", "As trained", "Edited", "Edited − as trained"]
+    assert lines[0] == ["query", "key", "As trained", "Edited", "Edited − as trained"]
     assert lines[1][:2] == ["1 in", "1 in"]
     numbers = np.array([line[2:4] for line in lines[1:]], float).reshape(8, 8, 2)
     for place, drawn in enumerate(maps_of(weights_row())):
@@ -334,5 +332,5 @@ def test_any_length_stays_inside_its_box(url: str, local_page: Page, width: int,
     first, second = (drawn.values.astype(np.float64) for drawn in maps_of(weights_row(count)))
     assert row.values()[2] == (second - first)[0, 0, 1, 0]
     names = labels(weights_row(count).queries.tokens, 1)
-    assert row.readout().startswith(f"row: {names[1]} · column: {names[0]} · ")
+    assert row.readout().startswith(f"query: {names[1]} · key: {names[0]} · ")
     assert WORDS[0] in names[0]

@@ -644,8 +644,8 @@ def caption(picture: Picture, choice: Choice) -> tuple[str, float, str]:
         return role, 100 * shares[role], "\u00a0%"
     peak = float(values.max(1).mean())
     if peak >= 0.5:
-        return "peak", 100 * peak, "\u00a0%"
-    return "broad", float(entropy(values).mean()), " b"
+        return "largest", 100 * peak, "\u00a0%"
+    return "entropy", float(entropy(values).mean()), " b"
 
 
 def same_caption(found: Found, where: str, seen: tuple[str, str], expected: tuple) -> None:
@@ -955,12 +955,12 @@ def check_nothing_is_cut(picture: Picture, found: Found) -> None:
 
 
 STATISTICS = {
-    "on the piece before": "prev",
-    "two pieces before": "2 back",
+    "on the token before": "prev",
+    "two tokens before": "2 back",
     "on itself": "self",
-    "on the piece after": "next",
-    "rests on <bos>": "bos",
-    "rests on <eos>": "eos",
+    "on the token after": "next",
+    "attention to <bos>": "bos",
+    "attention to <eos>": "eos",
 }
 
 
@@ -981,16 +981,16 @@ def check_statistics(picture: Picture, found: Found) -> None:
         found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
         for line, (words, said) in enumerate(shown):
             where = f"{name(choice)}, {words}"
-            if words in STATISTICS or words == "peak of a row":
+            if words in STATISTICS or words == "largest weight of a row":
                 value = shares[STATISTICS[words]] if words in STATISTICS else values.max(1).mean()
                 share, end = value, "\u00a0%"
                 ways = {f"{100 * value + d:.0f}{end}" for d in (-0.01, 0.01)}
-            elif words == "spread":
+            elif words == "entropy":
                 value = entropy(values).mean()
                 share = value / most
                 ways = {f"{value + d:.1f} of {most:.1f} bits" for d in (-0.002, 0.002)}
             else:
-                share, ways = None, {f"{away + d:.1f} pieces" for d in (-0.002, 0.002)}
+                share, ways = None, {f"{away + d:.1f} tokens" for d in (-0.002, 0.002)}
             found.true(where, said in ways, f"{said}, not {ways}")
             if share is not None:
                 # Above the short ticks there is the tall one alone.
@@ -1270,8 +1270,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_lines_words,
     ),
     "J8: the spread of the next row": (
-        "fixed((map.sumsToOne ? spread : peaks)[query], 1)",
-        "fixed((map.sumsToOne ? spread : peaks)[(query + 1) % map.queries], 1)",
+        "fixed((map.sumsToOne ? entropy : peaks)[query], 1)",
+        "fixed((map.sumsToOne ? entropy : peaks)[(query + 1) % map.queries], 1)",
         check_spread,
     ),
     "J9: thumbnails of encoder and decoder with heads in reverse": (

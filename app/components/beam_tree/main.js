@@ -66,7 +66,7 @@ function takeData(view, raw) {
   const kept = raw.beam === 1 ? "one goes" : `${raw.beam} go`;
   parts.key.textContent =
     `Each column is a step: ${looked} continuations, the likeliest on top; ${kept} on, the struck ones do not. ` +
-    "Under a piece: its log-probability, and the sum of its path. A thick line is a likely piece; a number marks an end.";
+    "Under a token: its log-probability, and the sum of its path. A thick line is a likely token; a number marks an end.";
   drawTree(view);
   fillResults(view);
   parts.box.scrollLeft = 0;

@@ -22,7 +22,7 @@ export function prepare(raw) {
 }
 
 /**
- * The nodes from the first piece to this one.
+ * The nodes from the first token to this one.
  *
  * @param {TreeData} data
  */
@@ -85,7 +85,7 @@ export function nameOf(data, node) {
 export function wordsOfFate(data, node) {
   const { beam } = data;
   const ended = node.ended ? "It ended here" : "";
-  const best = beam === 1 ? "another piece was likelier" : `${beam} others did better in this step`;
+  const best = beam === 1 ? "another token was likelier" : `${beam} others did better in this step`;
   const forced = node.forced ? "Forced, whatever its probability. " : "";
   switch (node.fate) {
     case "finished":
@@ -99,6 +99,6 @@ export function wordsOfFate(data, node) {
     default:
       if (node.parent === null) return "Every hypothesis begins here.";
       if (node.winner) return `${forced}On the winner's path.`;
-      return `${forced}${node.childless ? "Kept for a step; none of its continuations was." : "It went on."}`;
+      return `${forced}${node.childless ? "Active for one step more; none of its continuations was." : "It went on."}`;
   }
 }

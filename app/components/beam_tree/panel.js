@@ -53,7 +53,7 @@ function fillArithmetic({ data, parts }, node) {
     rows.push(element("dt", "", name), explained, element("dd", `value ${className}`, value));
   };
   if (node.parent !== null) {
-    row("log P", [node.step === 1 ? "one piece" : `the sum of ${node.step} pieces`], fixed(node.total, 4));
+    row("log P", [node.step === 1 ? "one token" : `the sum of ${node.step} tokens`], fixed(node.total, 4));
     if (alpha === 0) {
       row("score", ["greedy compares no lengths: score = log P"], fixed(node.score, 4), "total");
     } else {
@@ -105,9 +105,9 @@ export function fillResults(view) {
       const button = element("button", place ? "result" : "result first");
       button.type = "button";
       const sum = element("span", "sum");
-      const pieces = data.nodes[end].step;
-      const penalty = ((5 + pieces) / 6) ** data.alpha;
-      sum.append(`log P ${fixed(log_prob, 2)} / ${penalty.toFixed(2)} (${pieces} pieces) = `, element("b", "", fixed(score, 4)));
+      const tokens = data.nodes[end].step;
+      const penalty = ((5 + tokens) / 6) ** data.alpha;
+      sum.append(`log P ${fixed(log_prob, 2)} / ${penalty.toFixed(2)} (${tokens} tokens) = `, element("b", "", fixed(score, 4)));
       button.append(element("span", "place", place + 1), element("bdi", "text", text), sum);
       button.dataset.node = end;
       item.append(button);

@@ -42,7 +42,7 @@ function paintInside(explorer) {
   parts.inside.hidden = !data.inside || allLayers(explorer.data, explorer.view) || allHeads(explorer.data, explorer.view) || quantity === ROLLOUT;
   if (!data.inside) return;
   const query = new URLSearchParams(window.location.search);
-  // A head's arithmetic is of pieces: the places of words mean nothing there.
+  // A head's arithmetic is of tokens: the places of words mean nothing there.
   if (unit === "words") for (const name of ["q", "k"]) query.delete(name);
   parts.inside.href = `${data.inside}?${query}`;
 }

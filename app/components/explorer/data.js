@@ -1,7 +1,7 @@
 // Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
-import { displayTokens, pieceItems, wordItems } from "../shared/tokens.js";
+import { displayTokens, tokenItems, wordItems } from "../shared/tokens.js";
 
 /** @type {Kind[]} */
 export const KINDS = ["encoder", "decoder", "cross"];
@@ -52,7 +52,7 @@ export function decodePayload(raw, before = null) {
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written === 1 }))),
     sides,
-    items: { pieces: itemsOf(pieceItems), words: itemsOf(wordItems) },
+    items: { pieces: itemsOf(tokenItems), words: itemsOf(wordItems) },
     open,
     cells,
     offered: raw.offered,

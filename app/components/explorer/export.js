@@ -23,7 +23,7 @@ function mapAsCsv(explorer) {
     const cells = columns.map((_, key) => (isMasked(map, query, key) ? "" : shortest(valueAt(map, query, key))));
     return [numbered(rowName(explorer, row), query), ...cells];
   });
-  const axes = `rows: ${map.kind === "encoder" ? "token read" : "token fed in \u2192 token produced"}, columns: token looked at`;
+  const axes = `rows: query, ${map.kind === "encoder" ? "the token read" : "token fed in \u2192 token produced"}; columns: key`;
   const { sourceText, translation } = explorer.data;
   const about = [pictureTitle(explorer.data, explorer.view), mapTitle(explorer.data, explorer.view), axes, ...aboutLines(explorer), sourceText, translation];
   return csvOf([[quoted(about.join("; ")), ...columns], ...lines]);

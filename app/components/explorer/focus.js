@@ -36,37 +36,37 @@ export const isKept = (explorer) => explorer.view.kept.query !== null || explore
 export const itemsOf = ({ data, view }, side) => data.items[view.unit][side];
 
 /** @param {Explorer} explorer */
-export const itemOfPiece = (explorer, side, index) =>
+export const itemOfToken = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
 /**
- * Which row or column a piece of the sentences stands for. The target row shows <bos> first, so its piece d is
- * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
+ * Which row or column a token of the sentences stands for. The target row shows <bos> first, so its token d is
+ * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this token.
  *
  * @param {Explorer} explorer
  */
-export function focusOfPiece(explorer, side, index) {
+export function focusOfToken(explorer, side, index) {
   const { kind } = explorer.view;
   if (side === "source") {
-    const item = itemOfPiece(explorer, "source", index);
+    const item = itemOfToken(explorer, "source", index);
     if (kind === "encoder") return { query: item, key: null };
     return kind === "cross" ? { query: null, key: item } : { note: "source" };
   }
   if (kind === "encoder") return { note: "target" };
-  if (index > 0) return { query: itemOfPiece(explorer, "produced", index - 1), key: null };
+  if (index > 0) return { query: itemOfToken(explorer, "produced", index - 1), key: null };
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
 /**
- * Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`.
+ * Where the tokens of a map's row or column stand in the sentence rows: the reverse of `focusOfToken`.
  *
  * @param {AttentionMap} map
  */
-export const piecesOfQuery = (map, query) =>
+export const tokensOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },
   );
 
 /** @param {AttentionMap} map */
-export const piecesOfKey = (map, key) =>
+export const tokensOfKey = (map, key) =>
   map.columns[key].members.map((index) => ({ side: map.kind === "decoder" ? "target" : "source", index }));

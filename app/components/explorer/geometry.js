@@ -28,7 +28,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const strip = small ? 40 : 78;
   // The longest words beside the grid, under the row labels, must have room in every font.
   context.font = fontOf(theme, 13);
-  const beside = Math.ceil(context.measureText(small ? "looked at" : "mean of column").width) + (small ? 24 : 10);
+  const beside = Math.ceil(context.measureText(small ? "received" : "mean of column").width) + (small ? 24 : 10);
   const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 
   // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px

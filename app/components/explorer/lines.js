@@ -120,13 +120,13 @@ function drawEnds(context, explorer, geometry) {
   const { kind } = explorer.view;
   const { left, right, width } = geometry;
   const language = kind === "encoder" ? data.sourceLanguage : data.targetLanguage;
-  const looked = `${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}, looked at`;
-  const doing = `${language}, being ${kind === "encoder" ? "read" : "produced"}`;
+  const keys = `key: ${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}`;
+  const queries = `query: ${language}, being ${kind === "encoder" ? "read" : "produced"}`;
   context.font = fontOf(theme, 13);
-  const ends = Math.max(left - 8, context.measureText(looked).width + 1);
-  const starts = Math.min(right + 8, width - context.measureText(doing).width - 1);
-  drawText(context, theme, looked, ends, 12, { colour: "ink2", align: "right" });
-  drawText(context, theme, doing, starts, 12, { colour: "ink2" });
+  const ends = Math.max(left - 8, context.measureText(keys).width + 1);
+  const starts = Math.min(right + 8, width - context.measureText(queries).width - 1);
+  drawText(context, theme, keys, ends, 12, { colour: "ink2", align: "right" });
+  drawText(context, theme, queries, starts, 12, { colour: "ink2" });
 }
 
 /**
@@ -278,8 +278,8 @@ export function paintLinesNote(explorer) {
   const { lines, open } = linesOf(explorer);
   parts.mass.value = mass;
   parts["mass-value"].textContent = `${mass}\u00a0%`;
-  const piece = unit === "words" ? "word" : "piece";
+  const token = unit === "words" ? "word" : "token";
   const shown = explorer.view.hide.size ? "visible " : "";
   const name = QUANTITIES[linesMap(explorer).quantity].name;
-  parts["lines-count"].textContent = `of each ${piece}\u2019s ${shown}${name}: ${lines.length} lines for ${open} open cells`;
+  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${open} unmasked cells`;
 }

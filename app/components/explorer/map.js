@@ -132,14 +132,14 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
 /* Says in the corner which axis is which, and under the grid what the two strips measure. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
-  drawText(context, theme, "looked at", left - 22, top - 29, { colour, align: "right" });
+  drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
-  drawText(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
+  drawText(context, theme, "query", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
-  const spread = map.sumsToOne ? (small ? "bits" : "spread, bits") : small ? "top" : "largest";
-  drawText(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
+  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
+  drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 /** @param {Drawing} context */
@@ -157,7 +157,7 @@ function drawArrow(context, colour, x, y, dx, dy) {
 }
 
 /**
- * Beside a row: the spread of its weights in bits; of a quantity that is no share, the row's largest number.
+ * Beside a row: the entropy of its weights in bits; of a quantity that is no share, the row's largest number.
  *
  * @param {Drawing} context
  * @param {Theme} theme
@@ -166,8 +166,8 @@ function drawArrow(context, colour, x, y, dx, dy) {
  */
 function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   const { left, cell, gridWidth, small } = geometry;
-  const { spread, peaks } = measure(map);
-  const [value, largest] = map.sumsToOne ? [spread[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
+  const { entropy, peaks } = measure(map);
+  const [value, largest] = map.sumsToOne ? [entropy[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
   const x = left + gridWidth + 10;
   const y = yOf(geometry, query);
   const room = small ? 26 : 34;
@@ -179,7 +179,7 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
-  const number = fixed((map.sumsToOne ? spread : peaks)[query], 1);
+  const number = fixed((map.sumsToOne ? entropy : peaks)[query], 1);
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
@@ -258,7 +258,7 @@ function drawLabels(context, explorer, geometry, focus) {
   context.stroke();
 }
 
-/* Calls `mark(first, last)` for each word of several pieces. */
+/* Calls `mark(first, last)` for each word of several tokens. */
 export function forEachWord(labels, mark) {
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {

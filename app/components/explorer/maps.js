@@ -1,4 +1,4 @@
-// Makes the maps that are shown: of one head, over heads, over layers, of pieces or of words; each is made once.
+// Makes the maps that are shown: of one head, over heads, over layers, of tokens or of words; each is made once.
 
 import { rampStep, signedStep } from "../shared/theme.js";
 import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
@@ -25,11 +25,11 @@ const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
   exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
 
 /**
- * One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads.
+ * One head's numbers for every cell of tokens; a closed cell is 0. Rollout has one map a layer for all heads.
  *
  * @param {RecordData} data
  */
-function pieceValues(data, quantity, kind, layer, head) {
+function tokenValues(data, quantity, kind, layer, head) {
   const { heads, kinds } = data.quantities[quantity];
   const own = exactOf(data, quantity, kind, layer, head);
   const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
@@ -41,7 +41,7 @@ function pieceValues(data, quantity, kind, layer, head) {
 }
 
 /*
- * From pieces to words: what the pieces of a looked-at word receive is added, the pieces of a produced word are
+ * From tokens to words: what the tokens of a looked-at word receive is added, the tokens of a produced word are
  * averaged. So a row of weights still adds up to 1. Scores have no shares to add: they are averaged both ways.
  */
 function wordValues(values, open, rows, columns, keys, average) {
@@ -108,7 +108,7 @@ export function mapOf(data, choice) {
     map.open = parts[0].open;
   } else {
     const one = Math.min(layer, layers - 1);
-    map.values = pieceValues(data, quantity, kind, one, head);
+    map.values = tokenValues(data, quantity, kind, one, head);
     map.error = exactOf(data, quantity, kind, one, head) ? 0 : data.quantities[quantity].kinds[kind].error;
     map.open = data.open[kind];
     if (unit === "words") {
@@ -118,14 +118,14 @@ export function mapOf(data, choice) {
       if (quantity !== SCORES) map.error *= Math.max(...columns.map(({ members }) => members.length));
     }
   }
-  // Pieces of a word together may hold more than any one of them did.
+  // Tokens of a word together may hold more than any one of them did.
   if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, choice, map);
   data.maps.set(name, map);
   return map;
 }
 
 /**
- * One scale for all heads of a kind: norms of words may exceed the largest norm of a piece.
+ * One scale for all heads of a kind: norms of words may exceed the largest norm of a token.
  *
  * @param {RecordData} data
  * @param {AttentionMap} map
@@ -138,7 +138,7 @@ function wordCeiling(data, choice, map) {
   const keys = data.items.pieces[COLUMN_SIDE[choice.kind]].length;
   for (let layer = 0; layer < data.layers[choice.kind]; layer++) {
     for (let head = 0; head < heads; head++) {
-      const pieces = pieceValues(data, "norms", choice.kind, layer, head);
+      const pieces = tokenValues(data, "norms", choice.kind, layer, head);
       const words = wordValues(pieces, data.open[choice.kind], map.rows, map.columns, keys, false);
       for (const value of words.values) if (value > largest) largest = value;
     }

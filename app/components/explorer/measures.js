@@ -1,4 +1,4 @@
-// Measures a map: spread, peak, distance and role of a head, what each column receives, what is hidden.
+// Measures a map: entropy, peak, distance and role of a head, what each column receives, what is hidden.
 
 import { isMasked, valueAt } from "./maps.js";
 
@@ -10,7 +10,7 @@ import { isMasked, valueAt } from "./maps.js";
 export function measure(map) {
   if (map.measured) return map.measured;
   const { queries, keys, values } = map;
-  const spread = new Float32Array(queries);
+  const entropy = new Float32Array(queries);
   const peaks = new Float32Array(queries).fill(-Infinity);
   const received = new Float32Array(keys);
   const seenBy = new Uint32Array(keys);
@@ -30,19 +30,19 @@ export function measure(map) {
       distance += value * Math.abs(key - placeOf(map, query));
     }
     // Entropy of weights that add up to `sum` instead of 1, which they miss by the rounding of the bytes.
-    spread[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
+    entropy[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
     if (peaks[query] === -Infinity) peaks[query] = 0;
   }
   // Of weights, a column's share of everything; of another quantity, its mean over the rows that see it.
   for (let key = 0; key < keys; key++) received[key] /= map.sumsToOne ? queries : Math.max(1, seenBy[key]);
   const mean = (list) => list.reduce((total, value) => total + value, 0) / list.length;
   map.measured = {
-    spread,
+    entropy,
     peaks,
     received,
     mostReceived: Math.max(...received),
     peak: mean(peaks),
-    meanSpread: mean(spread),
+    meanEntropy: mean(entropy),
     distance: distance / queries,
     roles: rolesOf(map),
   };
@@ -67,7 +67,7 @@ export const ROLE_PLACES = {
 };
 
 /**
- * Mean weight on the piece before, itself, the next one, <bos> or <eos>, as far as the kind has them.
+ * Mean weight on the token before, itself, the next one, <bos> or <eos>, as far as the kind has them.
  *
  * @param {AttentionMap} map
  */

@@ -29,7 +29,7 @@ const QUANTITY_NOTES = {
 const ROLLOUT_NOTES = {
   encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
   decoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
-  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the pieces read",
+  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the tokens read",
 };
 
 /** @param {Explorer} explorer */
@@ -39,14 +39,14 @@ export function paintAxisNote(explorer) {
   const { parts } = explorer.dom;
   const { sourceLanguage: source, targetLanguage: target } = data;
   const lines = picture === "lines";
-  const piece = unit === "words" ? "word" : "piece";
-  const row = kind === "encoder" ? `the ${source} ${piece} being read. ` : `the ${target} ${piece} being produced. `;
-  const column = kind === "decoder" ? `the ${target} ${piece} looked at, already written. ` : `the ${source} ${piece} looked at. `;
+  const token = unit === "words" ? "word" : "token";
+  const query = kind === "encoder" ? `the ${source} ${token} being read. ` : `the ${target} ${token} being produced. `;
+  const key = kind === "decoder" ? `the ${target} ${token}s already written. ` : `the ${source} ${token}s. `;
   parts["axis-note"].replaceChildren(
-    bold(lines ? "Right" : "Row"),
-    `: ${row}`,
-    bold(lines ? "Left" : "Column"),
-    `: ${column}`,
+    bold(lines ? "Query (right)" : "Query (row)"),
+    `: ${query}`,
+    bold(lines ? "Key (left)" : "Key (column)"),
+    `: ${key}`,
     ...numberNote(explorer, lines),
     ...hiddenMassNote(explorer),
   );
@@ -67,8 +67,8 @@ function numberNote(explorer, lines) {
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
-  const sum = lines ? "Each right-hand one gives 1 in all" : "Each row sums to\u00a01";
-  return [unit === "words" ? `${sum}; pieces of a looked-at word are added, of a produced one averaged.` : `${sum}.`];
+  const sum = lines ? "Each query gives 1 in all" : "Each row sums to\u00a01";
+  return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
 }
 
 /**

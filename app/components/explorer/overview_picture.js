@@ -9,7 +9,7 @@ import { drawThumbnail } from "./raster.js";
 
 /*
  * One canvas shows all thumbnails and captions: each canvas in the document is a layer of its own to the browser, and
- * each caption a piece of layout; dozens of them cost more in every switch, also in one that changes none of them,
+ * each caption a token of layout; dozens of them cost more in every switch, also in one that changes none of them,
  * than all that is drawn here. What a caption says is the name of its button.
  */
 
@@ -112,8 +112,8 @@ function drawCaption(context, explorer, { word, number }, { left, top, size: roo
   context.font = fontOf(theme, style.size, style.weight);
   const line = top + room + 3 + captions.size * 0.6;
   const beside = captions.stacked ? 0 : context.measureText(number).width + 3;
-  // Where there is no room to spare, the number alone says that a head looks broadly.
-  if (captions.spare || word !== "broad") {
+  // Where there is no room to spare, the number alone, in bits, says that it is the entropy.
+  if (captions.spare || word !== "entropy") {
     drawText(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
   }
   if (captions.stacked) drawText(context, theme, number, left, line + 12, style);

@@ -63,7 +63,7 @@ export function placeMap(explorer) {
   map.dataset.firstKey = isMap ? geometry.first.key : "";
   const what = isMap ? "Attention map" : "Attention lines";
   const zoom = isMap ? " Plus and minus zoom." : "";
-  map.setAttribute("aria-label", `${what}. Arrow keys move, Enter keeps, Escape lets go.${zoom}`);
+  map.setAttribute("aria-label", `${what}. Arrow keys move, Enter pins, Escape unpins.${zoom}`);
 }
 
 export const ZOOM_STEP = 1.5;

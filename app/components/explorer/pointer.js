@@ -1,12 +1,12 @@
 // Hears the pointer over sentences, thumbnails and the picture.
 
-import { focusOfPiece } from "./focus.js";
+import { focusOfToken } from "./focus.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
 import { endPreview, pin, showPreview, unpin, update } from "./update.js";
 
 /**
- * One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer.
+ * One token of a sentence is reached by Tab: the one that had the focus last, by key or by pointer.
  *
  * @param {Explorer} explorer
  */
@@ -24,7 +24,7 @@ export function listenToSentences(explorer) {
     };
     const preview = (index) => {
       if (index === null) return endPreview(explorer);
-      const { query = null, key = null, note = null } = focusOfPiece(explorer, side, index);
+      const { query = null, key = null, note = null } = focusOfToken(explorer, side, index);
       return showPreview(explorer, query, key, note);
     };
     host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
@@ -39,7 +39,7 @@ export function listenToSentences(explorer) {
     host.addEventListener("click", (event) => {
       const index = indexOf(event);
       if (index === null) return;
-      const { query = null, key = null, note } = focusOfPiece(explorer, side, index);
+      const { query = null, key = null, note } = focusOfToken(explorer, side, index);
       if (note) showPreview(explorer, null, null, note);
       else pin(explorer, query, key);
     });

@@ -38,11 +38,11 @@ function describe(explorer) {
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
   const peak = valueChip(explorer, map, measure(map).peak);
-  const piece = explorer.view.unit === "words" ? "word" : "piece";
+  const token = explorer.view.unit === "words" ? "word" : "token";
   return {
     first:
       quantity === WEIGHTS
-        ? [`On average, ${headName(explorer.data, explorer.view)} puts `, peak, ` of a row on a single ${piece}`]
+        ? [`On average, ${headName(explorer.data, explorer.view)} puts `, peak, ` of a row on a single ${token}`]
         : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer.data, explorer.view)} is `, peak],
     second: [
       byTouch
@@ -56,20 +56,20 @@ function describeUnseen({ data }, note) {
   const { sourceLanguage: source, targetLanguage: target } = data;
   if (note === "target") {
     return {
-      first: [`The encoder looks only at ${source} pieces: it never sees the translation.`],
+      first: [`The encoder looks only at ${source} tokens: it never sees the translation.`],
       second: ["Choose Cross to see the two sentences linked."],
     };
   }
   if (note === "source") {
     return {
-      first: [`Decoder self-attention looks only at ${target} pieces; ${source} reaches it through cross-attention.`],
+      first: [`Decoder self-attention looks only at ${target} tokens; ${source} reaches it through cross-attention.`],
       second: ["Choose Cross to see the two sentences linked."],
     };
   }
   const name = tokenName(data.sides.target[0]);
   return {
     first: [bold(name), " is fed in to start the sentence: no step produces it, so it has no row here."],
-    second: ["Point at a later piece to see where the decoder looked while producing it."],
+    second: ["Point at a later token to see where the decoder looked while producing it."],
   };
 }
 
@@ -81,9 +81,9 @@ function describeMasked(_explorer, map, query, key) {
   const start = [`While ${verb(map)} `, bold(tokenName(map.rows[query])), ", ", bold(tokenName(map.columns[key]))];
   const notWritten = map.kind === "decoder" && key > query;
   return {
-    first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked: this place is closed."],
+    first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked."],
     second: [
-      `The ${notWritten ? "causal " : ""}mask closes this cell: its weight is exactly 0 by rule, not by choice.`,
+      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by rule, not by choice.`,
       ...unknownNote(map, query, key),
     ],
   };
@@ -101,7 +101,7 @@ function describeCell(explorer, map, query, key) {
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
-    ...spreadNote(map, query),
+    ...entropyNote(map, query),
   ];
   if (map.kind !== "encoder" && explorer.view.unit === "pieces") {
     const fed = tokenName(explorer.data.sides.fed[query]);
@@ -122,8 +122,8 @@ function describeCell(explorer, map, query, key) {
 }
 
 /** @param {AttentionMap} map */
-const spreadNote = (map, query) =>
-  map.sumsToOne ? [`row spread ${measure(map).spread[query].toFixed(1)} bits`] : [];
+const entropyNote = (map, query) =>
+  map.sumsToOne ? [`entropy ${measure(map).entropy[query].toFixed(1)} bits`] : [];
 
 /**
  * @param {Explorer} explorer
@@ -153,7 +153,7 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
       ...hiddenNote(explorer, map, query),
       others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
-      ...spreadNote(map, query),
+      ...entropyNote(map, query),
     ],
   };
 }

@@ -1,8 +1,8 @@
-// Builds the two sentence rows and shades their pieces by the numbers of the row or column looked at.
+// Builds the two sentence rows and shades their tokens by the numbers of the row or column looked at.
 
 import { element } from "../shared/dom.js";
 import { isolated } from "../shared/tokens.js";
-import { currentMap, focusOf, piecesOfKey, piecesOfQuery } from "./focus.js";
+import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { isHidden } from "./measures.js";
 
@@ -15,18 +15,18 @@ export function buildSentences(explorer) {
   const { parts } = explorer.dom;
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
-  const pieces = data.sides.source.length;
-  parts["source-note"].textContent = `read by the encoder, ${pieces} ${pieces === 1 ? "piece" : "pieces"}`;
+  const tokens = data.sides.source.length;
+  parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
   const writer = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
-  parts["target-note"].textContent = `${writer}, one piece a step; the line under a piece is its probability`;
+  parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
   const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
   parts.score.textContent = `log-probability ${score}, ${data.search}`;
   explorer.dom.words = {
     source: buildRow(parts.source, data.sides.source, false),
     target: buildRow(parts.target, data.sides.target, true),
   };
-  parts.source.setAttribute("aria-label", `${data.sourceLanguage} pieces. Left and right arrows move.`);
-  parts.target.setAttribute("aria-label", `${data.targetLanguage} pieces. Left and right arrows move.`);
+  parts.source.setAttribute("aria-label", `${data.sourceLanguage} tokens. Left and right arrows move.`);
+  parts.target.setAttribute("aria-label", `${data.targetLanguage} tokens. Left and right arrows move.`);
 }
 
 function buildRow(host, tokens, isTarget) {
@@ -41,17 +41,17 @@ function buildRow(host, tokens, isTarget) {
     } else {
       word.classList.add("multi");
     }
-    const button = buildPiece(token);
+    const button = buildToken(token);
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0) button.append(buildProbability(token.probability));
-    button.setAttribute("aria-label", pieceName(token, index, tokens.length, isTarget));
+    button.setAttribute("aria-label", spokenToken(token, index, tokens.length, isTarget));
     word.append(button);
     return { button, shown: "" };
   });
 }
 
-function buildPiece(token) {
+function buildToken(token) {
   const button = element("button", token.special ? "piece special" : "piece");
   button.type = "button";
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
@@ -70,9 +70,9 @@ function buildProbability(probability) {
   return bar;
 }
 
-function pieceName(token, index, count, isTarget) {
+function spokenToken(token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
-  if (!isTarget) return `${name}, piece ${index + 1} of ${count}`;
+  if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
   return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${token.probability.toFixed(2)}`;
 }
 
@@ -129,7 +129,7 @@ export function paintSentences(explorer) {
 }
 
 /**
- * For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
+ * For every token of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
  *
  * @param {Explorer} explorer
  */
@@ -144,29 +144,29 @@ function looksOf(explorer) {
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
-    // Everything a decoder step cannot see is greyed, except the piece that it produces.
+    // Everything a decoder step cannot see is greyed, except the token that it produces.
     const produced = map.rows[focus.query].members;
     const last = produced[produced.length - 1];
     if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { closed: index > last + 1 }));
     for (let key = 0; key < map.keys; key++) {
       if (isMasked(map, focus.query, key)) {
-        if (kind !== "decoder") put(piecesOfKey(map, key), { closed: true });
+        if (kind !== "decoder") put(tokensOfKey(map, key), { closed: true });
       } else if (!isHidden(map, key, hide)) {
-        put(piecesOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
+        put(tokensOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
       }
     }
   } else if (focus.key !== null) {
     for (let query = 0; query < map.queries; query++) {
       if (isMasked(map, query, focus.key)) continue;
-      put(piecesOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
+      put(tokensOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
     }
   }
   if (explorer.now.stepping) {
     looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.now.step + 1 }));
   }
   const placesOf = (query, key) => [
-    ...(query === null ? [] : piecesOfQuery(map, query)),
-    ...(key === null ? [] : piecesOfKey(map, key)),
+    ...(query === null ? [] : tokensOfQuery(map, query)),
+    ...(key === null ? [] : tokensOfKey(map, key)),
   ];
   const mark = (query, key, name) => {
     for (const { side, index } of placesOf(query, key)) looks[side][index].mark ||= name;

@@ -10,20 +10,20 @@ import { measure, ROLE_PLACES } from "./measures.js";
 import { mapTitle } from "./words.js";
 
 const STATISTICS = [
-  { label: "peak of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
+  { label: "largest weight of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
   {
-    label: "spread",
-    of: ({ meanSpread }) => meanSpread,
+    label: "entropy",
+    of: ({ meanEntropy }) => meanEntropy,
     shown: (bits, most) => `${bits.toFixed(1)} of ${most.toFixed(1)} bits`,
     scale: (map) => Math.log2(Math.max(2, map.keys)),
   },
-  { label: "distance", of: ({ distance }) => distance, shown: (pieces) => `${pieces.toFixed(1)} pieces` },
-  { label: "on the piece before", role: "prev" },
-  { label: "two pieces before", role: "second" },
+  { label: "distance", of: ({ distance }) => distance, shown: (tokens) => `${tokens.toFixed(1)} tokens` },
+  { label: "on the token before", role: "prev" },
+  { label: "two tokens before", role: "second" },
   { label: "on itself", role: "self" },
-  { label: "on the piece after", role: "next" },
-  { label: "rests on <bos>", role: "bos" },
-  { label: "rests on <eos>", role: "eos" },
+  { label: "on the token after", role: "next" },
+  { label: "attention to <bos>", role: "bos" },
+  { label: "attention to <eos>", role: "eos" },
 ].map((line) =>
   line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: percent, scale: () => 1 } : line,
 );

@@ -1,4 +1,4 @@
-// The step strip: the sentence so far, and the piece that was written among the likeliest ones at that step.
+// The step strip: the sentence so far, and the token that was written among the likeliest ones at that step.
 
 import { element } from "../shared/dom.js";
 import { isolated } from "../shared/tokens.js";

@@ -3,7 +3,7 @@
 import { between } from "../shared/numbers.js";
 import { saveAddress } from "./address.js";
 import { HIDEABLE } from "./choices.js";
-import { itemOfPiece, itemsOf, NOTHING, NOWHERE } from "./focus.js";
+import { itemOfToken, itemsOf, NOTHING, NOWHERE } from "./focus.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
 import { forgetRequest, pinExact, request } from "./requests.js";
@@ -163,6 +163,6 @@ export function goToStep(explorer, step) {
   const { now } = explorer;
   now.step = between(0, step, lastStep(explorer));
   now.stepping = true;
-  const query = itemOfPiece(explorer, "produced", now.step);
+  const query = itemOfToken(explorer, "produced", now.step);
   setPinned(explorer, explorer.view.kind === "encoder" ? NOTHING : { query, key: null });
 }

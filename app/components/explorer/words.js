@@ -87,7 +87,7 @@ export function derivation(data, { quantity, unit, combine, kind, layer, head })
   if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
     parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
   }
-  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s pieces`);
+  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s tokens`);
   return parts.length ? `the ${parts.join(" of the ")}` : null;
 }
 

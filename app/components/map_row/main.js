@@ -72,7 +72,7 @@ function takeData(view, bytes) {
     const [note, box, canvas] = [element("p", "note"), element("div", "box"), element("canvas", "")];
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application"); // so that a screen reader hands the arrow keys on
-    canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter keeps one, Escape lets go.`);
+    canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter pins one, Escape unpins.`);
     box.append(canvas);
     figure.append(element("p", "name", name), note, box);
     return { figure, note, canvas, base: document.createElement("canvas"), map: null };
@@ -165,12 +165,12 @@ function sayCell({ data, maps, parts }, { query, key }, cell, open) {
   };
   if (cell === null) {
     const all = maps.length === 1 ? "the map" : `all ${maps.length} maps`;
-    parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to keep it.`;
+    parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
     return;
   }
-  const found = [parted("row: ", tokenName(data.queries[query])), parted("column: ", tokenName(data.keys[key]))];
+  const found = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
   if (open) maps.forEach(({ map }) => found.push(parted(`${map.short} `, exactly(map.values[cell]))));
-  else found.push(element("span", "part", "closed by the mask: no number of it counts"));
+  else found.push(element("span", "part", "masked: no number of it counts"));
   parts.readout.replaceChildren(...found.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 

@@ -67,8 +67,8 @@ def sides(
 ) -> tuple[Side, Side]:
     """Queries and keys of self-attention: the same tokens twice."""
     return (
-        Side(tokens, numbers, f"{language} that looks"),
-        Side(tokens, numbers, f"{language} looked at"),
+        Side(tokens, numbers, f"{language} token being read"),
+        Side(tokens, numbers, f"{language} token"),
     )
 
 

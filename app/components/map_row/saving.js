@@ -35,7 +35,7 @@ export function rowAsSvg(view) {
 /* A closed cell is empty. */
 export function rowAsCsv({ data, maps }) {
   const named = ({ label }, place) => numbered(label, place);
-  const lines = [["row", "column", ...data.maps.map((map) => quoted(map.name))]];
+  const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;

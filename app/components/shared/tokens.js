@@ -20,7 +20,7 @@ export function displayTokens(raw, firstNumber) {
   let afterSpecial = false;
   const tokens = raw.map((token, index) => {
     const { label, punctuation } = token;
-    // Punctuation is its own word, set close to the one before: "Hemd." is not one word of two pieces.
+    // Punctuation is its own word, set close to the one before: "Hemd." is not one word of two tokens.
     const startsWord =
       token.start || token.special || punctuation || afterPunctuation || afterSpecial || index === 0;
     afterPunctuation = punctuation;
@@ -49,10 +49,10 @@ function markRepeated(tokens) {
   return tokens;
 }
 
-/* What a map's rows or columns stand for, piece by piece: each item names its members, here itself. */
-export const pieceItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
+/* What a map's rows or columns stand for, token by token: each item names its members, here itself. */
+export const tokenItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
 
-/* The same word by word: pieces joined; a word's number is its first piece's, its probability their product. */
+/* The same word by word: tokens joined; a word's number is its first token's, its probability their product. */
 export function wordItems(tokens) {
   const words = [];
   tokens.forEach((token, index) => {

@@ -35,7 +35,7 @@ def payload(
     sentences, places = ids.shape
     return {
         "title": title,
-        "note": f"int64 [sentence, place] = [{sentences}, {places}] · hatched: padding, id 0",
+        "note": f"int64 [sentence, position] = [{sentences}, {places}] · hatched: padding, id 0",
         "rows": [
             [
                 [int(id), words[row][place] if words and place < len(words[row]) else None]

@@ -39,7 +39,7 @@ export default function render({ data, parentElement }) {
   part("title").textContent = data.title;
   part("note").textContent = data.note;
   part("box").setAttribute("aria-label", data.title);
-  const places = data.rows[0].map((_, place) => heading(place, "col"));
+  const positions = data.rows[0].map((_, position) => heading(position, "col"));
   const body = data.rows.map((cells, row) => rowOf(`sentence ${row + 1}`, cells.map(cellOf)));
-  part("table").replaceChildren(rowOf("place", places), ...body);
+  part("table").replaceChildren(rowOf("position", positions), ...body);
 }
