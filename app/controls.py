@@ -18,9 +18,9 @@ position_change_side, position_seed, position_shift, position_translation, posit
 position_maps, parts_kind, score_parts,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
-compare_kind, compare_layer, compare_head, compare_scale, show_largest, largest,
-first_map, second_map, difference_map, compare_matched, matched_heads, matched_pairs,
-first_scores, second_scores, curves, measure_speed, speed, side_by_side, state_dict_map,
+compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
+matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
+side_by_side, state_dict_map,
 address_page, and address_ before the key of each choice that a page keeps in its address.
 """
 
@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import linked, session
 from app.components.one_line import one_line
 from app.examples import EXAMPLES
 from app.look.markdown import plain
-from core.checkpoint import Card
+from app.state import address, models, results, visit
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.corpora import LANGUAGES, about
+from core.data.corpora import LANGUAGES, about
 
 if TYPE_CHECKING:
-    from core.record import TranslationRecord
+    from core.record.record import TranslationRecord
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before
@@ -67,7 +67,7 @@ class Selection:
     @property
     def link(self) -> dict[str, str]:
         """What a link needs beside the sentence."""
-        model = session.model_name(self.card) if self.card else ""
+        model = models.model_name(self.card) if self.card else ""
         return {"direction": self.direction, "model": model, "search": self.search}
 
     @property
@@ -85,14 +85,14 @@ class Selection:
 
 def selection() -> Selection:
     """The widgets' values as they stand."""
-    direction = session.get("direction") or next(iter(_directions()), "de-en")
-    source = session.get("source")
-    source = EXAMPLES[0].text(direction) if source is None else linked.one_line(source)
+    direction = visit.get("direction") or next(iter(_directions()), "de-en")
+    source = visit.get("source")
+    source = EXAMPLES[0].text(direction) if source is None else address.one_line(source)
     return Selection(
         source=source,
         direction=direction,
-        card=session.cards().get((direction, session.get("model"))),
-        search=session.get("search") or "beam",
+        card=models.cards().get((direction, visit.get("model"))),
+        search=visit.get("search") or "beam",
         target=_target(direction, source),
     )
 
@@ -103,22 +103,22 @@ def _target(direction: str, source: str) -> str:
     A browser repeats what is in the box until it has been told otherwise, so that emptying the box
     is not enough: two quick clicks would bring the old translation to the new sentence.
     """
-    text = str(session.get("target") or "").strip()
-    given = session.get(_GIVEN_FOR)
+    text = str(visit.get("target") or "").strip()
+    given = visit.get(_GIVEN_FOR)
     if text and (given is None or given[0] != text):
         given = (text, direction, source)
-        session.put(_GIVEN_FOR, given)
+        visit.put(_GIVEN_FOR, given)
     return text if given == (text, direction, source) else ""
 
 
 def target_shown() -> None:
     """The page stands to its end: from now on the box's old text may be given to a new sentence."""
     if not selection().target:
-        session.put(_GIVEN_FOR, None)
+        visit.put(_GIVEN_FOR, None)
 
 
 def _directions() -> list[str]:
-    return sorted({direction for direction, _ in session.cards()})
+    return sorted({direction for direction, _ in models.cards()})
 
 
 def sidebar() -> None:
@@ -127,7 +127,7 @@ def sidebar() -> None:
     if not directions:
         return
     with st.sidebar:
-        linked.settle("direction", directions, directions[0])
+        address.settle("direction", directions, directions[0])
         direction = st.radio(
             "Direction",
             directions,
@@ -135,15 +135,15 @@ def sidebar() -> None:
             key="direction",
             on_change=_swap,
         )
-        models = [model for d, model in session.cards() if d == direction]
-        linked.settle("model", models, "scratch" if "scratch" in models else models[0])
+        names = [name for d, name in models.cards() if d == direction]
+        address.settle("model", names, "scratch" if "scratch" in names else names[0])
         st.selectbox(
             "Model",
-            models,
+            names,
             format_func=lambda model: MODELS.get(model, model),
             key="model",
         )
-        linked.settle("search", SEARCHES, "beam")
+        address.settle("search", SEARCHES, "beam")
         st.segmented_control(
             "Search",
             list(SEARCHES),
@@ -158,12 +158,12 @@ def sidebar() -> None:
                     example.title,
                     key=f"example_{i}",
                     type="tertiary",
-                    on_click=session.put,
+                    on_click=visit.put,
                     args=("source", example.text(direction)),
                 )
                 st.caption(example.hint(direction))
     chosen = selection()
-    linked.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
+    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
 
 
 def _swap() -> None:
@@ -176,34 +176,34 @@ def _swap() -> None:
     before = "-".join(reversed(now.direction.split("-")))
     examples = {example.text(before): example for example in EXAMPLES}
     if now.source in examples:
-        session.put("source", examples[now.source].text(now.direction))
+        visit.put("source", examples[now.source].text(now.direction))
         return
-    card = session.cards().get((before, session.get("model")))
-    translated, original = session.kept(_SWAPPED) or (None, None)
+    card = models.cards().get((before, visit.get("model")))
+    translated, original = visit.kept(_SWAPPED) or (None, None)
     if now.source and now.source == translated:
-        session.put("source", original)
+        visit.put("source", original)
     elif card is not None and now.source:
         try:
-            record = session.record(
-                card, now.source, now.decode, _target(before, now.source) or None
+            record = results.inspect(
+                card, now.source, _target(before, now.source) or None, decode=now.decode
             )
         except ValueError:
             return
-        session.keep(_SWAPPED, (record.translation, now.source))
-        session.put("source", record.translation)
+        visit.keep(_SWAPPED, (record.translation, now.source))
+        visit.put("source", record.translation)
 
 
 def choose_direction(direction: str) -> None:
     """Another direction, as if it had been chosen in the sidebar."""
-    session.put("direction", direction)
+    visit.put("direction", direction)
     _swap()
 
 
 def source_box() -> None:
     """The sentence, a line that grows with its text, and its button."""
     chosen = selection()
-    if session.get("source") is None:
-        session.put("source", chosen.source)
+    if visit.get("source") is None:
+        visit.put("source", chosen.source)
     language = chosen.source_language
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_area(
@@ -221,8 +221,8 @@ def source_box() -> None:
 def target_box() -> None:
     """A translation to look at instead of the model's own: typed, or an example's reference."""
     chosen = selection()
-    if session.get("target") and not chosen.target:
-        session.put("target", "")
+    if visit.get("target") and not chosen.target:
+        visit.put("target", "")
     language = chosen.target_language
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_input(
@@ -249,8 +249,8 @@ def target_box() -> None:
 
 def _use_reference(reference: str | None) -> None:
     """What a person typed stays; an empty box gets the reference, if there is one."""
-    if reference and not session.get("target"):
-        session.put("target", reference)
+    if reference and not visit.get("target"):
+        visit.put("target", reference)
 
 
 def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
@@ -261,7 +261,7 @@ def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
     """
     source_box()
     chosen = selection()
-    for line in session.problems():
+    for line in models.problems():
         st.error(plain(line))
     if chosen.card is None:
         st.stop()
@@ -270,7 +270,7 @@ def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
         st.stop()
     target = chosen.target if given_target else ""
     try:
-        record = session.record(chosen.card, chosen.source, chosen.decode, target or None)
+        record = results.inspect(chosen.card, chosen.source, target or None, decode=chosen.decode)
     except ValueError as error:  # InputError and CheckpointError carry one line for the reader
         st.error(plain(error))
         st.stop()
@@ -293,7 +293,7 @@ def model_note() -> None:
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):
-        st.badge(session.device_label(card), color="gray")
+        st.badge(models.device_label(card), color="gray")
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d_model {shape.d_model}, "

@@ -7,7 +7,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts o
 
 import streamlit as st
 
-from app import controls, linked
+from app import controls
+from app.state import address
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
 st.html(Path(__file__).parent / "look.css")
@@ -16,17 +17,15 @@ st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
 page = st.navigation(
     [
         st.Page("views/translate.py", title="Translate", default=True),
-        st.Page("views/tour.py", title="Guided tour", url_path="tour"),
+        st.Page("views/tour/page.py", title="Guided tour", url_path="tour"),
         st.Page("views/steps.py", title="Step by step", url_path="steps"),
-        st.Page("views/inside_head.py", title="Inside a head", url_path="head"),
+        st.Page("views/inside_head/page.py", title="Inside a head", url_path="head"),
         st.Page("views/masks/page.py", title="Masks", url_path="masks"),
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
-        st.Page(
-            "views/scratch_and_baseline.py", title="Scratch and baseline", url_path="comparison"
-        ),
+        st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
     ]
 )
-linked.arrive(page.url_path)
+address.arrive(page.url_path)
 controls.sidebar()
 page.run()
 controls.model_note()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from core.analysis.alignment import Gold
-from core.batches import encode_pairs
-from core.checkpoint import Checkpoint, load
+from core.checkpoint.folder import Checkpoint, load
 from core.command import counting, main, table, write_result
-from core.corpora.files import LinePairs, read_lines
+from core.data.batches import encode_pairs
+from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
 from core.experiments.aligning import Row, align, best
 from core.experiments.importance import METHODS, importance

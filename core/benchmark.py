@@ -1,211 +1,60 @@
-"""Measure how fast the page answers, in a real headless browser.
+"""Measure speed: run a benchmark by its name, print its rows, write them as JSON.
 
-    python -m core.benchmark page [--rounds N] [--json FILE]
+    python -m core.benchmark NAME [--rounds N] [--json FILE]
 
-Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
-the click or the move of the pointer until the frame that shows its effect; the starts are taken
-once. Sizes are those of the largest message that a page is sent for one sentence.
+An entry point of the group `headlight.benchmarks` is a dictionary of benchmarks by their names.
+Where nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
 """
 
 import argparse
+import importlib
+import importlib.util
 import os
+import pkgutil
 import platform
-import shutil
-import socket
-import statistics
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
 from core.command import main, write_result
 
-ROOT = Path(__file__).resolve().parents[1]
-EXPLORER = "section[aria-label='Attention explorer']"
-SENTENCES = (  # 13 pieces each for the shipped model, <eos> included
-    "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
-    "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
-)
-HARNESS = ROOT / "tests/app/explorer_harness.py"
-SHAPE = "6 layers × 8 heads"
-# Resolves with the milliseconds from the next event of a type to the moment after the frame that
-# shows what it changed: the frame after `attribute` of the explorer changed.
-_STOPWATCH = """(root, {type, attribute}) => {
-  let started = null;
-  document.addEventListener(
-    type, () => { started = performance.now(); }, { capture: true, once: true });
-  window.headlightPainted = new Promise((resolve) => {
-    const before = root.dataset[attribute];
-    const observer = new MutationObserver(() => {
-      if (root.dataset[attribute] === before || started === null) return;
-      observer.disconnect();
-      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
-    });
-    observer.observe(root, { attributes: true });
-  });
-}"""
+GROUP = "headlight.benchmarks"
+_BESIDE = Path(__file__).resolve().parents[1]
+
+Row = dict[str, Any]
+
+
+# What yields one row a measurement, each the median of so many rounds, and the packages whose
+# versions matter for its figures.
+Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All that are installed, by name; where none is, those of the packages beside core."""
+    found: dict[str, Benchmark] = {}
+    for point in entry_points(group=GROUP):
+        found |= point.load()
+    if not found:
+        for package in pkgutil.iter_modules([str(_BESIDE)]):
+            name = f"{package.name}.benchmark"
+            if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
+                found |= importlib.import_module(name).BENCHMARKS
+    return found
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve, measure, print, and write the JSON."""
-    rows = list(page_rows(arguments.rounds))
+    """Measure, print, and write the JSON."""
+    known = benchmarks()
+    if arguments.what not in known:
+        names = ", ".join(sorted(known)) or "none is installed"
+        raise ValueError(f"no benchmark {arguments.what!r} is known: choose from {names}")
+    measure, packages = known[arguments.what]
+    rows = list(measure(arguments.rounds))
     for row in rows:
         print(f"{row['what']:<46} {row['shape']:<26} {row['value']:>8g} {row['unit']}")  # noqa: T201
-    write_result(arguments.json, {"machine": machine(), "versions": versions(), "rows": rows})
-
-
-def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
-    """One row a measurement; there is no baseline to compare with, so `ratio` is None."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_chromium(), args=_FLAGS)
-        started = time.perf_counter()
-        with serve(ROOT / "app/main.py") as url:
-            page = browser.new_page(viewport=_SIZE)
-            page.goto(url)
-            page.locator(".st-key-source textarea").wait_for()
-            shell = 1000 * (time.perf_counter() - started)
-            _wait_for_explorer(page)
-            first = 1000 * (time.perf_counter() - started)
-            yield _row("start to page shell", "app", 1, shell)
-            yield _row("start to first sentence painted", "app", 1, first)
-            for pieces, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
-                took = _sentences(page, pair, rounds)
-                yield _row("new sentence to painted", f"shipped model, {pieces}", pieces, took)
-            page.close()
-        with serve(HARNESS) as url:
-            for case, pieces in (("long", 60), ("hundred", 100)):
-                page = browser.new_page(viewport=_SIZE)
-                received = _count_bytes(page)
-                page.goto(f"{url}/?case={case}&layers=6&heads=8&decoder_layers=6")
-                _wait_for_explorer(page)
-                shape = f"{SHAPE}, {pieces}×{pieces}"
-                yield _row("sent for a sentence", shape, pieces, max(received) / 1e6, "MB")
-                for what, targets in _switches(page, rounds).items():
-                    times = [_timed(page, "click", target.click) for target in targets]
-                    yield _row(f"{what} to painted", shape, pieces, statistics.median(times))
-                yield _row("hover to highlighted", shape, pieces, _hover(page, rounds))
-                page.close()
-        browser.close()
-
-
-def _wait_for_explorer(page: Any) -> None:
-    page.locator(EXPLORER).and_(page.locator("[data-painted]")).wait_for(timeout=60_000)
-
-
-def _count_bytes(page: Any) -> list[int]:
-    """The sizes of the messages that the page is sent from now on; the largest is a sentence's."""
-    sizes: list[int] = []
-    page.on(
-        "websocket",
-        lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))),
-    )
-    return sizes
-
-
-def texts_of(pieces: int) -> tuple[str, str]:
-    """Two texts of so many pieces, <eos> included: each of these words is one piece."""
-    words = "Ein Mann und eine Frau gehen in einem Park und".split()
-    text = [words[i % len(words)] for i in range(pieces - 1)]
-    return " ".join(text), " ".join(["Zwei", *text[1:]])
-
-
-def _timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:
-    page.locator(EXPLORER).evaluate(_STOPWATCH, {"type": event, "attribute": attribute})
-    act()
-    return page.evaluate("window.headlightPainted")
-
-
-def _sentences(page: Any, pair: tuple[str, str], rounds: int) -> float:
-    """Two sentences in turns, each round typed with more spaces, so that no cache answers."""
-    times = []
-    button = page.locator(".st-key-translate button")
-    for number in range(rounds + 1):
-        text = pair[number % 2].replace(" ", " " * (1 + number), 1)
-        page.locator(".st-key-source textarea").fill(text)
-        times.append(_timed(page, "click", button.click, "sentence"))
-    return statistics.median(times[1:])
-
-
-def _switches(page: Any, rounds: int) -> dict[str, list[Any]]:
-    """What is clicked in turns, each time to something else than is shown."""
-    root = page.locator(EXPLORER)
-    return {
-        "layer or head": [
-            root.locator(f".thumbnail[data-l='{(i + 3) % 6}'][data-h='{(5 * i + 2) % 8}']")
-            for i in range(rounds)
-        ],
-        "kind": [
-            root.locator(f"[data-kind-option={('encoder', 'decoder', 'cross')[i % 3]}]")
-            for i in range(rounds)
-        ],
-        "view": [
-            root.locator(f"[data-view-option={('lines', 'map')[i % 2]}]")
-            for i in range(rounds + rounds % 2)
-        ],
-    }
-
-
-def _hover(page: Any, rounds: int) -> float:
-    """The pointer goes from cell to cell of the map."""
-    canvas = page.locator(f"{EXPLORER} canvas[data-role=map]")
-    canvas.scroll_into_view_if_needed()
-    box = canvas.bounding_box()
-    left, top, cell = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
-
-    def place(number: int) -> tuple[float, float]:
-        return box["x"] + left + (number + 0.5) * cell, box["y"] + top + (2 * number + 0.5) * cell
-
-    page.mouse.move(*place(0))
-    times = [
-        _timed(page, "pointermove", lambda at=place(i): page.mouse.move(*at))
-        for i in range(1, min(rounds, 25) + 1)
-    ]
-    return statistics.median(times)
-
-
-def _row(what: str, shape: str, length: int, value: float, unit: str = "ms") -> dict[str, Any]:
-    return {
-        "what": what,
-        "contestant": "headlight",
-        "shape": shape,
-        "batch": 1,
-        "beam": 5,
-        "length": length,
-        "value": round(value, 1 if unit == "ms" else 3),
-        "unit": unit,
-        "ratio": None,
-    }
-
-
-@contextmanager
-def serve(script: Path) -> Iterator[str]:
-    """A Streamlit server of its own for one script; yields its address once it is healthy."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
-    command += ["--server.headless", "true"]
-    server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
+    versions = {name: version(name) for name in ("torch", *packages)}
+    write_result(arguments.json, {"machine": machine(), "versions": versions, "rows": rows})
 
 
 def machine() -> str:
@@ -216,30 +65,10 @@ def machine() -> str:
     return f"{names[0] if names else platform.processor()}, {os.cpu_count()} cores"
 
 
-def versions() -> dict[str, str]:
-    """The versions that matter for these figures."""
-    from importlib.metadata import version
-
-    return {name: version(name) for name in ("torch", "streamlit", "playwright")}
-
-
-def _chromium() -> str:
-    found = (
-        os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
-    if not found:
-        raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
-    return found
-
-
-_SIZE: Any = {"width": 1440, "height": 900}
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m core.benchmark", description=__doc__)
-    p.add_argument("what", choices=("page",))
+    p.add_argument("what", metavar="NAME", help="such as page")
     p.add_argument("--rounds", type=int, default=21)
     p.add_argument("--json", type=Path, help="write the rows here")
     return p

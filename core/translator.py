@@ -4,7 +4,7 @@ import dataclasses
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -13,19 +13,19 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from core.batches import pad
-from core.check import check
-from core.checkpoint import Card, Checkpoint, load
+from core.checkpoint.folder import Card, Checkpoint, load
 from core.config import DecodeConfig
-from core.corpora import LANGUAGES
+from core.data.corpora import LANGUAGES
 from core.device import pick_device
-from core.edits import Edits, edited
 from core.model.baseline import copy_to_baseline, copy_to_scratch
 from core.model.interface import Seq2Seq, build
-from core.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
-from core.replay import replay
-from core.search import Hypothesis, search
-from core.search_tree import WrittenTree, search_tree
+from core.record.checks import check
+from core.record.edits import Edits, edited
+from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.teacher_forced import replay
+from core.search.beam import Hypothesis, search
+from core.search.many import translate_ids
+from core.search.tree import WrittenTree, search_tree
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
 
 MAX_CHARACTERS = 500  # of a text to inspect
@@ -153,7 +153,7 @@ class Translator:
 
     @contextmanager
     def held(self) -> Iterator[Seq2Seq]:
-        """The network itself for core.analysis; until the block ends, every other thread waits."""
+        """The network itself for core.experiments; until the block ends, other threads wait."""
         with self._lock:
             yield self._model
 
@@ -176,7 +176,7 @@ class Translator:
             tree = search_tree(self._model, ids, decode, prefix)
         used = {node.id for node in tree.nodes}
         used |= {id for node in tree.nodes for id, _ in node.next}
-        tokens = {id: _record_tokens((self._target.token(id),))[0] for id in used}
+        tokens = {id: self._target.token(id) for id in used}
         texts = tuple(self._target.decode(list(h.ids)) for h in tree.hypotheses)
         return WrittenTree(tree, tokens, texts)
 
@@ -203,7 +203,7 @@ class Translator:
         `target_ids` name a target by its ids instead: the first tokens of a translation, which may
         be no text of their own, with or without <eos>.
 
-        Search and replay both run under the edits, and the record carries what core.check found.
+        Search and replay both run under the edits, and the record carries its checks.
         Raises InputError for an empty or over-long text, for ids that are no target, and for edits
         that leave nothing to look at; EditError for edits that the network or the sentence cannot
         have.
@@ -349,40 +349,3 @@ class Translator:
 
 def _record_tokens(tokens: tuple[Token, ...]) -> tuple[RecordToken, ...]:
     return tuple(RecordToken(**dataclasses.asdict(token)) for token in tokens)
-
-
-def translate_ids(
-    model: Seq2Seq,
-    encoded: list[list[int]],
-    decode: DecodeConfig,
-    device: str,
-    batch_tokens: int = 2048,
-    done: Callable[[int], object] = lambda count: None,
-    lock: AbstractContextManager = nullcontext(),
-) -> list[list[Hypothesis]]:
-    """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
-
-    Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
-    with how many more sentences are done. The model is used only under `lock`, one batch at a time.
-    """
-    found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
-    waiting: list[int] = []
-    by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
-
-    def flush() -> None:
-        source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
-        with lock:
-            batch = search(model, source, decode)
-        for i, hypotheses in zip(waiting, batch, strict=True):
-            found[i] = hypotheses
-        done(len(waiting))
-
-    done(len(encoded) - len(by_length))
-    for i in by_length:
-        if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
-            flush()
-            waiting = []
-        waiting.append(i)
-    if waiting:
-        flush()
-    return found

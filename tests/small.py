@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from core import verify
 from core.config import ModelConfig
 from core.model.baseline import Baseline, copy_to_scratch
 from core.model.interface import build
 from core.model.transformer import Transformer
+from core.parity import networks
 from core.text.tokenizer import BOS, EOS, PAD
 
 SENTENCES = [
@@ -22,7 +22,7 @@ SENTENCES = [
 
 def config(**changes: object) -> ModelConfig:
     """A network of a few thousand weights with unequal stacks, so that mixed-up layers show."""
-    return verify.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
+    return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
 def pair(**changes: object) -> tuple[Baseline, Transformer]:

@@ -281,6 +281,7 @@
  *
  * @typedef {object} RowData
  * @property {string} site
+ * @property {{layer: number, head: number, turn: number, names: {layer: string, head: string}} | null} opened
  * @property {number[]} layers
  * @property {number} heads
  * @property {Token[]} queries
@@ -292,6 +293,7 @@
  *
  * @typedef {object} RowView
  * @property {string} key
+ * @property {string} pathname
  * @property {HTMLElement} root
  * @property {Record<string, any>} parts
  * @property {Uint8Array | null} bytes

@@ -6,9 +6,8 @@ import zipfile
 import numpy as np
 import pandas as pd
 
-from core.record import TranslationRecord
-
-KINDS = ("encoder", "decoder", "cross")
+from core.analysis.difference import KINDS
+from core.record.record import TranslationRecord
 
 
 def csv_zip(record: TranslationRecord) -> bytes:

@@ -9,7 +9,8 @@ from string import Template
 
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
-from core.record import TranslationRecord
+from core.analysis.rollout import rollout
+from core.record.record import TranslationRecord
 
 _TEMPLATE = Path(__file__).parent / "standalone.html"
 FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
@@ -27,8 +28,6 @@ def page(
     the file is the record's own float32.
     """
     if quantities is None:
-        from core.analysis.quantities import rollout  # with torch, which a kept page may not need
-
         quantities = {"rollout": rollout(record)}
     parts = markup()
     shown = payload(record, view or FIRST_VIEW, quantities=quantities, verdict="saved", alone=True)
@@ -63,3 +62,8 @@ class Drawing:
             f'height="{self.height}" sandbox="allow-scripts allow-downloads" '
             'style="border: 0"></iframe>'
         )
+
+
+def show(record: TranslationRecord) -> Drawing:
+    """The explorer, drawn where a notebook shows the value; `.save(file)` keeps the page."""
+    return Drawing(record)

@@ -1,4 +1,4 @@
-"""Draws two models beside each other: maps and differences, token scores, curves, matched heads."""
+"""Draws two models beside each other: the scores of tokens, training curves, matched heads."""
 
 from __future__ import annotations
 
@@ -7,103 +7,23 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
-from app.figures.masks import closed_cells, hatching
-from app.figures.style import (
-    diverging,
-    escape,
-    hover_axis,
-    layout,
-    sequential,
-    text_width,
-    tick,
-    word_ticks,
-)
+from app.figures.grid import Axes, bar_beneath, cell_size, frame
+from app.figures.style import escape, layout, ruled, sequential, tick, words_below
 from app.look.labels import labels
-from app.look.numbers import number, scientific
+from app.look.numbers import number
 from app.look.palette import PALETTES
 from core.analysis.matching import Matching
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
-_LONGEST = 12  # characters of a label beside a map; the hover shows all of it
-_GRID = 264  # px for a map: three of them stand beside each other on a large screen, one on a phone
-
-
-def row_words(record: TranslationRecord, kind: str) -> list[str]:
-    """What stands beside the rows of a kind's maps: the token read, or the token produced."""
-    return labels(record.source, 1) if kind == "encoder" else labels(record.target_out, 1)
-
-
-def column_words(record: TranslationRecord, kind: str) -> list[str]:
-    """What stands above the columns of a kind's maps: source tokens, or the tokens fed in."""
-    return labels(record.target_in, 0) if kind == "decoder" else labels(record.source, 1)
-
-
-def map_figure(
-    record: TranslationRecord, kind: str, layer: int, head: int, title: str, theme: str
-) -> go.Figure:
-    """One head's weights [query, key] on the scale 0 to 1 that all maps share."""
-    figure = _grid(record, kind, title, f"{kind}, layer {layer + 1}, head {head + 1}", theme)
-    figure.add_trace(
-        go.Heatmap(
-            z=record.maps(kind)[layer, head],
-            xaxis="x2",
-            yaxis="y2",
-            zmin=0,
-            zmax=1,
-            colorscale=sequential(theme),
-            colorbar=_bar(figure, theme, "weight", [0, 0.5, 1], ["0", "0.5", "1"]),
-            hovertemplate="%{y}<br>%{x}<br>weight <b>%{z:.7f}</b><extra></extra>",
-        )
-    )
-    _hatch_closed(figure, record, kind, theme)
-    return figure
-
-
-def difference_figure(
-    record: TranslationRecord,
-    kind: str,
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
-    limit: float,
-    theme: str,
-) -> go.Figure:
-    """First minus second [query, key], zero-centred on −limit … limit; the bar states the limit.
-
-    `record` gives the words and the mask. The subtitle names the largest difference of this map.
-    """
-    difference = first.astype(np.float64) - second
-    largest = float(np.abs(difference).max())
-    subtitle = f"largest in this map: {scientific(largest)}"
-    figure = _grid(record, kind, "First − second", subtitle, theme)
-    inside = limit * (1 - 1e-4)  # plotly leaves out a tick that rounding puts beyond the bar's end
-    ends = [f"−{scientific(limit)}", "0", scientific(limit)]
-    figure.add_trace(
-        go.Heatmap(
-            z=difference,
-            customdata=np.stack([first, second], axis=-1),
-            xaxis="x2",
-            yaxis="y2",
-            zmin=-limit,
-            zmax=limit,
-            colorscale=diverging(theme),
-            colorbar=_bar(figure, theme, "difference", [-inside, 0, inside], ends),
-            hovertemplate="%{y}<br>%{x}<br>%{customdata[0]:.7f} − %{customdata[1]:.7f}"
-            "<br>= <b>%{z:.2e}</b><extra></extra>",
-        )
-    )
-    _hatch_closed(figure, record, kind, theme)
-    return figure
+_LONGEST = 12  # characters of a label under a bar; the hover shows all of it
 
 
 def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: str) -> go.Figure:
     """The log-probability of each token of a record's target, as bars down from 0 to `lowest`."""
     palette = PALETTES[theme]
     words = labels(record.target_out, 1)
-    pitch = 330 / len(words)
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 20 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, bottom, _ = words_below(words, _LONGEST, 330)
     whole = number(record.log_prob, 3)
     subtitle = f"log-probability of the whole: {whole} ({len(words)} tokens)"
     figure = go.Figure(
@@ -123,13 +43,11 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     figure.update_layout(
         bargap=0.35,
         margin={"l": 62, "r": 8, "t": 76, "b": bottom},
-        xaxis={**ticks, "tickangle": -90, "side": "bottom"},
+        xaxis=ticks,
         yaxis={
             "range": [1.08 * min(lowest, -0.1), 0],
             "title": {"text": "log p, in nats"},
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 5,
+            **ruled(theme),
         },
     )
     return figure
@@ -168,9 +86,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
         xaxis={"title": {"text": "optimiser step"}, "tickformat": ",d"},
         yaxis={
             "title": {"text": "loss"},
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 6,
+            **ruled(theme, 6),
             "rangemode": "tozero",
         },
     )
@@ -210,10 +126,13 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     palette = PALETTES[theme]
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
-    cell = float(np.clip(264 / N, 8, 24))
-    ticks = word_ticks(names, cell, 6)
-    side = cell * N
-    figure = go.Figure(
+    figure = frame(
+        Axes(names, names, "first model: layer.head", "second model: layer.head"),
+        f"Heads of {kind} attention, matched",
+        f"{matching.kept} of {N} belong to their own number",
+        theme,
+    )
+    figure.add_trace(
         go.Heatmap(
             z=matching.similarity,
             xaxis="x2",
@@ -221,43 +140,14 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
             zmin=0,
             zmax=1,
             colorscale=sequential(theme),
-            hovertemplate="%{y}<br>%{x}<br>attention in common: <b>%{z:.4f}</b><extra></extra>",
-        ),
-        layout(
-            theme,
-            f"Heads of {kind} attention, matched",
-            f"{matching.kept} of {N} belong to their own number",
-            height=round(126 + side + 64),
-        ),
+            colorbar=bar_beneath(
+                figure, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"], theme
+            ),
+            hovertemplate="first: layer.head %{y}<br>second: layer.head %{x}<br>"
+            "attention in common: <b>%{z:.4f}</b><extra></extra>",
+        )
     )
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
-    figure.update_layout(
-        width=round(max(70 + side + 12, 350)),
-        margin={"l": 70, "r": max(12, 350 - 70 - side), "t": 126, "b": 64},
-        xaxis={
-            **ticks,
-            **frame,
-            "side": "top",
-            "tickangle": -90,
-            "title": {"text": "column: second model's layer.head"},
-        },
-        yaxis={
-            **ticks,
-            **frame,
-            "range": ticks["range"][::-1],
-            "title": {"text": "row: first model's layer.head"},
-        },
-        xaxis2={**hover_axis([f"second: layer.head {n}" for n in names], "x"), "side": "top"},
-        yaxis2={
-            **hover_axis([f"first: layer.head {n}" for n in names], "y"),
-            "range": ticks["range"][::-1],
-            "side": "right",
-        },
-    )
-    figure.data[0].colorbar = _bar(
-        figure, theme, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"]
-    )
-    figure.add_trace(_nothing())
+    cell = cell_size(figure, N)
     for colour, size, width in ((palette.ink, cell, 2.0), (palette.page, cell - 4, 1.5)):
         figure.add_trace(  # two rings, dark and light: one of them shows on any cell
             go.Scatter(
@@ -276,95 +166,3 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
             )
         )
     return figure
-
-
-def _grid(record: TranslationRecord, kind: str, title: str, subtitle: str, theme: str) -> go.Figure:
-    """The frame of a map without its cells: words on both axes, room for a bar beneath."""
-    palette = PALETTES[theme]
-    rows, columns = row_words(record, kind), column_words(record, kind)
-    cell = int(np.clip(_GRID / max(len(rows), len(columns)), 6, 24))
-    row_ticks, column_ticks = (word_ticks(words, cell, _LONGEST) for words in (rows, columns))
-    above = text_width(columns, column_ticks["tickfont"]["size"], _LONGEST) + 12
-    left = text_width(rows, row_ticks["tickfont"]["size"], _LONGEST) + 34
-    top = 60 + 26 + above
-    width, height = cell * len(columns), cell * len(rows)
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
-    row_side = record.source_language if kind == "encoder" else record.target_language
-    column_side = record.target_language if kind == "decoder" else record.source_language
-    figure = go.Figure(
-        layout=layout(theme, escape(title), subtitle, height=round(top + height + 66))
-    )
-    figure.update_layout(
-        width=round(max(left + width + 12, 340)),
-        margin={"l": left, "t": top, "b": 66, "r": max(12, 340 - left - width)},
-        barmode="overlay",
-        bargap=0,
-        xaxis={
-            **column_ticks,
-            **frame,
-            "side": "top",
-            "tickangle": -90,
-            "title": {"text": f"column: {column_side} looked at", "standoff": 6},
-        },
-        yaxis={
-            **row_ticks,
-            **frame,
-            "range": row_ticks["range"][::-1],
-            "title": {
-                "text": f"row: {row_side} {'that looks' if kind == 'encoder' else 'produced'}",
-                "standoff": 6,
-            },
-        },
-        xaxis2={**hover_axis([f"looks at {w}" for w in columns], "x"), "side": "top"},
-        yaxis2={
-            **hover_axis(
-                [w if kind == "encoder" else f"producing {w}" for w in rows],
-                "y",
-            ),
-            "range": row_ticks["range"][::-1],
-            "side": "right",
-        },
-    )
-    figure.add_trace(_nothing())
-    return figure
-
-
-def _nothing() -> go.Scatter:
-    """An empty trace: plotly draws no axis, and none of its words, that has none."""
-    return go.Scatter(x=[None], y=[None], hoverinfo="skip")
-
-
-def _bar(
-    figure: go.Figure, theme: str, words: str, values: list[float], texts: list[str]
-) -> dict[str, Any]:
-    """A flat colour bar under a figure's grid, as wide as the grid."""
-    palette, margin = PALETTES[theme], figure.layout.margin
-    width = figure.layout.width - margin.l - margin.r
-    height = figure.layout.height - margin.t - margin.b
-    return {
-        "orientation": "h",
-        "x": 0,
-        "xanchor": "left",
-        "xpad": 0,
-        "y": -8 / height,
-        "yanchor": "top",
-        "ypad": 0,
-        "lenmode": "pixels",
-        "len": width,
-        "thickness": 10,
-        "outlinewidth": 0,
-        "tickvals": values,
-        "ticktext": texts,
-        "tickfont": {"size": 12, "color": palette.second},
-        "title": {
-            "text": words,
-            "side": "bottom",
-            "font": {"size": 12, "color": palette.second},
-        },
-    }
-
-
-def _hatch_closed(figure: go.Figure, record: TranslationRecord, kind: str, theme: str) -> None:
-    """Hatch over the closed cells, on the axes of the weights: forbidden is not unused."""
-    for reason, closed in closed_cells(record, kind).items():
-        figure.add_trace(hatching(closed, reason, "/", theme).update(xaxis="x2", yaxis="y2"))

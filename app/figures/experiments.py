@@ -8,12 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import diverging, escape, layout, text_width, tick, word_ticks
+from app.figures.style import diverging, dots, escape, layout, ruled, tick, words_below
 from app.look.palette import PALETTES
 
 _LONGEST = 14
 _PLOT = 180  # px high
-_NARROW = 620  # px that a figure's plot has on a small desktop screen; labels are set for it
 
 
 def change_figure(
@@ -32,9 +31,7 @@ def change_figure(
     """
     palette = PALETTES[theme]
     N = len(words)
-    pitch = _NARROW / N
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 16 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, bottom, pitch = words_below(words, _LONGEST)
     change = float(np.mean(after - before))
     lost, _, gained = (diverging(theme)[i][1] for i in (4, 16, 28))
     legend = [f"bar: {names[0]}", f"dot: {names[1]} (blue: more, orange: less)"]
@@ -84,7 +81,7 @@ def change_figure(
                 x=at,
                 y=after[at],
                 mode="markers",
-                marker={"color": colour, "size": float(np.clip(pitch * 0.4, 5, 9))},
+                marker=dots(float(np.clip(pitch * 0.4, 5, 9)), colour),
                 customdata=data[at],  # a bar of nearly nothing offers nothing to point at
                 hovertemplate=hover,
             )
@@ -96,24 +93,18 @@ def change_figure(
                 y=control[1],
                 name=control[0],
                 mode="markers",
-                marker={
-                    "symbol": "line-ew-open",
-                    "color": palette.ink,
-                    "size": float(np.clip(pitch * 0.4, 6, 16)),
-                    "line": {"width": 2, "color": palette.ink},
-                },
+                marker=dots(float(np.clip(pitch * 0.4, 6, 16)), palette.ink, "line-ew-open"),
                 hoverinfo="skip",
             )
         )
     figure.update_layout(
         margin={"l": 56, "r": 12, "t": 64 + 18 * len(legend), "b": bottom},
-        xaxis={**ticks, "tickangle": -90},
+        xaxis=ticks,
         yaxis={
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
             "title": {"text": "probability"},
-            "showgrid": True,
-            "gridcolor": palette.hairline,
+            **ruled(theme),
         },
         meta={"mean_change": change},
     )
@@ -215,7 +206,6 @@ def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> 
             "title": {"text": "probability"},
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
-            "showgrid": True,
-            "gridcolor": PALETTES[theme].hairline,
+            **ruled(theme),
         },
     )

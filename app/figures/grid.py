@@ -10,13 +10,13 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import escape, hover_axis, layout, text_width, word_ticks
+from app.figures.style import escape, framed, hover_axis, layout, nothing, text_width, word_ticks
 from app.look.palette import PALETTES
 
 LONGEST = 12  # characters of a label beside a grid; the hover shows all of it
 _GRID = 216  # px for a grid: three beside each other on a desktop screen, one on a phone
 _LEAST = 310  # px that a title and a subtitle need
-_FOOT = 54  # px under a grid, for the ids
+_FOOT = 64  # px under a grid, for ids or a bar
 
 Closed = Mapping[str, NDArray[np.bool_]]
 """The closed cells [query, key] by the reason why."""
@@ -30,12 +30,11 @@ class Axes:
     columns: Sequence[str]
     row_title: str
     column_title: str
-    ids: Sequence[int]
+    ids: Sequence[int] = ()
 
 
 def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
-    """The grid without its cells: words on both axes, token ids beneath."""
-    palette = PALETTES[theme]
+    """The grid without its cells: words on both axes, token ids beneath where there are any."""
     cell = int(np.clip(_GRID / max(len(axes.rows), len(axes.columns)), 6, 24))
     row_ticks, column_ticks = (
         word_ticks(words, cell, LONGEST) for words in (axes.rows, axes.columns)
@@ -44,7 +43,6 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
     left = text_width(axes.rows, row_ticks["tickfont"]["size"], LONGEST) + 34
     top = 60 + 26 + above
     width, height = cell * len(axes.columns), cell * len(axes.rows)
-    line = {"showline": True, "mirror": True, "linecolor": palette.line}
     figure = go.Figure(
         layout=layout(theme, escape(title), subtitle, height=round(top + height + _FOOT))
     )
@@ -55,16 +53,16 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
         bargap=0,
         xaxis={
             **column_ticks,
-            **line,
+            **framed(theme),
             "side": "top",
             "tickangle": -90,
-            "title": {"text": f"column: {axes.column_title}", "standoff": 6},
+            "title": {"text": axes.column_title, "standoff": 6},
         },
         yaxis={
             **row_ticks,
-            **line,
+            **framed(theme),
             "range": row_ticks["range"][::-1],
-            "title": {"text": f"row: {axes.row_title}", "standoff": 6},
+            "title": {"text": axes.row_title, "standoff": 6},
         },
         xaxis2={**hover_axis(axes.columns, "x"), "side": "top"},
         yaxis2={
@@ -72,11 +70,37 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
             "range": row_ticks["range"][::-1],
             "side": "right",
         },
-        xaxis3=_beneath(axes.ids, cell, palette.second),
     )
-    for axis in ("x", "x3"):  # without a trace no axis is drawn
-        figure.add_trace(go.Scatter(x=[None], y=[None], xaxis=axis, hoverinfo="skip"))
+    figure.add_trace(nothing())
+    if axes.ids:
+        figure.update_layout(xaxis3=_beneath(axes.ids, cell, PALETTES[theme].second))
+        figure.add_trace(nothing("x3"))
     return figure
+
+
+def bar_beneath(
+    figure: go.Figure, word: str, values: Sequence[float], texts: Sequence[str], theme: str
+) -> dict[str, Any]:
+    """A flat colour bar under a figure's plot, as wide as the plot."""
+    margin = figure.layout.margin
+    small = {"size": 12, "color": PALETTES[theme].second}
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "xpad": 0,
+        "y": -8 / (figure.layout.height - margin.t - margin.b),
+        "yanchor": "top",
+        "ypad": 0,
+        "lenmode": "pixels",
+        "len": figure.layout.width - margin.l - margin.r,
+        "thickness": 8,
+        "outlinewidth": 0,
+        "tickvals": list(values),
+        "ticktext": list(texts),
+        "tickfont": small,
+        "title": {"text": word, "side": "bottom", "font": small},
+    }
 
 
 def close(figure: go.Figure, closed: Closed, theme: str, shapes: Mapping[str, str]) -> None:

@@ -22,9 +22,6 @@ from app.figures.style import (
 )
 from app.look.numbers import number
 from app.look.palette import PALETTES
-from core.record import TranslationRecord
-
-__all__ = ["closed_cells", "hatching", "mask_figure", "reasons", "row_figure"]
 
 FUTURE = "the future: written later"
 PADDING = "padding: no token at all"
@@ -40,18 +37,6 @@ Bools = NDArray[np.bool_]
 def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
     """The closed cells [query, key] by why they are closed, of two masks, True = may look."""
     found = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
-    return {reason: where for reason, where in found.items() if where.any()}
-
-
-def closed_cells(record: TranslationRecord, kind: str) -> dict[str, Bools]:
-    """The cells that are closed, [query, key], by the reason why; together they are ~mask."""
-    closed = ~record.mask(kind)
-    keys = record.target_in if kind == "decoder" else record.source
-    padding = closed & np.array([token.special and token.piece == "<pad>" for token in keys])
-    future = closed & ~padding & np.triu(np.ones(closed.shape, bool), 1)
-    if kind != "decoder":
-        future[:] = False
-    found = {FUTURE: future, PADDING: padding, _OTHER: closed & ~padding & ~future}
     return {reason: where for reason, where in found.items() if where.any()}
 
 

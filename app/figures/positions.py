@@ -8,15 +8,26 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import diverging, escape, hover_axis, layout, text_width, tick, word_ticks
+from app.figures.style import (
+    NARROW,
+    beside,
+    diverging,
+    escape,
+    hover_axis,
+    layout,
+    nothing,
+    ruled,
+    text_width,
+    tick,
+    word_ticks,
+)
 from app.look.labels import label
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 _LONGEST = 18  # characters of a label beside a figure
-_NARROW = 620  # px that a figure's plot has on a small desktop screen; labels are set for it
 
 
 def wavelength(dimension: int, d_model: int) -> float:
@@ -73,7 +84,7 @@ def table_figure(
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=_bar(theme, "value added"),
+            colorbar=beside((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
             hovertemplate="position %{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -83,7 +94,7 @@ def table_figure(
             height=round(top + row * length + 52),
         ),
     )
-    figure.add_trace(_nothing("x"))
+    figure.add_trace(nothing("x"))
     axis_range = [-0.5, d_model - 0.5]
     named = [_dimension_name(d, d_model, paper) for d in range(d_model)]
     if paper:
@@ -109,7 +120,7 @@ def table_figure(
                 "fixedrange": True,
             }
         )
-        figure.add_trace(_nothing("x3"))
+        figure.add_trace(nothing("x3"))
     figure.update_layout(
         margin={"l": _left(words, ticks), "r": 90, "t": top, "b": 52},
         xaxis={
@@ -143,7 +154,7 @@ def waves_figure(
     length, d_model = positions.shape
     palette = PALETTES[theme]
     words = place_words(tokens)
-    pitch = _NARROW / length
+    pitch = NARROW / length
     ticks = word_ticks(words, pitch, _LONGEST)
     bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
     strip, top = 64, 76
@@ -173,7 +184,7 @@ def waves_figure(
                     "domain": [end - 0.86 / len(dimensions), end],
                     "range": [-1.25 * limit, 1.25 * limit],
                     "tickvals": [-limit, 0, limit],
-                    "ticktext": [f"−{limit:.2g}", "0", f"{limit:.2g}"],
+                    "ticktext": _ends(limit),
                     "tickfont": {"size": 10.5, "color": palette.third},
                     "zeroline": True,
                     "zerolinecolor": palette.line,
@@ -268,9 +279,7 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
             "zeroline": True,
             "zerolinecolor": palette.line,
             "range": [1.15 * min(0.0, float(low.min())), 1.15 * float(high.max())],
-            "nticks": 5,
-            "showgrid": True,
-            "gridcolor": palette.hairline,
+            **ruled(theme),
         },
     )
     if paper:
@@ -325,13 +334,12 @@ def place_words(tokens: Sequence[RecordToken]) -> list[str]:
     return [f"{position} {label(token)}" for position, token in enumerate(tokens)]
 
 
-def _nothing(xaxis: str) -> go.Scatter:
-    """An empty trace: plotly draws no axis that has none."""
-    return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
-
-
 def _left(words: Sequence[str], ticks: dict) -> float:
     return text_width(words, ticks["tickfont"]["size"], _LONGEST) + 44
+
+
+def _ends(limit: float) -> list[str]:
+    return [f"−{limit:.2g}", "0", f"{limit:.2g}"]
 
 
 def wavelength_words(dimension: int, d_model: int) -> str:
@@ -345,16 +353,3 @@ def _dimension_name(dimension: int, d_model: int, paper: bool) -> str:
         return f"dimension {dimension}"
     wave = "sine" if dimension % 2 == 0 else "cosine"
     return f"dimension {dimension}: {wave}, wavelength {wavelength_words(dimension, d_model)}"
-
-
-def _bar(theme: str, words: str) -> dict:
-    palette = PALETTES[theme]
-    return {
-        "title": {"text": words, "side": "right", "font": {"size": 13, "color": palette.second}},
-        "thickness": 12,
-        "outlinewidth": 0,
-        "len": 1,
-        "tickfont": {"size": 13, "color": palette.second},
-        "nticks": 5,
-        "x": 1.01,
-    }

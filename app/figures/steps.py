@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from app.figures.grid import bar_beneath
 from app.figures.style import layout, sequential, text_width, tick, word_ticks
 from app.look.labels import labels
 from app.look.palette import PALETTES
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a word over its column; the hover shows all of it
 _WIDTH = 560
@@ -32,35 +33,6 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             "Cross-attention at this step",
             "a row a head; below, their mean",
             round(top + pitch * len(rows) + 62),
-        )
-    )
-    figure.add_trace(
-        go.Heatmap(
-            z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
-            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
-            colorscale=sequential(theme),
-            zmin=0,
-            zmax=1,
-            colorbar={
-                "orientation": "h",
-                "thickness": 8,
-                "len": 0.4,
-                "x": 0,
-                "xanchor": "left",
-                "y": -8 / (pitch * len(rows)),
-                "yanchor": "top",
-                "outlinewidth": 0,
-                "tickvals": [0, 0.5, 1],
-                "tickfont": {"size": 12, "color": palette.second},
-                "title": {
-                    "text": "weight",
-                    "side": "bottom",
-                    "font": {"size": 12, "color": palette.second},
-                },
-            },
-            xgap=1,
-            ygap=1,
-            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
         )
     )
     figure.update_layout(
@@ -91,5 +63,18 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             }
             for at in range(H, L * H + 1, H)
         ],
+    )
+    figure.add_trace(
+        go.Heatmap(
+            z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
+            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
+            colorscale=sequential(theme),
+            zmin=0,
+            zmax=1,
+            colorbar=bar_beneath(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
+            xgap=1,
+            ygap=1,
+            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
+        )
     )
     return figure

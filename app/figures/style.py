@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.look import palette
@@ -15,6 +16,7 @@ from app.look.palette import PALETTES
 
 FONT = '"Source Sans", sans-serif'  # Streamlit's own
 FLOOR = 10.5  # px: no label is smaller
+NARROW = 620  # px that a plot has on a small desktop screen; labels are set for it
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -103,6 +105,27 @@ def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]
     }
 
 
+def framed(theme: str) -> dict[str, Any]:
+    """A line on both sides of an axis."""
+    return {"showline": True, "mirror": True, "linecolor": PALETTES[theme].line}
+
+
+def ruled(theme: str, ticks: int = 5) -> dict[str, Any]:
+    """Thin lines across the plot, at about so many ticks."""
+    return {"showgrid": True, "gridcolor": PALETTES[theme].hairline, "nticks": ticks}
+
+
+def nothing(xaxis: str = "x") -> go.Scatter:
+    """An empty trace: plotly draws no axis, and none of its words, that has none."""
+    return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
+
+
+def dots(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
+    """Markers; an open symbol is drawn with a line of its own."""
+    line = {"width": 2 if symbol.endswith("open") else 0, "color": colour}
+    return {"symbol": symbol, "size": size, "color": colour, "line": line}
+
+
 def beside(
     domain: tuple[float, float], values: list[float], texts: list[str], theme: str, word: str = ""
 ) -> dict[str, Any]:
@@ -140,6 +163,16 @@ def word_ticks(words: Sequence[str], pitch: float, longest: int) -> dict[str, An
         "tickfont": {"size": size},
         "range": [-0.5, len(words) - 0.5],
     }
+
+
+def words_below(
+    words: Sequence[str], longest: int, width: float = NARROW
+) -> tuple[dict[str, Any], float, float]:
+    """Upright words under a plot `width` px wide: ticks, px that they take, px between two."""
+    pitch = width / len(words)
+    ticks = word_ticks(words, pitch, longest)
+    below = 16 + text_width(words, ticks["tickfont"]["size"], longest)
+    return {**ticks, "tickangle": -90}, below, pitch
 
 
 def hover_axis(words: Sequence[str], overlaying: str) -> dict[str, Any]:

@@ -9,20 +9,30 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.positions import wavelength, wavelength_words
-from app.figures.style import FLOOR, diverging, layout, sequential, text_width, tick, word_ticks
+from app.figures.style import (
+    FLOOR,
+    NARROW,
+    diverging,
+    dots,
+    framed,
+    layout,
+    ruled,
+    sequential,
+    tick,
+    word_ticks,
+    words_below,
+)
 from app.look.numbers import number, percent
 from app.look.palette import PALETTES
 from core.analysis.position_table import Sums
 
 SHOWN = 8  # dimensions of the rotation that are drawn with their numbers
 _LONGEST = 14
-_NARROW = 620
 _PLANE = 440  # px high
 
 
 def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: str) -> go.Figure:
     """The rows and columns `dimensions` of R_k, with numbers; zeros are left to the page."""
-    palette = PALETTES[theme]
     shown = matrix[np.ix_(dimensions, dimensions)]
     names = [str(d) for d in dimensions]
     N, cell = len(names), 40
@@ -48,14 +58,13 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             height=86 + cell * N + 16,
         ),
     )
-    frame = {"showline": True, "mirror": True, "linecolor": palette.line}
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
         margin={"l": 60, "r": 12, "t": 86, "b": 16},
-        xaxis={**ticks, **frame, "side": "top", "tickangle": 0},
+        xaxis={**ticks, **framed(theme), "side": "top", "tickangle": 0},
         yaxis={
             **ticks,
-            **frame,
+            **framed(theme),
             "range": ticks["range"][::-1],
             "title": {"text": "dimension"},
         },
@@ -133,12 +142,7 @@ def circles_figure(
                     xaxis=f"x{name}",
                     yaxis=f"y{name}",
                     mode="markers",
-                    marker={
-                        "size": 11,
-                        "symbol": symbol,
-                        "color": palette.ink,
-                        "line": {"width": 2, "color": palette.ink},
-                    },
+                    marker=dots(11, palette.ink, symbol),
                     hovertemplate=f"place {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
                 )
             )
@@ -150,9 +154,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     """The length of each token's embedding·√d_model, of its position, and of their sum."""
     palette = PALETTES[theme]
     N = len(words)
-    pitch = _NARROW / N
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 16 + text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, bottom, pitch = words_below(words, _LONGEST)
     figure = go.Figure(
         layout=layout(
             theme,
@@ -191,24 +193,17 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 x=np.arange(N),
                 y=values,
                 mode="markers",
-                marker={
-                    "symbol": symbol,
-                    "size": wide,
-                    "color": palette.ink,
-                    "line": {"width": 2 if symbol.startswith("line") else 0, "color": palette.ink},
-                },
+                marker=dots(wide, palette.ink, symbol),
                 hoverinfo="skip",
             )
         )
     figure.update_layout(
         margin={"l": 60, "r": 12, "t": 72, "b": bottom},
-        xaxis={**ticks, "tickangle": -90},
+        xaxis=ticks,
         yaxis={
             "title": {"text": "length of the vector"},
             "rangemode": "tozero",
-            "showgrid": True,
-            "gridcolor": palette.hairline,
-            "nticks": 5,
+            **ruled(theme),
         },
     )
     return figure
@@ -261,7 +256,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 "<extra></extra>",
             )
         )
-    grid = {"showgrid": True, "gridcolor": palette.hairline, "nticks": 6, "fixedrange": False}
+    grid = {**ruled(theme, 6), "fixedrange": False}
     figure.update_layout(
         dragmode="zoom",
         margin={"l": 56, "r": 40, "t": 84, "b": 48},
@@ -275,7 +270,7 @@ def _beside(sums: Sums, words: Sequence[str]) -> list[str]:
     """For each dot the side on which its label covers least of the dots and earlier labels."""
     every = np.concatenate([sums.before, sums.after])
     width, height = np.ptp(every, axis=0) + 1e-9
-    px = min(_NARROW / width, _PLANE / height)
+    px = min(NARROW / width, _PLANE / height)
     dots = every * px
     taken: list[tuple[float, float, float, float]] = [(x - 5, x + 5, y - 5, y + 5) for x, y in dots]
     sides = []

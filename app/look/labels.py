@@ -4,7 +4,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 
 def label(token: RecordToken) -> str:

@@ -14,7 +14,7 @@ def scientific(value: float) -> str:
     """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; NaN and the boundless as words."""
     sign = "−" if value < 0 else ""
     size = abs(value)
-    if not size < 1e300:  # core.verify writes the largest float there is where there is no number
+    if not size < 1e300:  # the checklist writes the largest float there is where there is no number
         return "no number"
     if size == 0:
         return "0"

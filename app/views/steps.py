@@ -7,34 +7,35 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import controls, linked, session
+from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
-from app.figures.style import CONFIG
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.views.explored import explored
-from core.checkpoint import Card
-from core.record import TranslationRecord
+from app.state import address, results, visit
+from app.views.shared.explored import explored
+from app.views.shared.figure import show
+from core.checkpoint.folder import Card
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.search_tree import SearchTree, WrittenTree
+    from core.search.tree import SearchTree, WrittenTree
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
     """The ids that the search must follow: what was forced last in this sentence, or a link's."""
-    asked = (session.take_asked("forced") or "").split(".")
+    asked = (address.take("forced") or "").split(".")
     if all(re.fullmatch("[0-9]{1,6}", id) for id in asked):
-        session.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
-    sentence, prefix = session.kept("forced") or (None, ())
+        visit.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
+    sentence, prefix = visit.kept("forced") or (None, ())
     return prefix if sentence == (record.model, record.source_text) else ()
 
 
 def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
     """Search this sentence again behind a prefix; an empty one lets the search free."""
-    session.keep("forced", ((record.model, record.source_text), prefix))
-    session.put("tree_shown", "forced")
+    visit.keep("forced", ((record.model, record.source_text), prefix))
+    visit.put("tree_shown", "forced")
 
 
 def score_line(tree: SearchTree) -> str:
@@ -62,7 +63,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
             + (" worse" if change < 0 else " better: the beam had missed it")
         )
         st.caption(f"{score_line(forced.tree)}: {words}")
-    linked.settle("tree_shown", ("forced", "free"), "forced")
+    address.settle("tree_shown", ("forced", "free"), "forced")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
             "Tree",
@@ -79,41 +80,35 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
     """The tree, and below it where the heads looked for the node that is kept."""
     tree = written.tree
-    chosen = beam_tree(written, session.get("beam_tree"), key="beam_tree")
+    chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:
-                force(record, (*chosen.force, *session.continuation(card, chosen.text)))
+                force(record, (*chosen.force, *results.continuation(card, chosen.text)))
                 st.rerun()
             except ValueError as error:
                 st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
-    seen = session.path_record(card, record.source_text, tree.ids(here))
+    seen = results.inspect(card, record.source_text, target_ids=tree.ids(here))
     st.subheader("Where the heads looked at this step", anchor=False)
     with st.container(key="step_words"):
         st.text(
             f"While producing “{label(seen.target_out[-1])}” behind "
             f"“{' · '.join(label(token) for token in seen.target_in[-4:])}”"
         )
-    st.plotly_chart(
-        heads_figure(seen, session.theme()),
-        width="content",
-        theme=None,
-        config=CONFIG,
-        key="step_heads",
-        alt="Cross-attention of every head at this step",
-    )
-    st.caption(
+    show(
+        heads_figure(seen, visit.theme()),
+        "step_heads",
         "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
-        f"{record.source_language} piece. A head looks before the piece is chosen, so all pieces "
-        "behind the same path share these rows."
+        f"{record.source_language} token. A head looks before the token is chosen, so all tokens "
+        "behind the same path share these rows.",
     )
-    linked.settle("path_maps", (False, True), False)
+    address.settle("path_maps", (False, True), False)
     shown = st.toggle("All maps of this path", key="path_maps")
-    linked.keep_choice("path_maps", shown, False)
+    address.keep_choice("path_maps", shown, False)
     if shown:
-        explored(seen, session.first_view(seen), card, key="path_explorer")
+        explored(seen, address.first_view(seen), card, key="path_explorer")
 
 
 st.title("Step by step")
@@ -126,18 +121,18 @@ st.caption(
 with st.container(key="steps_source"):
     st.text(record.source_text)
 above = st.container(key="steps_above")  # always there, so that what stands below stays the same
-free = session.search_tree(card, record.source_text, chosen.decode)
+free = results.search_tree(card, record.source_text, chosen.decode)
 prefix = forced_prefix(record)
 try:
-    forced = session.search_tree(card, record.source_text, chosen.decode, prefix)
+    forced = results.search_tree(card, record.source_text, chosen.decode, prefix)
 except ValueError as error:
     above.error(plain(error))
     prefix, forced = (), free
 if prefix:
     with above:
         compare(record, free, forced)
-is_free = not prefix or session.get("tree_shown") == "free"
-linked.keep(
+is_free = not prefix or visit.get("tree_shown") == "free"
+address.keep(
     {
         "forced": ".".join(map(str, prefix)),
         "tree_shown": "free" if prefix and is_free else None,

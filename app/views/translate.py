@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from app import controls, session
+from app import controls
 from app.look.markdown import plain
-from app.views.doubts import show_doubts
-from app.views.explored import explored
-from app.views.take_away import take_away
+from app.state import address, models, results
+from app.views.shared.doubts import show_doubts
+from app.views.shared.explored import explored
+from app.views.shared.take_away import take_away
 
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
@@ -14,12 +15,12 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center", key
         "A Transformer translates a sentence here, and shows every weight of every head.",
         width="content",
     )
-    st.page_link("views/tour.py", label="New here? Take the guided tour", width="content")
+    st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
 controls.source_box()
 controls.target_box()
 chosen = controls.selection()
 
-for line in session.problems():
+for line in models.problems():
     st.error(plain(line))
 if chosen.card is None:
     st.stop()
@@ -28,10 +29,10 @@ if not chosen.source:
     st.stop()
 
 try:
-    record = session.record(chosen.card, chosen.source, chosen.decode)
+    record = results.inspect(chosen.card, chosen.source, decode=chosen.decode)
     own = record.translation
     if chosen.target:
-        record = session.record(chosen.card, chosen.source, chosen.decode, chosen.target)
+        record = results.inspect(chosen.card, chosen.source, chosen.target, decode=chosen.decode)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()
@@ -42,6 +43,6 @@ if chosen.target:
     with st.container(key="own_translation"):
         st.text(f"The model itself writes: {own}")
 show_doubts(record, controls.learned(chosen.card))
-explored(record, session.first_view(record), chosen.card, inside="head")
+explored(record, address.first_view(record), chosen.card, inside="head")
 take_away(record)
 controls.target_shown()

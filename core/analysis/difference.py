@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.analysis.matching import Matching
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 KINDS = ("encoder", "decoder", "cross")
 SAME = 1e-5

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 LOW = 0.4
 """A mean probability per token below which a network is unsure of its own translation."""

@@ -7,15 +7,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:  # pages draw these numbers: they need no torch for that
-    from core.analysis.site import Site
-
 Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What one attention was fed and how it maps that; masks say True = may attend.
+
+    Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
+    """
+
+    kind: str
+    layer: int
+    num_heads: int
+    inputs_QD: Doubles
+    memory_KD: Doubles
+    to_query: Doubles
+    to_key: Doubles
+    to_value: Doubles
+    to_output: Doubles
+    query_bias: Doubles
+    key_bias: Doubles
+    value_bias: Doubles
+    output_bias: Doubles
+    mask_QK: NDArray[np.bool_]
+    mask_score: float
+    maps_HQK: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

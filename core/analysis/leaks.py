@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 Floats = NDArray[np.float64]
 

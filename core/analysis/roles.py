@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.record import Floats, RecordToken
+from core.record.record import Floats, RecordToken
 
 
 @dataclass(frozen=True)

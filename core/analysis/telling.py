@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from core.record import Floats, RecordToken
+from core.record.record import Floats, RecordToken
 
 LEAST_WEIGHT = 0.9  # below it a row is not sharply on one token
 LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, whose links tell little

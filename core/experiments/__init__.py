@@ -1,1 +1,1 @@
-"""Questions that run a network: what a head is worth, and what it aligns."""
+"""Questions that run a network, one a file: what if, what is it worth, what was it fed."""

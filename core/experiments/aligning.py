@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
-from core.analysis.quantities import transformed_values
-from core.capture import capture
-from core.checkpoint import Checkpoint
+from core.checkpoint.folder import Checkpoint
+from core.experiments.values import transformed_values
+from core.record.capture import capture
 from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise
 
 Reading = Literal["output", "input"]

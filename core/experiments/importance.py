@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.analysis.quantities import head_outputs
-from core.batches import Batch, Pair, collate, plan
-from core.capture import Look, capture, explicit_attention
-from core.edits import Edits, edited, without_heads
+from core.data.batches import Batch, Pair, collate, plan
+from core.experiments.values import head_outputs
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
+from core.record.capture import Look, capture, explicit_attention
+from core.record.edits import Edits, edited, without_heads
 from core.text.tokenizer import PAD
 
 Method = Literal["zero", "mean", "gradient"]

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.batches import EncodedPairs, Pair, encode_pairs
-from core.corpora import read_pairs
-from core.corpora.files import LinePairs
+from core.data.augmentation import augmented
+from core.data.batches import EncodedPairs, Pair, encode_pairs
+from core.data.corpora import read_pairs
+from core.data.text_files import LinePairs
+from core.data.typed import joined, typed
 from core.text.tokenizer import Tokenizer
-from core.training.augmentation import augmented
 from core.training.recipes import Recipe
-from core.training.typed import joined, typed
 
 TextPairs = Iterable[tuple[str, str]]
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from core.analysis import roles
-from core.batches import encode_pairs, pad
-from core.capture import capture
 from core.config import DecodeConfig
-from core.history import FILE, KINDS, Floats, History, Sentence
+from core.data.batches import encode_pairs, pad
+from core.record.capture import capture
+from core.record.history import FILE, KINDS, Floats, History, Sentence
+from core.search.many import translate_ids
 from core.text.tokenizer import BOS, Tokenizer
 from core.training.loop import validation_loss
-from core.translator import translate_ids
 
 TextPair = tuple[str, str]
 
@@ -134,7 +134,7 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
 
 
 def _roles(kind: str, maps: list[Floats]) -> Floats:
-    """Mean over sentences of the weight on what core.history.ROLES names, [R, L, H]."""
+    """Mean over sentences of the weight on what core.record.history.ROLES names, [R, L, H]."""
     found = []
     for m in maps:
         if kind == "cross":

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from core.batches import Pair, collate, plan
-from core.capture import explicit_attention
 from core.config import TrainConfig
+from core.data.batches import Pair, collate, plan
 from core.device import autocast_dtype
+from core.record.capture import explicit_attention
 from core.training import resume
 from core.training.distributed import Processes
 from core.training.loss import Objective, negative_log_likelihood

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from core.batches import Batch
+from core.data.batches import Batch
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 

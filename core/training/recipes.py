@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.config import TrainConfig
+from core.data.augmentation import Augmentation
 from core.text.tokenizer import Tokenizer
-from core.training.augmentation import Augmentation
 
 Corpora = Sequence[Iterable[tuple[str, str]]]
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 from torch import nn
 
-from core.checkpoint import Checkpoint, load
+from core.checkpoint.folder import Checkpoint, load
 from core.config import DecodeConfig
-from core.corpora.files import stream_lines
+from core.data.text_files import stream_lines
 from core.files import write_atomic
 from core.model.baseline import Baseline, copy_to_baseline, copy_to_scratch
 from core.model.transformer import Transformer
+from core.search.many import translate_ids
 from core.text.tokenizer import Tokenizer
 from core.training.data import TextPairs
 from core.training.distributed import Processes
 from core.training.wider import WIDTHS, may_grow, widen
-from core.translator import translate_ids
 
 _BLOCK = 5000  # sentences translated at once
 

@@ -69,7 +69,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Check:
-    """A stand-in for `core.record.RecordCheck`."""
+    """A stand-in for `core.record.record.RecordCheck`."""
 
     name: str
     figure: float
@@ -125,7 +125,7 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class Record:
-    """A stand-in for `core.record.TranslationRecord` with what the explorer reads of it."""
+    """A stand-in for `core.record.record.TranslationRecord` with what the explorer reads of it."""
 
     id: str
     source_language: str

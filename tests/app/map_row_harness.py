@@ -13,7 +13,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from app.components.map_row.payload import Difference, Map, MapRow, Scale, sides
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 LAYERS, HEADS = 2, 3
 LIMITS = Scale("score", np.array([[6.0, 7.0, 8.0]]))  # [layer, head]

@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from app.components.explorer.payload import KINDS
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from tests.app.test_explorer_arithmetic import as_words, groups, sides
 
 Colour = tuple[int, int, int]

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
-from app import session
+from app.benchmark import SENTENCES
 from app.look.markdown import plain
-from core.benchmark import SENTENCES
+from app.state import models
 from core.config import DecodeConfig
 from core.translator import Translator
 
@@ -217,10 +217,10 @@ def test_the_device_and_the_model_are_named(app):
 
 def run_with(folder: Path, monkeypatch) -> AppTest:
     """The app's first page on another folder of checkpoints, without a browser."""
-    monkeypatch.setattr(session, "CHECKPOINTS", folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", folder)
+    models._listed.clear()
     found = AppTest.from_file(str(MAIN), default_timeout=60).run()
-    session._listed.clear()
+    models._listed.clear()
     assert not found.exception
     return found
 

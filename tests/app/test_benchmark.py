@@ -1,14 +1,41 @@
 """The benchmark measures what it says: texts of the length it names, and the sizes of messages."""
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from core.benchmark import EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from app.benchmark import BENCHMARKS, EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from core import benchmark
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
+    assert benchmark.benchmarks() == BENCHMARKS
+    row = {"what": "nothing", "shape": "none", "value": 1.5, "unit": "ms"}
+
+    class Installed:
+        def load(self) -> dict:
+            return {"nothing": (lambda rounds: iter([row] * rounds), ("numpy",))}
+
+    asked = []
+    monkeypatch.setattr(
+        benchmark, "entry_points", lambda group: asked.append(group) or [Installed()]
+    )
+    file = tmp_path / "rows.json"
+    arguments = ["nothing", "--rounds", "2", "--json", str(file)]
+    benchmark.run(benchmark.parser().parse_args(arguments))
+    found = json.loads(file.read_text())
+    assert found["rows"] == [row, row] and set(found["versions"]) == {"torch", "numpy"}
+    with pytest.raises(ValueError, match="no benchmark 'page' is known: choose from nothing"):
+        benchmark.run(benchmark.parser().parse_args(["page"]))
+    assert set(asked) == {"headlight.benchmarks"}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert declared == {"headlight.benchmarks": {"app": "app.benchmark:BENCHMARKS"}}
 
 
 @pytest.mark.parametrize("pieces", [60, 100])

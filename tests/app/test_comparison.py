@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 import re
 import shutil
+import struct
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +16,16 @@ import streamlit as st
 from playwright.sync_api import expect
 from streamlit.testing.v1 import AppTest
 
-from app import session
+from app.components.map_row.payload import payload
 from app.figures import comparison
-from app.look.numbers import scientific
+from app.state import models, results
+from app.state.models import Implementation
+from app.views.comparison import maps
 from core.analysis.difference import KINDS, SAME, largest_difference
 from core.analysis.matching import match_heads
+from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_figures import HOSTILE, make_record, strings
 from tests.core.conftest import SPLITS, run_train
@@ -75,56 +78,63 @@ def heat(figure) -> np.ndarray:
     return next(trace for trace in figure.data if trace.type == "heatmap")
 
 
-def sent(element) -> np.ndarray:
-    """The numbers of a heat map as the browser gets them, out of plotly's base64."""
-    data = json.loads(element.proto.spec)["data"]
-    z = next(trace for trace in data if trace["type"] == "heatmap")["z"]
-    shape = [int(n) for n in z["shape"].split(",")]
-    return np.frombuffer(base64.b64decode(z["bdata"]), z["dtype"]).reshape(shape)
+def unpack(packed: bytes) -> dict:
+    (length,) = struct.unpack_from("<I", packed)
+    header = json.loads(packed[4 : 4 + length])
+    for name, value in header.items():
+        if isinstance(value, dict) and value.keys() == {"at", "length"}:
+            start = 4 + length + value["at"]
+            header[name] = packed[start : start + value["length"]]
+    return header
+
+
+def sent(app: AppTest) -> tuple[dict, np.ndarray, np.ndarray]:
+    """The row of maps as the browser gets it: its values, and both models' [L, H, query, key]."""
+    (row,) = [c for c in app.get("bidi_component") if c.proto.component_name == "map_row"]
+    data = unpack(row.proto.bytes)
+    shape = (
+        len(data["layers"]),
+        data["heads"],
+        len(data["queries"]["tokens"]),
+        len(data["keys"]["tokens"]),
+    )
+    first, second = (
+        np.frombuffer(data[f"values_{place}"], "<f4").reshape(shape) for place in (0, 1)
+    )
+    return data, first, second
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_maps_and_differences_are_the_records(records, kind, theme):
+def test_the_row_holds_both_records_maps(records, kind):
+    """Values, words of queries and keys, mask, and a difference on either scale."""
     first, second = records
-    layers, heads = first.maps(kind).shape[:2]
-    for layer, head in [(0, 0), (layers - 1, 1), (1, heads - 1)]:
-        a, b = first.maps(kind)[layer, head], second.maps(kind)[layer, head]
-        drawn = heat(comparison.map_figure(first, kind, layer, head, "First", theme))
-        assert np.array_equal(drawn.z, a) and (drawn.zmin, drawn.zmax) == (0, 1)
-        figure = comparison.difference_figure(first, kind, a, b, 1.0, theme)
-        drawn = heat(figure)
-        assert np.array_equal(drawn.z, a.astype(np.float64) - b)
-        assert np.array_equal(drawn.customdata, np.stack([a, b], axis=-1))
-        assert (drawn.zmin, drawn.zmax) == (-1, 1)
-        largest = scientific(float(np.abs(a.astype(np.float64) - b).max()))
-        assert largest in figure.layout.title.subtitle.text
+    pair = tuple(Implementation(read_card(SHIPPED), other) for other in (False, True))
+    drawn = maps.row(pair, records, kind, False, None)
+    assert np.array_equal(drawn.maps[0].values, first.maps(kind))
+    assert np.array_equal(drawn.maps[1].values, second.maps(kind))
+    assert (drawn.maps[2].first, drawn.maps[2].second, drawn.maps[2].scale.limit) == (0, 1, 1.0)
+    assert np.array_equal(drawn.mask, first.mask(kind))
+    produced, read = (first.target_out, "English token being produced"), (first.source, "German")
+    queries = (first.source, "German token") if kind == "encoder" else produced
+    keys = (first.target_in, "English token") if kind == "decoder" else (first.source, read[1])
+    assert (drawn.queries.tokens, drawn.queries.words) == queries
+    assert drawn.keys.tokens == keys[0] and drawn.keys.words.startswith(keys[1])
+    assert [drawn.queries.numbers[0], drawn.keys.numbers[0]] == [1, 0 if kind == "decoder" else 1]
+    own = maps.row(pair, records, kind, True, None).maps[2].scale.limit
+    largest = np.abs(first.maps(kind).astype(np.float64) - second.maps(kind)).max((2, 3))
+    assert np.array_equal(own, np.where(largest > 0, largest, 1))
+    payload(drawn)  # nothing leaves its scale
 
 
-def test_rows_are_what_is_produced_and_columns_what_is_looked_at(records):
-    first, _ = records
-    figure = comparison.map_figure(first, "decoder", 0, 0, "First", "light")
-    assert figure.layout.yaxis2.ticktext[-1] == "producing &lt;eos&gt;"
-    assert figure.layout.xaxis2.ticktext[0] == "looks at &lt;bos&gt;"
-    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]  # the first row is on top
-    assert "English produced" in figure.layout.yaxis.title.text
-    encoder = comparison.map_figure(first, "encoder", 0, 0, "First", "light")
-    assert "German that looks" in encoder.layout.yaxis.title.text
-
-
-def test_closed_cells_are_hatched_above_the_weights(records):
-    first, _ = records
-    bars = [
-        trace
-        for trace in comparison.map_figure(first, "decoder", 0, 0, "First", "light").data
-        if trace.type == "bar"
-    ]
-    closed = np.zeros(first.decoder_mask.shape, bool)
-    for trace in bars:
-        assert (trace.xaxis, trace.yaxis) == ("x2", "y2")
-        for row, base, length in zip(trace.y, trace.base, trace.x, strict=True):
-            closed[row, int(base + 0.5) : int(base + 0.5 + length)] = True
-    assert np.array_equal(closed, ~first.decoder_mask)
+def test_each_head_stands_beside_the_one_that_is_matched_to_it(records):
+    first, second = records
+    turned = dataclasses.replace(second, cross=second.cross[::-1, ::-1].copy())
+    matching = match_heads([first.cross], [turned.cross])
+    pair = tuple(Implementation(read_card(SHIPPED), other) for other in (False, True))
+    drawn = maps.row(pair, (first, turned), "cross", False, matching)
+    assert np.array_equal(drawn.maps[1].values, second.cross)
+    layers, heads = first.cross.shape[:2]
+    assert drawn.maps[1].note[0][1] == f"layer {layers}, head {heads - 1}"
 
 
 def test_scores_and_curves_are_the_numbers(records, translator):
@@ -157,12 +167,7 @@ def test_matched_heads_are_ringed_where_they_are(records):
 
 def test_words_reach_plotly_escaped():
     hostile = make_record(HOSTILE, HOSTILE)
-    maps = hostile.cross[0, 0]
     figures = [
-        comparison.map_figure(hostile, kind, 0, 0, "<b>First</b>", "light") for kind in KINDS
-    ]
-    figures += [
-        comparison.difference_figure(hostile, "cross", maps, maps, 1.0, "light"),
         comparison.scores_figure(hostile, -1.0, "<b>$</b>", "light"),
         comparison.curves_figure({"<b>$": []}, "light"),
     ]
@@ -174,13 +179,13 @@ def test_words_reach_plotly_escaped():
 
 def open_page(monkeypatch, folder: Path, **state: object) -> AppTest:
     """The page on a folder of checkpoints, without a browser."""
-    monkeypatch.setattr(session, "CHECKPOINTS", folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", folder)
+    models._listed.clear()
     app = AppTest.from_file(str(MAIN), default_timeout=120).run()
     for key, value in state.items():
         app.session_state[key] = value
-    app.switch_page("views/scratch_and_baseline.py").run()
-    session._listed.clear()
+    app.switch_page("views/comparison/page.py").run()
+    models._listed.clear()
     assert not app.exception, app.exception
     return app
 
@@ -193,20 +198,22 @@ def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     app = open_page(monkeypatch, ROOT / "checkpoints")
     said = texts(app)
     assert "Every difference lies within 0 to 1e-5" in said
-    record = app.session_state["latest_record"]
-    target = translator.inspect(record.source_text).translation
-    first = translator.inspect(record.source_text, target)
-    second = translator.twin().inspect(record.source_text, target)
+    source = app.text_area(key="source").value
+    target = translator.inspect(source).translation
+    first = translator.inspect(source, target)
+    second = translator.twin().inspect(source, target)
     largest = largest_difference(first, second)
     place = f"{largest.kind}, layer {largest.layer + 1}, head {largest.head + 1}, "
     assert f"Largest: {place}" in said and target in said
     assert f"first {largest.first:.7f}, second {largest.second:.7f}" in said
     app.button(key="show_largest").click().run()
-    charts = app.get("plotly_chart")
-    at = (largest.layer, largest.head)
-    assert np.array_equal(sent(charts[0]), first.maps(largest.kind)[at])
-    assert np.array_equal(sent(charts[1]), second.maps(largest.kind)[at])
-    assert np.abs(sent(charts[2])).max() == abs(largest.difference) <= SAME
+    data, one, other = sent(app)
+    assert np.array_equal(one, first.maps(largest.kind))
+    assert np.array_equal(other, second.maps(largest.kind))
+    opened = data["opened"]
+    assert (opened["layer"], opened["head"], opened["turn"]) == (largest.layer, largest.head, 1)
+    there = one.astype(np.float64)[largest.layer, largest.head] - other[largest.layer, largest.head]
+    assert np.abs(there).max() == abs(largest.difference) <= SAME
     assert not app.exception and not app.error
     heads = first.cross.shape[0] * first.cross.shape[1]
     assert f"All {heads} heads find themselves" in texts(app)
@@ -239,9 +246,9 @@ def test_the_clock_runs_only_while_the_model_is_held(monkeypatch, translator):
         def translate(self, texts, decode):
             noted.append("translate")
 
-    monkeypatch.setattr(session, "_contestant", lambda contestant: Noting())
-    monkeypatch.setattr(session.time, "perf_counter", lambda: noted.append("clock") or 0.0)
-    session.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
+    monkeypatch.setattr(results, "translator", lambda model: Noting())
+    monkeypatch.setattr(results.time, "perf_counter", lambda: noted.append("clock") or 0.0)
+    results.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
     assert noted == ["held", "clock", "translate", "clock", "free"] * 4
     with translator.held():  # who holds the network may translate with it
         assert translator.translate(["Ein Hund."])[0].text
@@ -254,19 +261,20 @@ def test_two_models_that_learned_apart_are_matched_first(monkeypatch, two_folder
     said = texts(app)
     assert "These two learned apart" in said and "Matched heads share" in said
     assert "There is no second" not in said and "0 to 1e-5." not in said
-    assert not app.error and len(app.get("plotly_chart")) == 7
+    assert not app.error and len(app.get("plotly_chart")) == 4
     # The second map is the matched head's, not the one of the same number.
     first, second = (Translator.load(two_folders / f"{m}-de-en") for m in ("scratch", "baseline"))
-    source = app.session_state["latest_record"].source_text
+    source = app.text_area(key="source").value
     target = first.inspect(source).translation
     candidates = second.inspect(source, target).cross
     table = app.dataframe[0].value
-    charts = app.get("plotly_chart")
-    layer = app.segmented_control(key="compare_layer").value
-    head = app.segmented_control(key="compare_head").value
-    row = table[table["first"] == f"{layer + 1}.{head + 1}"]
-    there = tuple(int(i) - 1 for i in row["second"].item().split("."))
-    assert np.array_equal(sent(charts[1]), candidates[there])
+    data, _, second_maps = sent(app)
+    for layer, line in enumerate(data["maps"][1]["note"]):
+        for head, note in enumerate(line):
+            row = table[table["first"] == f"{layer + 1}.{head + 1}"]
+            there = tuple(int(i) - 1 for i in row["second"].item().split("."))
+            assert np.array_equal(second_maps[layer, head], candidates[there])
+            assert note == f"layer {there[0] + 1}, head {there[1] + 1}"
 
 
 def test_different_shapes_are_one_line_and_the_rest_of_the_page_stays(
@@ -284,11 +292,11 @@ def test_different_shapes_are_one_line_and_the_rest_of_the_page_stays(
 
 def test_a_wrong_twin_is_called_wrong(monkeypatch):
     """Were the two implementations to disagree, the page would say so and name the cell."""
-    inspect = session.compared
+    inspect = results.inspect
 
-    def faulty(contestant, source, target, decode):
-        record = inspect(contestant, source, target, decode)
-        if not contestant.twin or target is None:
+    def faulty(model, source, target=None, **how):
+        record = inspect(model, source, target, **how)
+        if not getattr(model, "other", False) or target is None:
             return record
         cross = record.cross.copy()
         row = cross[2, 1, 3]
@@ -296,10 +304,10 @@ def test_a_wrong_twin_is_called_wrong(monkeypatch):
         row[row.argmin()] += 3e-4
         return dataclasses.replace(record, cross=cross)
 
-    monkeypatch.setattr(session, "compared", faulty)
-    session._matchings.clear()
+    monkeypatch.setattr(results, "inspect", faulty)
+    results._store.clear()
     app = open_page(monkeypatch, ROOT / "checkpoints")
-    session._matchings.clear()  # it was made from the faulty maps
+    results._store.clear()  # what was made from the faulty maps
     assert any("more than the 1e-5 that rounding explains" in e.value for e in app.error)
     assert "Largest: cross, layer 3, head 2, producing" in texts(app)
     assert "(row 4)" in texts(app)
@@ -311,10 +319,22 @@ def test_the_page_in_a_browser(local_page, serve):
     main = local_page.locator("[data-testid=stMain]")
     expect(main.get_by_text("Every difference lies within 0 to 1e-5")).to_be_visible(timeout=60_000)
     expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")
-    for key in ("first_map", "second_map", "difference_map", "matched_heads", "curves"):
+    for key in ("matched_heads", "curves"):
         expect(main.locator(f".st-key-{key} .main-svg").first).to_be_visible(timeout=30_000)
-    words = main.locator(".st-key-first_map .ytick text").all_text_contents()
-    assert words[0] == "A" and words[-1] == "<eos>"
+    maps = main.locator(".st-key-compared_maps section.map-row")
+    expect(maps).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=30_000)
+    maps.get_by_role("radio", name="layer 1").click()
+    maps.get_by_role("radio", name="head 3").click()
+    expect(maps.locator(".title")).to_have_text("Cross, layer 1, head 3")
+    expect(local_page).to_have_url(re.compile("compare_layer=0&compare_head=2"))
+    largest = re.search(r"layer (\d+), head (\d+)", main.locator(".st-key-largest").text_content())
+    main.locator(".st-key-show_largest button").click()
+    expect(maps).to_have_attribute("data-layer", str(int(largest[1]) - 1))
+    expect(maps).to_have_attribute("data-head", str(int(largest[2]) - 1))
+    maps.get_by_role("radio", name="head 1").click()
+    local_page.reload()
+    expect(maps).to_have_attribute("data-layer", str(int(largest[1]) - 1), timeout=60_000)
+    expect(maps).to_have_attribute("data-head", "0")
     main.locator(".st-key-run_checks button").click()
     verdict = main.locator(".st-key-checks")
     expect(verdict).to_contain_text("lines hold: the two are the same function", timeout=120_000)

@@ -13,9 +13,10 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
-from app import session
-from core.analysis.quantities import rollout, value_norms
-from core.analysis.score_parts import scores
+from app.state import results
+from core.analysis.rollout import rollout
+from core.experiments.score_parts import scores
+from core.experiments.values import value_norms
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words
@@ -132,16 +133,16 @@ def test_a_browsers_old_text_is_not_given_to_the_next_sentence(monkeypatch) -> N
     """Two clicks follow so fast that the first one's answer had not reached the browser."""
     app = AppTest.from_file(MAIN, default_timeout=60).run()
     app.text_input("target").set_value(TARGET).run()
-    assert app.session_state["latest_record"].translation == TARGET
+    assert app.text[0].value == TARGET
     with monkeypatch.context() as context:  # this run ends early
-        context.setattr(session, "record", Mock(side_effect=ValueError))
+        context.setattr(results, "inspect", Mock(side_effect=ValueError))
         app.text_area("source").set_value("Ein Hund schläft.").run()
     app.text_input("target").set_value(TARGET)
     app.button("translate").click().run()
     assert not app.error and app.text_input("target").value == ""
-    assert app.session_state["latest_record"].translation != TARGET
+    assert app.text[0].value != TARGET
     app.text_input("target").set_value(TARGET).run()  # that page had stood: now it was typed
-    assert app.session_state["latest_record"].translation == TARGET
+    assert app.text[0].value == TARGET
 
 
 def test_an_examples_reference_is_one_click(local_page: Page, serve, translator) -> None:

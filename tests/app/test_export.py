@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.export import show
 from app.export.arrays import as_text, csv_zip, weights_table
 from app.export.page import page as export_page
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from core.translator import Translator
 
 ARRAYS = ("encoder", "decoder", "cross", "source_positions", "target_positions")
@@ -28,9 +29,9 @@ def record() -> TranslationRecord:
 @pytest.mark.parametrize("framed", [False, True])
 def test_the_page_works_alone(record, tmp_path, page: Page, framed):
     file = tmp_path / "record.html"
-    record.show().save(file)
+    show(record).save(file)
     if framed:
-        file.write_text(f"<!doctype html>{record.show()._repr_html_()}", encoding="utf-8")
+        file.write_text(f"<!doctype html>{show(record)._repr_html_()}", encoding="utf-8")
     asked, errors = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))

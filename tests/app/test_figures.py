@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from app.figures import experiments, grid, masks, positions, style, vectors
 from app.look.labels import label, labels
 from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
-from core.record import RecordToken, TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("encoder", "decoder", "cross")
@@ -88,17 +87,6 @@ def maps_for(masks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         share = mask / np.maximum(mask.sum(-1, keepdims=True), 1)
         found[name.removesuffix("_mask")] = share[None, None].astype(np.float32)
     return found
-
-
-def padded(record: TranslationRecord) -> TranslationRecord:
-    """The same with its last source token turned into padding, closed to every query."""
-    encoder, cross = record.encoder_mask.copy(), record.cross_mask.copy()
-    encoder[:, -1] = cross[:, -1] = False
-    return replace(
-        record,
-        source=(*record.source[:-1], word("<pad>")),
-        **maps_for({"encoder_mask": encoder, "cross_mask": cross}),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -188,19 +176,6 @@ def test_one_mask_alone_has_one_reason():
     assert masks.reasons(everything, everything) == {}
     figure = mask_of(everything, everything)
     assert hatched_cells(figure, (5, 5)) == {} and drawn_cells(figure)["may look at"].all()
-
-
-def test_a_closed_cell_of_a_record_says_why(record):
-    decoder = masks.closed_cells(record, "decoder")
-    assert list(decoder) == [masks.FUTURE]
-    assert decoder[masks.FUTURE][2, 3] and not decoder[masks.FUTURE][3, 2]
-    for kind in ("encoder", "cross"):
-        assert masks.closed_cells(record, kind) == {}
-        closed = masks.closed_cells(padded(record), kind)
-        assert list(closed) == [masks.PADDING]
-        assert closed[masks.PADDING][:, -1].all() and closed[masks.PADDING].sum() == len(
-            closed[masks.PADDING]
-        )
 
 
 def test_ids_stand_beneath_the_columns():

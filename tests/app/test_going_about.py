@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
-from app import linked
 from app.examples import EXAMPLES
+from app.state import address
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
@@ -236,7 +236,7 @@ def test_a_translation_that_is_typed_is_looked_at_by_either_click(local_page: Pa
     ],
 )
 def test_several_lines_become_one(text, line):
-    assert linked.one_line(text) == line
+    assert address.one_line(text) == line
 
 
 def test_only_session_reads_the_address_and_python_never_writes_it():

@@ -13,10 +13,10 @@ import pytest
 from playwright.sync_api import expect
 
 from app.figures.inside_head import scores_figure
-from app.views.inside_head_stages import Stage, stages
-from core.analysis.inside_head import PLACES, STAGES, inside_head
-from core.analysis.site import Site, site
+from app.views.inside_head.stages import Stage, stages
+from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
+from core.experiments.site import site
 from core.text.tokenizer import EOS
 from core.translator import Translator
 from tests import small

@@ -13,15 +13,15 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from app import session
 from app.look.markdown import plain
-from app.views.lesson import words_of
-from core import checkpoint
-from core.analysis.score_parts import score_parts
-from core.edits import OFF, Edits
+from app.state import models, results
+from app.views.shared.lesson import words_of
+from core.checkpoint import folder as checkpoint
+from core.experiments.score_parts import score_parts
 from core.model.interface import build
 from core.model.masks import target_mask
 from core.model.positions import sinusoids
+from core.record.edits import OFF, Edits
 from core.text.tokenizer import PAD
 from core.translator import Translator
 from tests import small
@@ -195,8 +195,13 @@ def test_a_batch_too_large_is_refused_before_anything_is_translated(monkeypatch)
     page = open_page("masks")
     (box,) = [key for key in page.session_state if key.startswith("mask_batch_")]
     lines = [f"Ein Hund und {n} Katzen." for n in range(200)]
-    edited, asked = session.edited, []
-    monkeypatch.setattr(session, "edited", lambda *given: asked.append(given[1]) or edited(*given))
+    inspect, asked = results.inspect, []
+
+    def noting(card, source, *arguments, **how):
+        asked.append(source)
+        return inspect(card, source, *arguments, **how)
+
+    monkeypatch.setattr(results, "inspect", noting)
     page.text_area(key=box).set_value("\n".join(lines)).run()
     assert [e.value for e in page.error] == [
         "200 sentences are too many: the limit is 6, take some lines out"
@@ -302,8 +307,8 @@ def learned_folder(tmp_path, translator) -> Path:
 
 
 def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
-    monkeypatch.setattr(session, "CHECKPOINTS", learned_folder)
-    session._listed.clear()
+    monkeypatch.setattr(models, "CHECKPOINTS", learned_folder)
+    models._listed.clear()
     try:
         page = open_page("positions")
         titles = charts(page)
@@ -321,4 +326,4 @@ def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
         (error,) = page.error
         assert "was never learned: this model's table ends at 39" in error.value
     finally:
-        session._listed.clear()
+        models._listed.clear()

@@ -21,9 +21,10 @@ from app.components.explorer.payload import KINDS
 from app.export.page import page as standalone
 from app.figures.style import diverging, sequential
 from app.look.palette import PALETTES
-from core.analysis.quantities import rollout, value_norms
-from core.analysis.score_parts import scores
-from core.record import TranslationRecord
+from core.analysis.rollout import rollout
+from core.experiments.score_parts import scores
+from core.experiments.values import value_norms
+from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.pictures import (
     DRIVER,

@@ -15,7 +15,7 @@ from app.components.beam_tree.payload import first_node, payload
 from app.figures.steps import heads_figure
 from app.look.labels import label
 from core.config import DecodeConfig
-from core.search_tree import WrittenTree
+from core.search.tree import WrittenTree
 from core.translator import Translator
 from tests.app.test_figures import HOSTILE, make_record, strings
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.tour import STOPS
+from app.views.tour.stops import STOPS
 from core.translator import Translator
 
 ROOT = Path(__file__).parents[2]

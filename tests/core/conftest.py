@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from core import train
-from core.batches import collate, encode_pairs
-from core.checkpoint import load, save
-from core.corpora import CORPORA
+from core.checkpoint.folder import load, save
+from core.data.batches import collate, encode_pairs
+from core.data.corpora import CORPORA
 from core.text.tokenizer import PAD
 from core.translator import Translator
 from tests import small

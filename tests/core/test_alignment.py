@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
-from core.checkpoint import load
+from core.checkpoint.folder import load
 from core.experiments import aligning
 from core.experiments.aligning import align, best
 

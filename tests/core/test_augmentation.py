@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from core.config import TrainConfig
-from core.corpora import names, read_pairs
-from core.model.interface import build
-from core.text.subwords import SPELLING, SubwordTokenizer
-from core.training import augmentation
-from core.training.augmentation import (
+from core.data import augmentation, names
+from core.data.augmentation import (
     Augmentation,
     augmented,
     with_other_names,
     with_other_numbers,
     with_source_noise,
 )
+from core.data.corpora import read_pairs
+from core.model.interface import build
+from core.text.subwords import SPELLING, SubwordTokenizer
 from core.training.data import Epochs, prepare
 from core.training.loop import train
 from core.training.recipes import RECIPES

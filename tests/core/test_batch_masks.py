@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.analysis.batch_masks import BatchError, batch_masks, parse_rows
+from core.experiments.batch_masks import BatchError, batch_masks, parse_rows
 from core.model.masks import padding_mask, target_mask
 from core.text.tokenizer import PAD
 from tests import small

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.batches import EncodedPairs, encode_pairs, pair_lengths, plan
+from core.data.batches import EncodedPairs, encode_pairs, pair_lengths, plan
 from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import EOS
 from tests import small

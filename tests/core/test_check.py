@@ -11,21 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from core.check import (
-    LOGIT_LIMIT,
-    Evidence,
-    SiteEvidence,
-    _hypotheses,
-    check,
-    masks_of,
-    recompute,
-)
-from core.checkpoint import load
+from core.checkpoint.folder import load
 from core.model.baseline import Baseline, copy_to_baseline
 from core.model.dropout import Dropout
 from core.model.interface import KINDS, Seq2Seq, build
-from core.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
-from core.replay import replay
+from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
+from core.record.evidence import Evidence, SiteEvidence
+from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.teacher_forced import replay
 from core.text.tokenizer import BOS, EOS, PAD, Token, special
 from core.translator import Translator
 from tests import small

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.checkpoint import CheckpointError, list_cards, load, read_card
+from core.checkpoint.folder import CheckpointError, list_cards, load, read_card
 from core.files import sha256, write_json
 from tests.core.conftest import run_train
 
@@ -40,7 +40,7 @@ def refuse(folder, *words: str) -> None:
 
 def test_the_same_logits_before_and_after(data, tmp_path, monkeypatch):
     """The network that was trained and the one that is loaded are the same function."""
-    import core.train
+    import core.training.job
 
     built = []
 
@@ -48,7 +48,7 @@ def test_the_same_logits_before_and_after(data, tmp_path, monkeypatch):
         built.append(core.model.interface.build(*arguments))
         return built[-1]
 
-    monkeypatch.setattr(core.train, "build", spy)
+    monkeypatch.setattr(core.training.job, "build", spy)
     run_train("--data", data, "--out", tmp_path / "x", "--max-steps", 4)
     loaded = load(tmp_path / "x").model
     source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9]])
@@ -62,7 +62,7 @@ def test_cards_are_read_without_torch(checkpoint_folder):
     import sys
 
     code = (
-        "import sys; from pathlib import Path; from core.checkpoint import list_cards;"
+        "import sys; from pathlib import Path; from core.checkpoint.folder import list_cards;"
         f"cards, _ = list_cards(Path({str(checkpoint_folder.parent)!r}));"
         "assert cards and 'torch' not in sys.modules and 'spacy' not in sys.modules"
     )
@@ -183,7 +183,7 @@ def test_parameters_are_counted_and_not_believed(folder, monkeypatch):
     write_config(folder, parameters=true + 1)
     refuse(folder, f"a network of {true:,} parameters")
     write_config(folder, parameters=true)
-    monkeypatch.setattr("core.checkpoint._MAX_PARAMETERS", true - 1)
+    monkeypatch.setattr("core.checkpoint.folder._MAX_PARAMETERS", true - 1)
     refuse(folder, f"{true:,} parameters, the limit is {true - 1:,}")
 
 
@@ -199,7 +199,7 @@ def test_a_file_is_not_read_that_is_larger_than_the_network_needs(folder, monkey
     config = json.loads((folder / "config.json").read_text())
     config["files"]["model.safetensors"]["bytes"] = 1 << 30
     write_json(folder / "config.json", config)
-    monkeypatch.setattr("core.checkpoint.sha256", None)  # nothing is hashed
+    monkeypatch.setattr("core.checkpoint.folder.sha256", None)  # nothing is hashed
     refuse(folder, "model.safetensors", "the limit for this network")
 
 
@@ -242,7 +242,7 @@ def test_no_folder_keeps_the_others_from_being_listed(folder, monkeypatch):
             raise ZeroDivisionError("modulo by\nzero")
         return read_card(folder)
 
-    monkeypatch.setattr("core.checkpoint.read_card", read)
+    monkeypatch.setattr("core.checkpoint.folder.read_card", read)
     cards, problems = list_cards(folder.parent)
     assert [card.folder.name for card in cards] == ["scratch-de-en"]
     assert len(problems) == 1 and "ZeroDivisionError: modulo by zero" in problems[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.closing import closings
+from core.experiments.closing import closings
 from core.model.attention import scaled_dot_product_attention
 
 SCORES = np.array([0.3, -1.2, 2.0, 0.7, 5.0])

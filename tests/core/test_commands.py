@@ -8,10 +8,12 @@ import pytest
 import sacrebleu
 
 from core import evaluate
-from core.checkpoint import load
+from core.checkpoint.folder import load
 from core.config import DecodeConfig
-from core.corpora import names, read_pairs
-from core.search import Hypothesis
+from core.data import names
+from core.data.corpora import read_pairs
+from core.search.beam import Hypothesis
+from core.training import scoring
 from core.translator import Translator
 
 KEYS = [
@@ -97,9 +99,9 @@ def test_several_sentences_at_once_are_scored_as_if_they_stood_on_one_line(
 
 
 def test_the_generated_set_says_what_was_copied(checkpoint_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("core.corpora.names.SIZE", 8)
+    monkeypatch.setattr("core.data.names.SIZE", 8)
     monkeypatch.setattr(
-        "core.evaluate.translate_ids",
+        "core.training.scoring.translate_ids",
         lambda model, rows, *_, **__: [[Hypothesis(tuple(row), 0.0, 0.0)] for row in rows],
     )
     arguments = ["--checkpoint", checkpoint_folder, "--corpus", "names", "--split", "test"]
@@ -117,7 +119,7 @@ def test_the_generated_set_says_what_was_copied(checkpoint_folder, tmp_path, mon
 def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
     lines = ["Eine Frau sagt: „Trader Joe's“ – U-Bahn!", "An MVP's 4' sign reads \"x & y\"."]
     german, english = (
-        evaluate.lc_norm_tok(lines[i : i + 1], code) for i, code in enumerate(("de", "en"))
+        scoring.lc_norm_tok(lines[i : i + 1], code) for i, code in enumerate(("de", "en"))
     )
     assert german == ["eine frau sagt : &quot; trader joe &apos; s &quot; - u-bahn !"]
     assert english == ["an mvp &apos;s 4 &apos; sign reads &quot; x &amp; y . &quot;"]

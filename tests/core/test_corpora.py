@@ -9,9 +9,9 @@ import zipfile
 
 import pytest
 
-from core import corpora
-from core.corpora import read_pairs, tatoeba, wmt
-from core.corpora.files import LinePairs, read_lines
+from core.data import corpora, tatoeba, wmt
+from core.data.corpora import read_pairs
+from core.data.text_files import LinePairs, read_lines
 from core.files import sha256
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.corpora.files import LinePairs
+from core.data.text_files import LinePairs
 from core.text.tokenizer import EOS
 from core.training.data import PairFiles, prepare
 from core.training.recipes import RECIPES

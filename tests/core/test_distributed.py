@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from core.batches import plan
-from core.checkpoint import load, read_card
+from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
+from core.data.batches import plan
 from core.model.interface import build
 from core.train import parser
 from core.training.distributed import Processes, joined, restarted

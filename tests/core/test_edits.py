@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.batches import Batch
 from core.config import DecodeConfig
-from core.edits import (
+from core.data.batches import Batch
+from core.model.baseline import Baseline, copy_to_baseline
+from core.model.interface import build
+from core.record.activations import masks
+from core.record.edits import (
     DOUBLED,
     OFF,
     STRETCHED,
@@ -19,10 +22,7 @@ from core.edits import (
     source_mask,
     target_mask,
 )
-from core.model.baseline import Baseline, copy_to_baseline
-from core.model.interface import build
-from core.search import search
-from core.stations import masks
+from core.search.beam import search
 from core.text.tokenizer import BOS, PAD
 from core.translator import InputError, Translator
 from tests import small
@@ -270,8 +270,8 @@ def test_a_record_shows_the_edited_pass_and_is_checked_from_outside(translator, 
 
 def test_the_outside_check_is_not_talked_round(translator):
     """A record made under an edit is doubted by a check that was not told of it."""
-    from core.check import check
-    from core.replay import replay
+    from core.record.checks import check
+    from core.record.teacher_forced import replay
 
     edits = Edits(hidden_source=(1,))
     record = translator.inspect(SENTENCE, None, edits)

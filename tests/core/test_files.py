@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from core import checkpoint
-from core.checkpoint import CheckpointError, load, read_card
+from core.checkpoint import folder as checkpoint
+from core.checkpoint.folder import CheckpointError, load, read_card
 from core.files import finish_together, write_atomic, write_together
 
 OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.batches import pad
-from core.capture import capture
-from core.checkpoint import load
-from core.history import LIMIT, History
+from core.checkpoint.folder import load
+from core.data.batches import pad
+from core.record.capture import capture
+from core.record.history import LIMIT, History
 from core.text.tokenizer import BOS, EOS
 from core.training.film import SENTENCES, Film, film_steps
 from tests.core.conftest import run_train

@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.batches import collate
-from core.capture import capture
 from core.config import DecodeConfig
-from core.edits import EditError, Edits, edited
+from core.data.batches import collate
 from core.experiments.importance import importance
-from core.search import search
+from core.record.capture import capture
+from core.record.edits import EditError, Edits, edited
+from core.search.beam import search
 from core.text.tokenizer import PAD
 from tests import small
 

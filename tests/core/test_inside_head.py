@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.inside_head import PLACES, STAGES, inside_head
-from core.analysis.site import Site, site
-from core.capture import capture
+from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
+from core.experiments.site import site
 from core.model.interface import KINDS, build
+from core.record.capture import capture
 from core.text.tokenizer import BOS, EOS
 from tests import small
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.cheating import WORDS, cheating
 from core.analysis.leaks import leak
-from core.analysis.padding import padding_effect
-from core.capture import capture
-from core.edits import Edits
+from core.experiments.cheating import WORDS, cheating
+from core.experiments.padding import padding_effect
+from core.record.capture import capture
+from core.record.edits import Edits
 from core.text.tokenizer import BOS, EOS, PAD
 from core.translator import Translator
 from tests import small

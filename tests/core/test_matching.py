@@ -9,7 +9,7 @@ import pytest
 
 from core.analysis.difference import KINDS, SAME, differences, largest_difference
 from core.analysis.matching import Matching, match_heads
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.core.conftest import run_train
 

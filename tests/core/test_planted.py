@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.capture import Captured
-from core.check import check
 from core.config import DecodeConfig
-from core.edits import Edits
 from core.model.transformer import Transformer
-from core.record import TranslationRecord
-from core.replay import replay
+from core.record.capture import Captured
+from core.record.checks import check
+from core.record.edits import Edits
+from core.record.record import TranslationRecord
+from core.record.teacher_forced import replay
 from core.text.tokenizer import BOS, UNK
 from core.translator import Translator
 from tests.core.test_check import (
@@ -243,14 +243,14 @@ def position_table_off_by_one(translator: Translator, monkeypatch) -> None:
 
 
 def no_penalty_in_the_search(translator: Translator, monkeypatch) -> None:
-    monkeypatch.setattr("core.search.penalised", lambda log_prob, length, alpha: log_prob)
+    monkeypatch.setattr("core.search.beam.penalised", lambda log_prob, length, alpha: log_prob)
 
 
 def no_eos_in_the_length(translator: Translator, monkeypatch) -> None:
     def short(log_prob: float, length: int, alpha: float) -> float:
         return log_prob / ((4 + length) / 6) ** alpha
 
-    monkeypatch.setattr("core.search.penalised", short)
+    monkeypatch.setattr("core.search.beam.penalised", short)
 
 
 def steps_see_another_position(translator: Translator, monkeypatch) -> None:

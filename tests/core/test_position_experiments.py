@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.position_experiments import equivariance, extrapolation
-from core.edits import EditError, Edits, Places, edited
+from core.experiments.positions import equivariance, extrapolation
 from core.model.positions import sinusoids
+from core.record.edits import EditError, Edits, Places, edited
 from core.text.tokenizer import BOS, EOS
 from tests import small
 

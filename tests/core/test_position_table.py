@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from core.analysis.position_table import products_by_distance, rotation, rotation_error, sums
-from core.analysis.score_parts import embedded
+from core.experiments.score_parts import embedded
 from core.model.positions import sinusoids
 from core.text.tokenizer import EOS
 from tests import small

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from core.batches import pad
-from core.capture import capture, explicit_attention
 from core.config import DecodeConfig, ModelConfig
+from core.data.batches import pad
 from core.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from core.model.interface import KINDS
-from core.search import search
+from core.record.capture import capture, explicit_attention
+from core.search.beam import search
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.quantities import rollout, transformed_values, value_norms
-from core.analysis.score_parts import scores
-from core.capture import capture
+from core.analysis.rollout import rollout
+from core.experiments.score_parts import scores
+from core.experiments.values import transformed_values, value_norms
 from core.model.interface import KINDS
-from core.replay import replay
+from core.record.capture import capture
+from core.record.teacher_forced import replay
 from core.text.tokenizer import BOS
 from core.translator import Translator
 from tests.small import config, pair, source_row

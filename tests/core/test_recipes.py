@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from core.config import ModelConfig
-from core.corpora import CORPORA
+from core.data.corpora import CORPORA
 from core.model.interface import build, initialise
 from core.training.recipes import RECIPES
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from core.capture import capture
-from core.checkpoint import load
+from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.files import write_json
-from core.record import RecordToken, TranslationRecord
-from core.replay import replay
+from core.record.capture import capture
+from core.record.record import RecordToken, TranslationRecord
+from core.record.teacher_forced import replay
 from core.text.tokenizer import BOS, EOS
 from core.translator import InputError, Translator
 

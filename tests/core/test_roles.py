@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.analysis.roles import on_cells, on_column, on_itself, on_previous, places, strongest
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 
 def tokens(*pieces: str) -> list[RecordToken]:

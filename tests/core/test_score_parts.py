@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.score_parts import SOURCES, embedded, score_parts, scores
-from core.capture import capture
-from core.edits import Edits, Places, edited
+from core.experiments.score_parts import SOURCES, embedded, score_parts, scores
 from core.model.baseline import Baseline
+from core.record.capture import capture
+from core.record.edits import Edits, Places, edited
 from core.text.tokenizer import BOS, EOS
 from tests import small
 
@@ -73,7 +73,7 @@ def test_the_parts_add_to_the_models_score(models, kind):
 
 
 def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
-    from core.checkpoint import load
+    from core.checkpoint.folder import load
 
     model = load(checkpoint_folder).model
     for kind in ("encoder", "decoder"):

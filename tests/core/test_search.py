@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from core.batches import pad
 from core.config import DecodeConfig
+from core.data.batches import pad
 from core.model.growing import Growing
 from core.model.interface import build
-from core.search import beam, greedy, length_limit, penalised, search, steps
+from core.search.beam import beam, greedy, length_limit, penalised, search, steps
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 
@@ -120,7 +120,7 @@ def test_a_finished_sentence_costs_no_further_step(monkeypatch, size):
 
 def test_a_wide_beam_finds_what_trying_everything_finds(monkeypatch):
     """Six words and at most three tokens: every translation can be scored."""
-    monkeypatch.setattr("core.search.length_limit", lambda *_: 3)
+    monkeypatch.setattr("core.search.beam.length_limit", lambda *_: 3)
     network = model(2, target_vocab_size=7)
     source = small.source_row(5)
     words = [i for i in range(7) if i not in (PAD, BOS, EOS)]
@@ -138,7 +138,7 @@ def test_a_search_that_settles_finds_the_translation_of_one_that_never_does(monk
     rows, took = [small.source_row(n) for n in (3, 6, 9)], []
     for settles in (True, False):
         if not settles:
-            monkeypatch.setattr("core.search._settled", lambda *_: False)
+            monkeypatch.setattr("core.search.beam._settled", lambda *_: False)
         found, count = [], 0
         for seed in range(6):
             network = model(seed)

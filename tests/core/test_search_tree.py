@@ -8,8 +8,8 @@ import torch
 
 from core.config import DecodeConfig
 from core.model.interface import build
-from core.search import length_limit, search
-from core.search_tree import ALTERNATIVES, SearchTree, search_tree
+from core.search.beam import length_limit, search
+from core.search.tree import ALTERNATIVES, SearchTree, search_tree
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.analysis.telling import telling
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 LAYERS, HEADS = 3, 2
 

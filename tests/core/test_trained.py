@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from core import train
-from core.checkpoint import load, read_card
-from core.corpora import read_pairs
-from core.search import search
+from core.checkpoint.folder import load, read_card
+from core.data.corpora import read_pairs
+from core.search.beam import search
+from core.search.many import translate_ids
 from core.training.data import prepare
 from core.training.distributed import Processes
+from core.training.job import Options, _prepare
 from core.training.recipes import RECIPES
 from core.training.trained import Teacher, tokenizers_of
-from core.translator import Translator, translate_ids
+from core.translator import Translator
 from tests import small
 from tests.core.conftest import run_train
 
@@ -37,7 +39,7 @@ def test_a_start_is_the_checkpoints_vocabulary_and_weights(
 ):
     arguments = ["--recipe", "smoke", "--direction", direction, "--data", str(data)]
     arguments += ["--out", str(tmp_path / "new"), "--start-from", str(checkpoint_folder)]
-    job = train._prepare(train.parser().parse_args(arguments), "cpu", Processes())
+    job = _prepare(Options(**vars(train.parser().parse_args(arguments))), "cpu", Processes())
     start = load(checkpoint_folder)
     weights = job.model.state_dict()
     assert all(torch.equal(weights[k], v) for k, v in start.model.state_dict().items())
@@ -113,7 +115,7 @@ def test_those_who_wait_for_translations_hear_that_they_are_being_made(
         batches.append(1)
         return search(*arguments, **named)
 
-    monkeypatch.setattr("core.translator.search", counted)
+    monkeypatch.setattr("core.search.many.search", counted)
     short = partial(translate_ids, batch_tokens=20)
     monkeypatch.setattr("core.training.trained.translate_ids", short)
     teacher = Teacher.of(checkpoint_folder, DE_EN, "cpu")

@@ -20,11 +20,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
-from core.batches import Batch, collate, plan
-from core.capture import explicit_attention
-from core.checkpoint import load, read_card
+from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
+from core.data.batches import Batch, collate, plan
 from core.model.interface import build
+from core.record.capture import explicit_attention
 from core.text.tokenizer import BOS, EOS, PAD
 from core.training.data import prepare
 from core.training.loop import (

@@ -4,7 +4,7 @@ import random
 import re
 from collections import Counter
 
-from core.training.typed import joined, retyped, typed
+from core.data.typed import joined, retyped, typed
 
 PAIRS = [(f"Der Hund Nummer {i} schläft.", f"Dog number {i} sleeps.") for i in range(4000)]
 

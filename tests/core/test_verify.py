@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from core import verify
-from core.capture import Captured
-from core.checkpoint import load
+from core.checkpoint.folder import load
 from core.config import ModelConfig
 from core.model.attention import MultiHeadAttention
 from core.model.embeddings import Embeddings
 from core.model.transformer import Transformer
+from core.parity import checklist, networks, state_dicts
+from core.record.capture import Captured
 from tests import small
 
 SHORTCUT = "logits, the library's inference shortcut"
@@ -39,7 +40,7 @@ CROSS_MAPS = [f"cross attention maps, layer {i}" for i in (1, 2, 3)]
 
 def forward(*stations: str) -> set[str]:
     """The lines of these stations in every case."""
-    lines = {f"{station}, {case}" for station in stations for case in verify.CASES}
+    lines = {f"{station}, {case}" for station in stations for case in networks.CASES}
     return lines | ({SHORTCUT} if "logits" in stations else set())
 
 
@@ -141,10 +142,10 @@ FAULTS = {
 
 def test_it_passes_on_fresh_networks_and_counts_its_lines():
     wanted = ["3+3 layers, post-norm, tied", "2+2 layers, pre-norm, tied"]
-    wanted += [label for label in verify.VARIANTS if "layers" not in label]
-    variants = {label: verify.VARIANTS[label] for label in wanted}
-    checks = list(verify.checklist(variants=variants))
-    assert len(checks) == verify.count_lines(variants=variants)
+    wanted += [label for label in networks.VARIANTS if "layers" not in label]
+    variants = {label: networks.VARIANTS[label] for label in wanted}
+    checks = list(checklist.checklist(variants=variants))
+    assert len(checks) == checklist.count_lines(variants=variants)
     assert len({check.name for check in checks}) == len(checks)
     assert [check for check in checks if not check.passed] == []
     assert {check.limit for check in checks if FLOAT32 not in check.name} == {0, 1e-12, 2e-6}
@@ -152,7 +153,7 @@ def test_it_passes_on_fresh_networks_and_counts_its_lines():
 
 
 def test_the_networks_cover_what_they_should():
-    configs = verify.VARIANTS.values()
+    configs = networks.VARIANTS.values()
     assert {c.num_encoder_layers for c in configs} >= {1, 2, 3, 4, 5, 6}
     assert len({(c.norm_first, c.tie_classifier) for c in configs}) == 4
     assert {c.mask_score for c in configs} == {None, -10_000.0}
@@ -168,7 +169,7 @@ def test_it_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
     found = json.loads(file.read_text())
     assert list(found) == ["checkpoint", "passed", "checks"]
     assert (found["checkpoint"], found["passed"]) == (checkpoint_folder.name, True)
-    assert len(found["checks"]) == verify.count_lines(load(checkpoint_folder))
+    assert len(found["checks"]) == checklist.count_lines(load(checkpoint_folder))
     for check in found["checks"]:
         assert list(check) == ["name", "passed", "max_abs_diff", "limit"]
         assert check["passed"] is True and 0 <= check["max_abs_diff"] <= check["limit"]
@@ -177,9 +178,9 @@ def test_it_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
 def test_a_checkpoint_is_only_read(checkpoint_folder):
     checkpoint = load(checkpoint_folder)
     before = {name: p.clone() for name, p in checkpoint.model.named_parameters()}
-    pairs = verify.checkpoint_pairs(checkpoint)
+    pairs = networks.checkpoint_pairs(checkpoint)
     assert len({len(source) for source, _ in pairs}) > 1  # so that there is padding to compare
-    list(verify.checklist(checkpoint))
+    list(checklist.checklist(checkpoint))
     assert not checkpoint.model.training
     for name, parameter in checkpoint.model.named_parameters():
         assert torch.equal(before[name], parameter) and parameter.grad is None
@@ -189,9 +190,9 @@ def test_a_checkpoint_is_only_read(checkpoint_folder):
 def test_a_planted_fault_turns_exactly_its_lines_red(fault, monkeypatch):
     """What may depend on luck is left out: whether a search survives, whether float32 hides it."""
     config = small.config()
-    baseline, scratch = verify.twins(verify.fresh(config))
+    baseline, scratch = networks.twins(networks.fresh(config))
     fault(scratch, monkeypatch)
-    checks = list(verify.compare(baseline, scratch, verify.random_pairs(config)))
+    checks = list(checklist.compare(baseline, scratch, networks.random_pairs(config)))
     red = {check.name for check in checks if not check.passed}
     lucky = (FLOAT32, "the same tokens", "the same scores")
     exact = {c.name for c in checks if not any(word in c.name for word in lucky)}
@@ -203,10 +204,10 @@ def test_a_planted_fault_turns_exactly_its_lines_red(fault, monkeypatch):
 def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
     """Embeddings and masks are one code for both, so each is held to its definition as well."""
     config = small.config()
-    pairs = verify.random_pairs(config)
+    pairs = networks.random_pairs(config)
 
     def red() -> set[str]:
-        checks = verify.compare(*verify.twins(verify.fresh(config)), pairs)
+        checks = checklist.compare(*networks.twins(networks.fresh(config)), pairs)
         return {check.name for check in checks if not check.passed}
 
     assert red() == set()
@@ -237,7 +238,9 @@ def test_scores_that_differ_are_caught_though_the_tokens_are_the_same(monkeypatc
 
     monkeypatch.setattr(Transformer, "step", noisy)
     config = small.config()
-    checks = verify.compare(*verify.twins(verify.fresh(config)), verify.random_pairs(config))
+    checks = checklist.compare(
+        *networks.twins(networks.fresh(config)), networks.random_pairs(config)
+    )
     red = {check.name for check in checks if not check.passed}
     assert red == {"greedy: the same scores", "beam 4: the same scores"}
 
@@ -247,17 +250,17 @@ def test_layers_in_another_order_in_the_record_are_caught(monkeypatch):
     honest = Captured.maps
     monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
     config = small.config()
-    twins = verify.twins(verify.fresh(config))
-    checks = verify.compare(*twins, verify.random_pairs(config))
+    twins = networks.twins(networks.fresh(config))
+    checks = checklist.compare(*twins, networks.random_pairs(config))
     red = {check.name for check in checks if not check.passed}
     assert red == {*ENCODER_MAPS, DECODER_MAPS[0], DECODER_MAPS[2], CROSS_MAPS[0], CROSS_MAPS[2]}
 
 
 def test_a_weight_that_is_no_number_turns_red_and_stays_json():
-    baseline, scratch = verify.twins(verify.fresh(small.config()))
+    baseline, scratch = networks.twins(networks.fresh(small.config()))
     with torch.no_grad():
         scratch.encoder[0].norm1.weight[0] = torch.nan
-    checks = list(verify.compare(baseline, scratch, verify.random_pairs(small.config())))
+    checks = list(checklist.compare(baseline, scratch, networks.random_pairs(small.config())))
     red = {check.name for check in checks if not check.passed}
     assert {WEIGHTS, "logits, with padding", "logits, float32"} <= red
     json.dumps(verify.report(None, checks), allow_nan=False)
@@ -275,14 +278,14 @@ def test_the_float32_lines_agree_with_assert_close(value, factor):
     except AssertionError:
         close = False
     assert close == (factor < 1)
-    assert verify._close_float32("values", ours, theirs).passed == close
+    assert checklist._close_float32("values", ours, theirs).passed == close
 
 
 def test_a_key_bias_has_no_gradient_beyond_rounding():
     """Why the key biases have a line of their own after Adam."""
-    scratch = verify.twins(verify.fresh(small.config()))[1]
-    batch = verify.case_batches(verify.random_pairs(small.config()))["with padding"]
-    verify._loss(scratch, batch).backward()
+    scratch = networks.twins(networks.fresh(small.config()))[1]
+    batch = networks.case_batches(networks.random_pairs(small.config()))["with padding"]
+    checklist._loss(scratch, batch).backward()
     sizes = {name: p.grad.abs().max().item() for name, p in scratch.named_parameters()}
     keys = {name for name in sizes if name.endswith("key.bias")}
     assert len(keys) == 8
@@ -292,7 +295,7 @@ def test_a_key_bias_has_no_gradient_beyond_rounding():
 @pytest.mark.parametrize("changes", [{}, dict(share_embeddings=True, tie_classifier=True)])
 def test_the_map_names_every_parameter_of_both_once(changes):
     config: ModelConfig = small.config(**changes)
-    rows = verify.state_dict_map(config)
+    rows = state_dicts.state_dict_map(config)
     baseline, scratch = small.pair(**changes)
     assert [row.baseline for row in rows] == [name for name, _ in baseline.named_parameters()]
     names = [name for row in rows for name in row.scratch]
@@ -304,8 +307,8 @@ def test_the_map_names_every_parameter_of_both_once(changes):
 
 def test_a_red_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys, tmp_path):
     lines = [
-        verify.Check("network: loss", True, 1e-15, 1e-12),
-        verify.Check("network: logits", False, 1.0, 1e-12),
+        checklist.Check("network: loss", True, 1e-15, 1e-12),
+        checklist.Check("network: logits", False, 1.0, 1e-12),
     ]
     monkeypatch.setattr(verify, "checklist", lambda checkpoint: iter(lines))
     monkeypatch.setattr("sys.argv", ["verify", "--json", str(tmp_path / "verify.json")])
@@ -337,6 +340,6 @@ def test_a_missing_checkpoint_is_one_line_and_exit_code_1(tmp_path):
     "folder", sorted((Path(__file__).parents[2] / "checkpoints").glob("*/")), ids=lambda f: f.name
 )
 def test_every_shipped_checkpoint_passes(folder):
-    lines = list(verify.checklist(load(folder)))
+    lines = list(checklist.checklist(load(folder)))
     assert len(lines) > 60
     assert not [line for line in lines if not line.passed]

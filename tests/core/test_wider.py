@@ -8,14 +8,15 @@ import torch
 from safetensors.torch import load_file
 
 from core import train
-from core.batches import encode_pairs
-from core.checkpoint import load
+from core.checkpoint.folder import load
+from core.data.batches import encode_pairs
 from core.model.baseline import copy_to_baseline, copy_to_scratch
 from core.model.interface import build
 from core.model.positions import sinusoids
 from core.model.transformer import LayerNorm, Transformer
 from core.training import wider
 from core.training.distributed import Processes
+from core.training.job import Options, _prepare
 from core.training.loop import validation_loss
 from core.training.recipes import RECIPES
 from core.training.trained import take_over
@@ -88,7 +89,7 @@ def test_a_run_starts_from_a_narrower_network(data, tmp_path, wide_recipe, archi
     start = load(tmp_path / "narrow").model
     given = ["--recipe", wide_recipe, "--model", architecture, "--data", str(data)]
     given += ["--out", str(tmp_path / "wide"), "--start-from", str(tmp_path / "narrow")]
-    job = train._prepare(train.parser().parse_args(given), "cpu", Processes())
+    job = _prepare(Options(**vars(train.parser().parse_args(given))), "cpu", Processes())
     model = job.model
     if architecture == "baseline":
         start, model = Transformer(start.config), Transformer(job.model.config)

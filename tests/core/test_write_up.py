@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from core import verify
-from core.capture import capture
 from core.config import ModelConfig
 from core.model.interface import KINDS, Seq2Seq, build
+from core.parity import networks
+from core.record.capture import capture
 from core.text.tokenizer import PAD
 from core.training.recipes import RECIPES
 from tests import small
@@ -121,7 +121,7 @@ def difference(model: Seq2Seq, weights: Seq2Seq, padding: bool) -> float:
 
 @pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])
 def test_logits_and_maps_are_the_write_ups(padding):
-    baseline, scratch = verify.twins(verify.fresh(CONFIG))
+    baseline, scratch = networks.twins(networks.fresh(CONFIG))
     for model in (scratch, baseline):
         assert difference(model, scratch, padding) <= 1e-12
 
@@ -132,7 +132,7 @@ def test_logits_and_maps_are_the_write_ups(padding):
     ids=str,
 )
 def test_each_of_its_departures_counts(change):
-    _, scratch = verify.twins(verify.fresh(dataclasses.replace(CONFIG, **change)))
+    _, scratch = networks.twins(networks.fresh(dataclasses.replace(CONFIG, **change)))
     assert difference(scratch, scratch, padding=True) > 1e-7
 
 

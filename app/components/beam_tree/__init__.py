@@ -12,7 +12,7 @@ from app.components.assets import as_module, joined, palette, read
 from app.components.beam_tree.payload import payload
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.search_tree import WrittenTree
+    from core.search.tree import WrittenTree
 
 __all__ = ["Chosen", "beam_tree"]
 

@@ -10,7 +10,7 @@ from app.look.labels import label
 from core.text.tokenizer import EOS
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.search_tree import SearchTree, WrittenTree
+    from core.search.tree import SearchTree, WrittenTree
 
 
 def payload(written: WrittenTree) -> dict[str, Any]:

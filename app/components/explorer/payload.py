@@ -63,7 +63,7 @@ def payload(
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
-    `record` is a `core.record.TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
+    `record` is a `TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
     masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
     `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
     key that are kept, and what else a link holds, and decides only what is shown first. `address`

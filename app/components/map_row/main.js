@@ -25,6 +25,7 @@ function createView(parent, key) {
   const view = {
     key,
     root,
+    pathname: window.location.pathname,
     parts,
     bytes: null,
     data: null,
@@ -63,6 +64,7 @@ function takeData(view, bytes) {
   const wordsOf = (given) => JSON.stringify([given?.queries, given?.keys]);
   if (wordsOf(data) !== wordsOf(view.data)) view.kept = NOWHERE;
   Object.assign(view, { bytes, data, preview: NOWHERE });
+  if (data.opened && data.opened.turn !== lastChoices.get(view.key)?.turn) turnTo(view, data.opened);
   view.layer = between(0, view.layer, data.layers.length - 1);
   view.head = between(0, view.head, data.heads - 1);
   fillSegments(view, "layer", data.layers);
@@ -96,9 +98,24 @@ function fillSegments({ parts, ...view }, name, places) {
 
 /** @param {RowView} view */
 function choose(view, choice) {
-  Object.assign(view, choice);
-  lastChoices.set(view.key, { layer: view.layer, head: view.head });
+  turnTo(view, { ...view, ...choice });
   paintHead(view);
+}
+
+/* A row that was turned by Python remembers which turn that was: it is not turned twice. */
+function turnTo(view, { layer, head, turn = lastChoices.get(view.key)?.turn }) {
+  Object.assign(view, { layer, head });
+  lastChoices.set(view.key, { layer, head, turn });
+}
+
+/* The history entry is Streamlit's: its state and every other parameter stay as they are. */
+function keepInAddress({ data, layer, head, pathname }) {
+  const address = new URL(window.location.href);
+  if (!data.opened || address.pathname !== pathname) return;
+  const { names } = data.opened;
+  address.searchParams.set(names.layer, layer);
+  address.searchParams.set(names.head, head);
+  window.history.replaceState(window.history.state, "", address);
 }
 
 const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
@@ -132,6 +149,7 @@ function paintHead(view) {
     shown.note.textContent = noteOf(data, shown.map);
   });
   parts.title.textContent = headingOf(view);
+  keepInAddress(view);
   paintFocus(view);
 }
 

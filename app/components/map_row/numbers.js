@@ -14,6 +14,7 @@ export function decodeRow(raw) {
   const cells = queries.length * keys.length;
   return {
     site: raw.site,
+    opened: raw.opened,
     layers: raw.layers,
     heads: raw.heads,
     queries,
@@ -32,7 +33,8 @@ export function decodeRow(raw) {
  */
 export function mapAt(data, place, layer, head) {
   const map = data.maps[place];
-  return { ...map, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
+  const note = Array.isArray(map.note) ? map.note[layer][head] : map.note;
+  return { ...map, note, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
 }
 
 /**

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.components.tokens import described
-from core.record import RecordToken
+from core.record.record import RecordToken
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,13 @@ DIFFERENCE = Scale("difference", 1.0)  # of two weights
 class Map:
     """One map of every layer and head: `values` [layer, head, query, key].
 
-    `name` stands above it, `short` before its number in the line that reads a cell out.
+    `name` stands above it, `short` before its number in the line that reads a cell out. `note` is
+    one for all heads, or one for each, [layer][head].
     """
 
     name: str
     short: str
-    note: str
+    note: str | Sequence[Sequence[str]]
     values: NDArray[np.floating]
     scale: Scale = WEIGHT
 
@@ -72,6 +73,20 @@ def sides(
     )
 
 
+@dataclass(frozen=True)
+class Opened:
+    """The layer and head that a row is turned to, as places in its layers and heads.
+
+    What is chosen in the browser stays until `turn` is another. `names` are the parameters of the
+    page's address under which the browser keeps its choice.
+    """
+
+    layer: int
+    head: int
+    turn: int
+    names: Mapping[str, str]
+
+
 @dataclass(frozen=True, eq=False)
 class MapRow:
     """Maps beside each other that share axes, layer and head.
@@ -86,6 +101,7 @@ class MapRow:
     keys: Side
     maps: Sequence[Map | Difference]
     mask: NDArray[np.bool_] | None = None
+    opened: Opened | None = None
 
 
 def payload(row: MapRow) -> dict[str, Any]:
@@ -112,6 +128,7 @@ def payload(row: MapRow) -> dict[str, Any]:
         "queries": _side(row.queries),
         "keys": _side(row.keys),
         "maps": [_described(drawn, maps, (len(row.layers), heads)) for drawn in row.maps],
+        "opened": None if row.opened is None else asdict(row.opened),
         "mask": np.packbits(mask).tobytes(),
     }
     for place, drawn in maps.items():

@@ -5,10 +5,10 @@ from typing import Any
 
 import streamlit as st
 
-from app import session
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from core.checkpoint import Card
+from app.state import results, visit
+from core.checkpoint.folder import Card
 
 
 @st.fragment
@@ -26,7 +26,7 @@ def checklist(card: Card) -> None:
         verdict, place = st.empty(), st.empty()
         if run:
             try:
-                total, checks = session.checks(card)
+                total, checks = results.checks(card)
             except ValueError as error:
                 verdict.error(plain(error))
                 return
@@ -38,8 +38,8 @@ def checklist(card: Card) -> None:
                 if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
                     drawn = time.monotonic()
                     show_checks(place, lines[::-1])
-            session.keep(kept, lines)
-        if lines := session.kept(kept):
+            visit.keep(kept, lines)
+        if lines := visit.kept(kept):
             failed = sum(not check.passed for check in lines)
             if failed:
                 verdict.error(f"{failed} of {len(lines)} lines failed: the two models differ.")

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app import session
 from app.figures import comparison
-from app.figures.style import CONFIG
-from app.views.comparison.choices import choose
+from app.state import visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
 from core.analysis.difference import KINDS
 from core.analysis.matching import Matching
 
@@ -15,18 +15,11 @@ from core.analysis.matching import Matching
 @st.fragment
 def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
     """Which heads belong together, for one kind."""
-    kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "matched")
+    kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")
     matching = matchings[kind]
     N = len(matching.partner)
     with st.container(horizontal=True, gap="medium"):
-        st.plotly_chart(
-            comparison.matching_figure(matching, kind, session.theme()),
-            width="content",
-            theme=None,
-            config=CONFIG,
-            key="matched_heads",
-            alt=f"similarity of {kind} heads",
-        )
+        show(comparison.matching_figure(matching, kind, visit.theme()), "matched_heads")
         with st.container(width=340):
             if twins and matching.kept == N:
                 st.write(

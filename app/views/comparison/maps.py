@@ -5,15 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from app import session
-from app.figures import comparison
-from app.figures.style import CONFIG
+from app.components.map_row import map_row
+from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale, Side
 from app.look.numbers import scientific
-from app.session import Contestant
-from app.views.comparison.choices import CODE, choose
+from app.state import address, visit
+from app.state.models import Implementation
+from app.views.comparison.names import CODE
+from app.views.shared.axes import axes, axis_words
+from app.views.shared.choices import choose
 from core.analysis.difference import KINDS, SAME, Largest
 from core.analysis.matching import Matching
-from core.record import TranslationRecord
+from core.record.record import TranslationRecord
 
 Matchings = Mapping[str, Matching] | None
 
@@ -49,8 +51,8 @@ def say_largest(largest: Largest, record: TranslationRecord, twins: bool) -> Non
 
 def where(largest: Largest, record: TranslationRecord) -> str:
     """The cell in words: plain text, because its tokens are a person's."""
-    query = comparison.row_words(record, largest.kind)[largest.query]
-    key = comparison.column_words(record, largest.kind)[largest.key]
+    queries, keys = axis_words(record, largest.kind)
+    query, key = queries[largest.query], keys[largest.key]
     there = ""
     if (largest.layer, largest.head) != (largest.second_layer, largest.second_head):
         there = f" (second: layer {largest.second_layer + 1}, head {largest.second_head + 1})"
@@ -62,61 +64,104 @@ def where(largest: Largest, record: TranslationRecord) -> str:
     )
 
 
-def show_cell(kind: str, layer: int, head: int) -> None:
-    """Turn the maps to one head."""
-    for key, value in (("kind", kind), ("layer", layer), ("head", head)):
-        session.put(f"compare_{key}", value)
+def turn_to(kind: str, layer: int, head: int) -> None:
+    """Turn the maps to one head, whatever was chosen in them before."""
+    for name, value in (("kind", kind), ("layer", layer), ("head", head)):
+        visit.put(f"compare_{name}", value)
+    visit.put("compare_turn", (visit.get("compare_turn") or 0) + 1)
+
+
+def opened(layers: int, heads: int) -> Opened:
+    """The head that the maps were last turned to by a link or a button; the browser goes on."""
+    names = {name: f"compare_{name}" for name in ("layer", "head")}
+    asked = {name: address.take(key) for name, key in names.items()}
+    usual = {"layer": max(0, layers - 2), "head": 0}
+    at = {}
+    for (name, key), count in zip(names.items(), (layers, heads), strict=True):
+        known = asked[name] in map(str, range(count))
+        at[name] = int(asked[name]) if known else visit.get(key)
+        if at[name] not in range(count):
+            at[name] = usual[name]
+    if any(asked.values()):
+        turn_to(visit.get("compare_kind"), **at)
+    return Opened(**at, turn=visit.get("compare_turn") or 0, names=names)
+
+
+def row(
+    pair: tuple[Implementation, Implementation],
+    records: tuple[TranslationRecord, TranslationRecord],
+    kind: str,
+    own_scale: bool,
+    matching: Matching | None,
+) -> MapRow:
+    """All heads of a kind in the first, their counterparts in the second, and the differences."""
+    first, second = (record.maps(kind) for record in records)
+    layers, heads = first.shape[:2]
+    notes: str | list[list[str]] = ""
+    if matching:
+        there = [[matching.of(layer, head) for head in range(heads)] for layer in range(layers)]
+        second = np.array([[second[place] for place in line] for line in there])
+        notes = [[f"layer {layer + 1}, head {head + 1}" for layer, head in line] for line in there]
+    scale = DIFFERENCE
+    if own_scale:
+        largest = np.abs(first.astype(np.float64) - second).max((2, 3))
+        scale = Scale("difference", np.where(largest > 0, largest, 1.0))
+    record = records[0]
+    languages = (
+        record.source_language if kind == "encoder" else record.target_language,
+        record.target_language if kind == "decoder" else record.source_language,
+    )
+    does = ("token" if kind == "encoder" else "token being produced", "token")
+    sides = (
+        Side(tokens, range(number, number + len(tokens)), f"{language} {words}")
+        for (tokens, number), language, words in zip(
+            axes(record, kind), languages, does, strict=True
+        )
+    )
+    names = [CODE[model.architecture] for model in pair]
+    return MapRow(
+        kind.capitalize(),
+        range(layers),
+        *sides,
+        [
+            Map(f"First: {names[0]}", "first", "", first),
+            Map(f"Second: {names[1]}", "second", notes, second),
+            Difference("First − second", "difference", 0, 1, scale),
+        ],
+        record.mask(kind),
+        opened(layers, heads),
+    )
 
 
 @st.fragment
 def maps(
-    pair: tuple[Contestant, Contestant],
+    pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],
     largest: Largest,
     matchings: Matchings,
 ) -> None:
     """One head of the first, its counterpart in the second, and their difference."""
-    first, second = records
     with st.container(key="largest", horizontal=True, wrap=False):
-        st.text(where(largest, first), width="stretch")
+        st.text(where(largest, records[0]), width="stretch")
         st.button(
             "Show it",
             key="show_largest",
-            on_click=show_cell,
+            on_click=turn_to,
             args=(largest.kind, largest.layer, largest.head),
         )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind = choose("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "kind")
-        layers, heads = first.maps(kind).shape[:2]
-        numbers = {i: str(i + 1) for i in range(layers)}
-        layer = choose("Layer", numbers, max(0, layers - 2), "layer")
-        head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "head")
+        kinds = {kind: kind.capitalize() for kind in KINDS}
+        kind = choose("Attention", kinds, "cross", "compare_kind")
         scales = {"weights": "−1 to 1", "own": "Its own"}
-        scale = choose("Scale of the difference", scales, "weights", "scale")
-    there = matchings[kind].of(layer, head) if matchings else (layer, head)
-    a, b = first.maps(kind)[layer, head], second.maps(kind)[there]
-    own = float(np.abs(a.astype(np.float64) - b).max()) or 1.0
-    theme = session.theme()
-    codes = [CODE[contestant.architecture] for contestant in pair]
-    figures = {
-        "first_map": comparison.map_figure(first, kind, layer, head, f"First: {codes[0]}", theme),
-        "second_map": comparison.map_figure(second, kind, *there, f"Second: {codes[1]}", theme),
-        "difference_map": comparison.difference_figure(
-            first, kind, a, b, own if scale == "own" else 1.0, theme
-        ),
-    }
-    if scale == "own" and own <= SAME:
-        scale_words = f"On its own scale, ±{scientific(own)}, the picture shows rounding alone."
-    elif scale == "own":
-        scale_words = f"The scale spans ±{scientific(own)}, this map's largest difference."
-    else:
-        scale_words = "The scale is as long as the weights' own: a difference looks its size."
-    with st.container(horizontal=True, gap="medium"):
-        for key, figure in figures.items():
-            alt = f"{figure.layout.title.text}, {figure.layout.title.subtitle.text}"
-            st.plotly_chart(figure, width="content", theme=None, config=CONFIG, key=key, alt=alt)
-        with st.container(width=340):
-            st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
-            st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
-            if kind == "decoder":
-                st.caption("Hatched: not yet written, so no token may look there.")
+        scale = choose("Scale of the difference", scales, "weights", "compare_scale")
+    matching = matchings[kind] if matchings else None
+    map_row(row(pair, records, kind, scale == "own", matching), key="compared_maps")
+    st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
+    scale_words = (
+        f"Its scale is as long as its largest difference; one below {scientific(SAME)} is rounding."
+        if scale == "own"
+        else "The scale is as long as the weights' own: a difference looks its size."
+    )
+    st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
+    if kind == "decoder":
+        st.caption("Hatched: masked, because these tokens are written later.")

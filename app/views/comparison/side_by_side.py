@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from app import controls, session
+from app import controls
 from app.look.numbers import number
-from app.session import Contestant
-from app.views.comparison.choices import CODE
-from core.record import TranslationRecord
+from app.state import models, results, visit
+from app.state.models import Implementation
+from app.views.comparison.names import CODE
+from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured
 
@@ -18,7 +19,7 @@ def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
 
 
 def side_by_side(
-    pair: tuple[Contestant, Contestant], own: list[TranslationRecord], shared: list
+    pair: tuple[Implementation, Implementation], own: list[TranslationRecord], shared: list
 ) -> None:
     """What is known of the two models, a column each."""
     rows: dict[str, list[str]] = {}
@@ -51,15 +52,15 @@ def side_by_side(
 
 
 @st.fragment
-def speed(pair: tuple[Contestant, Contestant], source: str, search: controls.Selection) -> None:
+def speed(
+    pair: tuple[Implementation, Implementation], source: str, search: controls.Selection
+) -> None:
     """How long each takes for this sentence, measured now and in turns."""
-    asked = f"speed {[c.key for c in pair]} {search.search} {source}"
+    asked = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
         with st.spinner("Translating in turns…"):
-            session.keep(
-                asked, session.decoding_seconds(pair, source, search.decode, rounds=ROUNDS)
-            )
-    if (found := session.kept(asked)) is None:
+            visit.keep(asked, results.decoding_seconds(pair, source, search.decode, rounds=ROUNDS))
+    if (found := visit.kept(asked)) is None:
         return
     # The ratio is told against torch's model; between two of one kind, against the second.
     codes = [c.architecture for c in pair]
@@ -74,7 +75,7 @@ def speed(pair: tuple[Contestant, Contestant], source: str, search: controls.Sel
         )
         st.caption(
             f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, in turns, "
-            f"on {session.device_label(pair[0].card)}."
+            f"on {models.device_label(pair[0].card)}."
             + (
                 " The scratch code keeps the keys and values of what it has written; "
                 "torch.nn.Transformer has no such memory and computes the whole prefix again for "

@@ -8,18 +8,20 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app import linked, session
 from app.components.token_table import token_table
 from app.examples import EXAMPLES
 from app.figures import masks
 from app.figures.grid import Axes
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.views.lesson import Lesson, choose, show
-from core.corpora import LANGUAGES
+from app.state import address, results, visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
+from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.batch_masks import BatchMasks
+    from core.experiments.batch_masks import BatchMasks
 
 Rows = tuple[tuple[int, ...], ...]
 Words = dict[str, list[list[str]]]
@@ -59,14 +61,14 @@ def batch(given: Lesson) -> tuple[str, ...]:
     if typed == "sentences":
         # The box follows the visitor's sentence until something is typed into it.
         key = f"mask_batch_{given.record.id}"
-        linked.settle_text(key, opening, "mask_batch")
+        address.settle_text(key, opening, "mask_batch")
         text = st.text_area(
             f"{LANGUAGES[given.card.source_language]} sentences, one a line",
             key=key,
             height=110,
             persist_state="session",
         )
-        linked.keep_choice("mask_batch", text, opening)
+        address.keep_choice("mask_batch", text, opening)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
         st.caption("The target is fed in without its last id: that one is only to be predicted.")
@@ -76,19 +78,20 @@ def batch(given: Lesson) -> tuple[str, ...]:
             columns, ("source", "target"), (BLOG_SOURCE, BLOG_TARGET), strict=True
         ):
             key = f"mask_{side}_ids"
-            linked.settle_text(key, usual)
+            address.settle_text(key, usual)
             label = f"{side.capitalize()} ids"
             typed_ids.append(column.text_area(label, key=key, persist_state="session"))
-            linked.keep_choice(key, typed_ids[-1], usual)
-        source_text, target_text = typed_ids
+            address.keep_choice(key, typed_ids[-1], usual)
+    from core.experiments.batch_masks import parse_rows
+
     try:
         if typed == "sentences":
             source, target, words = _sentences(given, texts)
         else:
-            source = session.typed_ids(source_text)
-            target = tuple(row[:-1] for row in session.typed_ids(target_text))
+            source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
+            target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        found = session.batch_masks(given.card, source, target)
+        found = given.run("core.experiments.batch_masks:batch_masks", source, target)
     except ValueError as error:  # one line for the reader
         st.error(plain(error))
         return ()
@@ -99,22 +102,22 @@ def batch(given: Lesson) -> tuple[str, ...]:
         "Look for the hatched places: they exist only because another sentence of the batch is "
         "longer, and no attention may read them."
     )
-    _masks(found, words, session.theme())
+    _masks(found, words, visit.theme())
     return texts
 
 
 def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Ids of the texts and of their translations as they are fed in, and both in words."""
-    from core.edits import Edits
+    from core.experiments.batch_masks import check_count
 
-    session.check_batch(len(texts))
-    records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
+    check_count(len(texts), "sentences")  # before any is translated
+    records = [results.inspect(given.card, text, decode=given.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
         "target": [labels(record.target_in, 0) for record in records],
     }
-    source = tuple(session.ids(record.source) for record in records)
-    target = tuple(session.ids(record.target_in) for record in records)
+    source = tuple(results.ids(record.source) for record in records)
+    target = tuple(results.ids(record.target_in) for record in records)
     return source, target, words
 
 
@@ -138,8 +141,8 @@ def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
     axes = Axes(
         rows=_names(ids[queries], words and words[queries][row]),
         columns=_names(ids[keys], words and words[keys][row]),
-        row_title=f"{queries} token that looks",
-        column_title=f"{keys} token looked at",
+        row_title=f"query: {queries} token",
+        column_title=f"key: {keys} token",
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)

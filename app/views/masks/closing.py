@@ -4,11 +4,13 @@ import math
 
 import streamlit as st
 
-from app import session
 from app.figures import masks
 from app.look.labels import labels
 from app.look.numbers import number, scientific
-from app.views.lesson import Lesson, choose, choose_token, show
+from app.state import results, visit
+from app.views.shared.choices import choose, choose_token
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
@@ -17,6 +19,8 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 @st.fragment
 def closing(given: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
+    from core.experiments.closing import closings
+
     record = given.record
     st.write(
         "A closed cell has a score like any other; the mask overwrites it before the softmax. Here "
@@ -31,9 +35,9 @@ def closing(given: Lesson) -> None:
             row = choose_token("Row", words, len(words) // 2, "closing_row")
         fill = choose("Closed with", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
-    scores = session.scores(given.card, given.source_ids, given.target_ids)["decoder"]
+    scores = results.quantity(given.card, record, "scores")["decoder"]
     is_open = record.decoder_mask[row]
-    ways = session.closings(scores[layer, head, row], is_open)
+    ways = closings(scores[layer, head, row], is_open)
     way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
     title = f"Row {row + 1}, layer {layer + 1}, head {head + 1}"
     show(
@@ -45,7 +49,7 @@ def closing(given: Lesson) -> None:
             FILLS[fill],
             words,
             title,
-            session.theme(),
+            visit.theme(),
         ),
         "closing_strip",
         "Look at the closed cells: before the mask they score like any other; after the softmax "

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from app.views.lesson import lesson
 from app.views.masks.batch import batch
 from app.views.masks.closing import closing
 from app.views.masks.without import without_a_word, without_causal, without_padding
+from app.views.shared.lesson import lesson
 
 st.title("Masks")
 st.caption(

@@ -8,22 +8,24 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import session
 from app.figures.experiments import change_figure, cheating_figure
 from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
-from app.views.lesson import Lesson, choose, choose_token, edited, show, show_edited, words_of
+from app.state import results, visit
+from app.views.shared.choices import choose, choose_token
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson, edited, show_edited, words_of
 from core.analysis import leaks
 
 if TYPE_CHECKING:
-    from core.analysis.cheating import CheatingPoint
+    from core.experiments.cheating import CheatingPoint
 
 
 @st.fragment
 def without_causal(given: Lesson) -> None:
     """The leak under teacher forcing; then two networks that were trained with and without."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     st.write(
@@ -33,8 +35,10 @@ def without_causal(given: Lesson) -> None:
     )
     try:
         masked, opened = (
-            session.edited(given.card, record.source_text, given.target_ids, edits, given.decode)
-            for edits in (Edits(), Edits(causal_mask=False))
+            results.inspect(
+                given.card, record.source_text, edits=edits, target_ids=given.target_ids
+            )
+            for edits in (None, Edits(causal_mask=False))
         )
     except ValueError as error:
         st.error(plain(error))
@@ -47,7 +51,7 @@ def without_causal(given: Lesson) -> None:
             leak.open,
             ("with the causal mask", "without it"),
             "Probability of the right next token",
-            session.theme(),
+            visit.theme(),
         ),
         "leak",
         "Look whether the dots stand above the bars: that is what seeing the future gained this "
@@ -79,16 +83,18 @@ def without_causal(given: Lesson) -> None:
 
 def _train() -> None:
     """Train both small networks when asked, and draw them as they learn."""
+    from core.experiments.cheating import cheating
+
     asked = st.button("Train the two networks now", key="train_cheating")
     place = st.empty()
     if asked:
         points = []
-        for point in session.cheating():
+        for point in cheating():
             points.append(point)
             if point.step % 20 == 0:
                 _draw(place, points, f"cheating_{point.step}")
-        session.keep("cheating", points)
-    if points := session.kept("cheating"):
+        visit.keep("cheating", points)
+    if points := visit.kept("cheating"):
         _draw(place, points, "cheating")
         st.caption(
             "Look at the line that leaves the guess: the network without a mask foresees dice, so "
@@ -97,7 +103,7 @@ def _train() -> None:
 
 
 def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
-    from core.analysis.cheating import STEPS, WORDS
+    from core.experiments.cheating import STEPS, WORDS
 
     figure = cheating_figure(
         [p.step for p in points],
@@ -105,7 +111,7 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
         [p.open for p in points],
         STEPS,
         1 / WORDS,
-        session.theme(),
+        visit.theme(),
     )
     with place.container():
         show(figure, key)
@@ -114,13 +120,11 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
 @st.fragment
 def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     """One sentence by itself, in its batch, and in its batch without the padding mask."""
-    from core.edits import Edits
-
     if len(texts) < 2:
         st.caption("Type two sentences or more above: padding exists only in a batch.")
         return
     try:
-        records = [session.edited(given.card, t, None, Edits(), given.decode) for t in texts]
+        records = [results.inspect(given.card, text, decode=given.decode) for text in texts]
     except ValueError as error:
         st.error(plain(error))
         return
@@ -132,9 +136,9 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
-    sources = tuple(session.ids(record.source) for record in records)
-    targets = tuple(session.ids(record.target_out) for record in records)
-    found = session.padding_effect(given.card, sources, targets, row)
+    sources = tuple(results.ids(record.source) for record in records)
+    targets = tuple(results.ids(record.target_out) for record in records)
+    found = given.run("core.experiments.padding:padding_effect", sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
@@ -142,7 +146,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
             found.open,
             ("the sentence alone", "in its batch without the mask"),
             "Probability of each token of its translation",
-            session.theme(),
+            visit.theme(),
             control=("in its batch with the mask", found.masked),
         ),
         "padding_effect",
@@ -169,7 +173,7 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
 @st.fragment
 def without_a_word(given: Lesson) -> None:
     """A source word that no query may look at, and the translation that then results."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     words = words_of(record.source)

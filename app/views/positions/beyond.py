@@ -2,11 +2,13 @@
 
 import streamlit as st
 
-from app import session
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
-from app.views.lesson import Lesson, choose, show
-from core.checkpoint import Card
+from app.state import models, results, visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
+from core.checkpoint.folder import Card
 
 _ROWS = 48  # of a table, drawn
 
@@ -15,7 +17,7 @@ _ROWS = 48  # of a table, drawn
 def learned(given: Lesson) -> None:
     """Both kinds of table and their products; only where a checkpoint has learned one."""
     cards = {
-        card.folder.name: card for card in session.cards().values() if card.model.learned_positions
+        card.folder.name: card for card in models.cards().values() if card.model.learned_positions
     }
     st.write(
         "The paper also tried to learn one vector for each place, and found nearly the same scores "
@@ -31,11 +33,11 @@ def learned(given: Lesson) -> None:
         return
     names = {name: name for name in cards}
     name = choose("Learned by", names, next(iter(names)), "learned_model")
-    card, theme = cards[name], session.theme()
+    card, theme = cards[name], visit.theme()
     length = min(_ROWS, card.model.max_length)
     tables = {
         "waves": positions.sinusoid_table(length, card.model.d_model),
-        "learned": session.position_table(card, length),
+        "learned": results.run(card, "core.experiments.positions:table", length),
     }
     columns = st.columns(2)
     for column, (kind, rows) in zip(columns, tables.items(), strict=True):
@@ -62,9 +64,14 @@ def beyond(given: Lesson) -> None:
     if given.card.model.learned_positions:
         last = given.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
-    found = session.extrapolation(given.card, given.source_ids, given.target_ids, steps)
+    found = given.run(
+        "core.experiments.positions:extrapolation",
+        given.source_ids,
+        given.target_ids,
+        steps,
+    )
     show(
-        extrapolation_figure(found.shift, found.probability, longest - own, session.theme()),
+        extrapolation_figure(found.shift, found.probability, longest - own, visit.theme()),
         "extrapolation",
         "Look right of the dashed line: whatever falls there, falls for the places alone.",
     )

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from app.views.lesson import lesson
 from app.views.positions.beyond import beyond, learned
 from app.views.positions.scores import scores
 from app.views.positions.sums import sums
 from app.views.positions.table import distance, rotation, table
 from app.views.positions.what_if import order, what_if
+from app.views.shared.lesson import lesson
 
 st.title("Positions")
 st.caption(

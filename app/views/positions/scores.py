@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import streamlit as st
 
-from app import session
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
-from app.views.lesson import Lesson, choose
-from core.record import TranslationRecord
+from app.views.shared.choices import choose
+from app.views.shared.lesson import Lesson
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
-    from core.analysis.score_parts import ScoreParts
+    from core.experiments.score_parts import ScoreParts
 
 KINDS = {"encoder": "Encoder", "decoder": "Decoder"}
 PARTS = ("content", "position")
@@ -31,7 +31,12 @@ def scores(given: Lesson) -> None:
         "splits into four: word with word, word with place, place with word, place with place."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
-    parts = session.score_parts(given.card, given.source_ids, given.target_ids, kind)
+    parts = given.run(
+        "core.experiments.score_parts:score_parts",
+        given.source_ids,
+        given.target_ids,
+        kind,
+    )
     map_row(_row(record, kind, parts), key="score_parts")
     st.caption(
         "One scale for all six, as wide as the chosen head needs. Look for stripes along the "

@@ -3,10 +3,13 @@
 import numpy as np
 import streamlit as st
 
-from app import session
 from app.figures import positions, vectors
 from app.look.labels import labels
-from app.views.lesson import Lesson, choose, show
+from app.state import results, visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
+from core.analysis.position_table import sums as summed
 
 
 @st.fragment
@@ -21,8 +24,9 @@ def sums(given: Lesson) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens = record.source if side == "source" else record.target_in
-    found = session.sums(given.card, session.ids(tokens), side)
-    theme = session.theme()
+    vectors_of = "core.experiments.score_parts:embedded"
+    found = summed(*given.run(vectors_of, results.ids(tokens), side))
+    theme = visit.theme()
     show(
         vectors.lengths_figure(found, positions.place_words(tokens), theme),
         "sum_lengths",

@@ -2,10 +2,12 @@
 
 import streamlit as st
 
-from app import linked, session
 from app.figures import positions, vectors
 from app.look.numbers import scientific
-from app.views.lesson import Lesson, choose, show
+from app.state import address, visit
+from app.views.shared.choices import choose
+from app.views.shared.figure import show
+from app.views.shared.lesson import Lesson
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
@@ -16,7 +18,7 @@ _ROWS = 64  # of the table, for steps: more than most sentences have places
 @st.fragment
 def table(given: Lesson) -> None:
     """The rows that this sentence gets, and a few of the columns as waves."""
-    record, theme = given.record, session.theme()
+    record, theme = given.record, visit.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -40,11 +42,11 @@ def table(given: Lesson) -> None:
         )
     d_model = rows.shape[1]
     usual = list(positions.some_dimensions(d_model))
-    asked = (session.take_asked("wave_dimensions") or "").split(".")
+    asked = (address.take("wave_dimensions") or "").split(".")
     if all(dimension in map(str, range(d_model)) for dimension in asked):
-        session.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
-    elif session.get("wave_dimensions") is None:
-        session.put("wave_dimensions", usual)
+        visit.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
+    elif visit.get("wave_dimensions") is None:
+        visit.put("wave_dimensions", usual)
     chosen = st.multiselect(
         "Dimensions drawn as waves",
         list(range(d_model)),
@@ -53,7 +55,7 @@ def table(given: Lesson) -> None:
         persist_state="session",
     )
     drawn = sorted(chosen or usual)
-    linked.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
+    address.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
     show(
         positions.waves_figure(rows, tokens, drawn, theme),
         "position_waves",
@@ -69,7 +71,7 @@ def distance(given: Lesson) -> None:
     rows = given.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, session.theme()),
+        positions.dot_product_figure(rows, visit.theme()),
         "position_products",
         "Each dot is the mean of all pairs at one distance, and its bar would reach from the least "
         "to the greatest: there is no bar to see, because the product depends on the distance "
@@ -88,8 +90,11 @@ def distance(given: Lesson) -> None:
 @st.fragment
 def rotation(given: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
-    theme = session.theme()
-    rows = session.position_table(given.card, min(_ROWS, given.card.model.max_length))
+    theme = visit.theme()
+    rows = given.run(
+        "core.experiments.positions:table",
+        min(_ROWS, given.card.model.max_length),
+    )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
         st.write("This model learned its positions: there is no formula, so no such matrix either.")
@@ -104,12 +109,12 @@ def rotation(given: Lesson) -> None:
         r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
     )
     columns = st.columns(2)
-    linked.settle("rotation_k", range(1, half + 1), 3)
-    linked.settle("rotation_p", range(half), 0)
+    address.settle("rotation_k", range(1, half + 1), 3)
+    address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
     place = columns[1].slider("p, the place it starts from", 0, half - 1, key="rotation_p")
-    linked.keep_choice("rotation_k", k, 3)
-    linked.keep_choice("rotation_p", place, 0)
+    address.keep_choice("rotation_k", k, 3)
+    address.keep_choice("rotation_p", place, 0)
     pairs = positions.some_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)

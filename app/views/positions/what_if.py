@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import linked, session
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.look.numbers import scientific
-from app.views.lesson import Lesson, choose, edited, show_edited
-from core.record import RecordToken, TranslationRecord
+from app.state import address
+from app.views.shared.choices import choose
+from app.views.shared.lesson import Lesson, edited, show_edited
+from core.record.record import RecordToken, TranslationRecord
 
 CHANGES = {
     "off": "Off",
@@ -31,7 +32,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 @st.fragment
 def order(given: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
-    from core.edits import Places
+    from core.record.edits import Places
 
     record = given.record
     st.write(
@@ -42,7 +43,12 @@ def order(given: Lesson) -> None:
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     places = Places.shuffled(1, len(record.source)).order
-    found = session.equivariance(given.card, given.source_ids, places, state == "on")
+    found = given.run(
+        "core.experiments.positions:equivariance",
+        given.source_ids,
+        places,
+        state == "on",
+    )
     tokens, numbers = [record.source[i] for i in places], [i + 1 for i in places]
     _maps(
         record,
@@ -67,7 +73,7 @@ def order(given: Lesson) -> None:
 @st.fragment
 def what_if(given: Lesson) -> None:
     """The translation, its probability and the encoder's maps under other positions."""
-    from core.edits import Edits
+    from core.record.edits import Edits
 
     record = given.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -76,13 +82,13 @@ def what_if(given: Lesson) -> None:
         seed = shift = 0
         with st.container(width=150):
             if change == "shuffled":
-                linked.settle("position_seed", range(1, 1000), 1)
+                address.settle("position_seed", range(1, 1000), 1)
                 seed = st.number_input("Shuffle number", 1, 999, key="position_seed")
-                linked.keep_choice("position_seed", seed, 1)
+                address.keep_choice("position_seed", seed, 1)
             elif change == "shifted":
-                linked.settle("position_shift", range(-500, 501), 5)
+                address.settle("position_shift", range(-500, 501), 5)
                 shift = st.number_input("k", -500, 500, key="position_shift")
-                linked.keep_choice("position_shift", shift, 5)
+                address.keep_choice("position_shift", shift, 5)
     changed = {
         name: _places(change, int(seed), int(shift), length) if side in (name, "both") else None
         for name, length in (("source", len(record.source)), ("target", len(record.target_in)))
@@ -133,7 +139,7 @@ def _maps(
 
 
 def _places(change: str, seed: int, shift: int, length: int):
-    from core.edits import DOUBLED, OFF, STRETCHED, Places
+    from core.record.edits import DOUBLED, OFF, STRETCHED, Places
 
     return {
         "off": OFF,

@@ -1,0 +1,211 @@
+"""Measure how fast the page answers, in a real headless browser.
+
+    python -m core.benchmark page [--rounds N] [--json FILE]
+
+Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
+the click or the move of the pointer until the frame that shows its effect; the starts are taken
+once. Sizes are those of the largest message that a page is sent for one sentence.
+"""
+
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPLORER = "section[aria-label='Attention explorer']"
+SENTENCES = (  # 13 pieces each for the shipped model, <eos> included
+    "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
+    "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
+)
+HARNESS = ROOT / "tests/app/explorer_harness.py"
+SHAPE = "6 layers × 8 heads"
+# Resolves with the milliseconds from the next event of a type to the moment after the frame that
+# shows what it changed: the frame after `attribute` of the explorer changed.
+_STOPWATCH = """(root, {type, attribute}) => {
+  let started = null;
+  document.addEventListener(
+    type, () => { started = performance.now(); }, { capture: true, once: true });
+  window.headlightPainted = new Promise((resolve) => {
+    const before = root.dataset[attribute];
+    const observer = new MutationObserver(() => {
+      if (root.dataset[attribute] === before || started === null) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+    });
+    observer.observe(root, { attributes: true });
+  });
+}"""
+
+
+def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
+    """One row a measurement; there is no baseline to compare with, so `ratio` is None."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=_FLAGS)
+        started = time.perf_counter()
+        with serve(ROOT / "app/main.py") as url:
+            page = browser.new_page(viewport=_SIZE)
+            page.goto(url)
+            page.locator(".st-key-source textarea").wait_for()
+            shell = 1000 * (time.perf_counter() - started)
+            _wait_for_explorer(page)
+            first = 1000 * (time.perf_counter() - started)
+            yield _row("start to page shell", "app", 1, shell)
+            yield _row("start to first sentence painted", "app", 1, first)
+            for pieces, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
+                took = _sentences(page, pair, rounds)
+                yield _row("new sentence to painted", f"shipped model, {pieces}", pieces, took)
+            page.close()
+        with serve(HARNESS) as url:
+            for case, pieces in (("long", 60), ("hundred", 100)):
+                page = browser.new_page(viewport=_SIZE)
+                received = _count_bytes(page)
+                page.goto(f"{url}/?case={case}&layers=6&heads=8&decoder_layers=6")
+                _wait_for_explorer(page)
+                shape = f"{SHAPE}, {pieces}×{pieces}"
+                yield _row("sent for a sentence", shape, pieces, max(received) / 1e6, "MB")
+                for what, targets in _switches(page, rounds).items():
+                    times = [_timed(page, "click", target.click) for target in targets]
+                    yield _row(f"{what} to painted", shape, pieces, statistics.median(times))
+                yield _row("hover to highlighted", shape, pieces, _hover(page, rounds))
+                page.close()
+        browser.close()
+
+
+def _wait_for_explorer(page: Any) -> None:
+    page.locator(EXPLORER).and_(page.locator("[data-painted]")).wait_for(timeout=60_000)
+
+
+def _count_bytes(page: Any) -> list[int]:
+    """The sizes of the messages that the page is sent from now on; the largest is a sentence's."""
+    sizes: list[int] = []
+    page.on(
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))),
+    )
+    return sizes
+
+
+def texts_of(pieces: int) -> tuple[str, str]:
+    """Two texts of so many pieces, <eos> included: each of these words is one piece."""
+    words = "Ein Mann und eine Frau gehen in einem Park und".split()
+    text = [words[i % len(words)] for i in range(pieces - 1)]
+    return " ".join(text), " ".join(["Zwei", *text[1:]])
+
+
+def _timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:
+    page.locator(EXPLORER).evaluate(_STOPWATCH, {"type": event, "attribute": attribute})
+    act()
+    return page.evaluate("window.headlightPainted")
+
+
+def _sentences(page: Any, pair: tuple[str, str], rounds: int) -> float:
+    """Two sentences in turns, each round typed with more spaces, so that no cache answers."""
+    times = []
+    button = page.locator(".st-key-translate button")
+    for number in range(rounds + 1):
+        text = pair[number % 2].replace(" ", " " * (1 + number), 1)
+        page.locator(".st-key-source textarea").fill(text)
+        times.append(_timed(page, "click", button.click, "sentence"))
+    return statistics.median(times[1:])
+
+
+def _switches(page: Any, rounds: int) -> dict[str, list[Any]]:
+    """What is clicked in turns, each time to something else than is shown."""
+    root = page.locator(EXPLORER)
+    return {
+        "layer or head": [
+            root.locator(f".thumbnail[data-l='{(i + 3) % 6}'][data-h='{(5 * i + 2) % 8}']")
+            for i in range(rounds)
+        ],
+        "kind": [
+            root.locator(f"[data-kind-option={('encoder', 'decoder', 'cross')[i % 3]}]")
+            for i in range(rounds)
+        ],
+        "view": [
+            root.locator(f"[data-view-option={('lines', 'map')[i % 2]}]")
+            for i in range(rounds + rounds % 2)
+        ],
+    }
+
+
+def _hover(page: Any, rounds: int) -> float:
+    """The pointer goes from cell to cell of the map."""
+    canvas = page.locator(f"{EXPLORER} canvas[data-role=map]")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    left, top, cell = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
+
+    def place(number: int) -> tuple[float, float]:
+        return box["x"] + left + (number + 0.5) * cell, box["y"] + top + (2 * number + 0.5) * cell
+
+    page.mouse.move(*place(0))
+    times = [
+        _timed(page, "pointermove", lambda at=place(i): page.mouse.move(*at))
+        for i in range(1, min(rounds, 25) + 1)
+    ]
+    return statistics.median(times)
+
+
+def _row(what: str, shape: str, length: int, value: float, unit: str = "ms") -> dict[str, Any]:
+    return {
+        "what": what,
+        "contestant": "headlight",
+        "shape": shape,
+        "batch": 1,
+        "beam": 5,
+        "length": length,
+        "value": round(value, 1 if unit == "ms" else 3),
+        "unit": unit,
+        "ratio": None,
+    }
+
+
+@contextmanager
+def serve(script: Path) -> Iterator[str]:
+    """A Streamlit server of its own for one script; yields its address once it is healthy."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
+    command += ["--server.headless", "true"]
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def _chromium() -> str:
+    found = (
+        os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+    )
+    if not found:
+        raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
+    return found
+
+
+_SIZE: Any = {"width": 1440, "height": 900}
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+
+BENCHMARKS = {"page": (page_rows, ("streamlit", "playwright"))}

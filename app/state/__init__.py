@@ -1,0 +1,1 @@
+"""All that outlives a run of a page: models, results, one visit, the address."""

@@ -1,0 +1,110 @@
+"""The checkpoints that can be used, each loaded once for all visitors, in either implementation."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.checkpoint.folder import Card, list_cards
+
+if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+    from core.translator import Translator
+
+_ROOT = Path(__file__).resolve().parents[2]
+# A short name in what people read, where the app was started from the project's folder.
+CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
+MODELS_KEPT = 8  # as many as are shipped and a few more: another load costs a second of everybody
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A checkpoint's weights in one of two architectures: its own, or the other one."""
+
+    card: Card
+    other: bool = False
+
+    @property
+    def architecture(self) -> str:
+        swapped = {"scratch": "baseline", "baseline": "scratch"}
+        return swapped[self.card.architecture] if self.other else self.card.architecture
+
+
+Model = Card | Implementation
+
+
+def key_of(model: Model) -> tuple[str, str, bool]:
+    """What tells models apart: folder, weights, and whether it is the other implementation."""
+    card, other = (model, False) if isinstance(model, Card) else (model.card, model.other)
+    return str(card.folder), card.weights_sha256, other
+
+
+def model_name(card: Card) -> str:
+    """What a model is called in lists and links: its folder's name without the direction."""
+    return card.folder.name.removesuffix(f"-{card.direction}")
+
+
+@st.cache_data(ttl=30, show_spinner=False)
+def _listed() -> tuple[list[Card], list[str]]:
+    return list_cards(CHECKPOINTS)
+
+
+def cards() -> dict[tuple[str, str], Card]:
+    """The usable checkpoints by (direction, model)."""
+    return {(card.direction, model_name(card)): card for card in _listed()[0]}
+
+
+def implementations(direction: str) -> dict[str, Implementation]:
+    """The models of a direction that can be compared, by name: each checkpoint in both ways."""
+    by_name = {}
+    for (d, name), card in cards().items():
+        if d == direction:
+            by_name |= {name: Implementation(card), f"{name}-twin": Implementation(card, True)}
+    return by_name
+
+
+def problems() -> list[str]:
+    """One line for each folder in checkpoints/ that cannot be used, or that there is none."""
+    cards, problems = _listed()
+    if not cards and not problems:
+        return [f"{CHECKPOINTS}/ holds no checkpoint: make one with `make train`"]
+    return problems
+
+
+@st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")
+def _own(folder: str, weights_sha256: str) -> Translator:
+    # Importing torch holds Python for a second, also from serving the shell's own files: let the
+    # browser fetch those first, so that a visitor sees the page while the model loads.
+    time.sleep(0.3)
+    from core.device import spare_threads
+    from core.translator import Translator
+
+    loaded = Translator.load(folder)
+    spare_threads(loaded.card.parameters)
+    # Streamlit collects all garbage after every run, which costs 140 ms a click with torch loaded.
+    # Frozen objects are left out of that.
+    gc.collect()
+    gc.freeze()
+    return loaded
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _other(folder: str, weights_sha256: str) -> Translator:
+    return _own(folder, weights_sha256).twin()
+
+
+def translator(model: Model) -> Translator:
+    """The loaded model, shared by all visitors. Raises CheckpointError."""
+    folder, weights_sha256, other = key_of(model)
+    return (_other if other else _own)(folder, weights_sha256)
+
+
+def device_label(card: Card) -> str:
+    """Where the model of a card runs: the GPU's name, or "CPU"."""
+    from core.device import device_label
+
+    return device_label(translator(card).device)

@@ -1,0 +1,222 @@
+"""What networks compute: each result made once, shared by all visitors, and read-only."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import streamlit as st
+
+from app.state.models import Model, cards, key_of, translator
+from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+from core.record.record import RecordToken, TranslationRecord
+
+if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+    from numpy.typing import NDArray
+
+    from core.parity.checklist import Check
+    from core.record.edits import Edits
+    from core.search.tree import WrittenTree
+
+LIMIT = 256 * 2**20
+"""Bytes of all kept results: some hundred sentences with what was asked about them."""
+
+Ids = tuple[int, ...]
+"""Token ids of one side of a sentence; a target's end with <eos>."""
+
+
+class Store:
+    """Values by key, up to a limit of bytes: the ones that were asked for longest ago go first.
+
+    A value is made once, however many visitors ask for it at the same time, and its arrays are
+    read-only from then on. The newest value stays, also if it alone is larger than the limit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+        self._making: dict[Hashable, Lock] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The value of a key; where there is none, `make` is called, and may raise."""
+        with self._lock:
+            making = self._making.setdefault(key, Lock())
+        try:
+            with making:
+                with self._lock:
+                    if key in self._values:
+                        self._values.move_to_end(key)
+                        return self._values[key][0]
+                value = make()
+                size = sealed(value)
+                with self._lock:
+                    self._values[key] = value, size
+                    self.size += size
+                    while self.size > self.limit and len(self._values) > 1:
+                        self.size -= self._values.popitem(last=False)[1][1]
+                return value
+        finally:
+            with self._lock:
+                self._making.pop(key, None)
+
+
+def sealed(value: Any) -> int:
+    """Make every array in a value read-only; return about how many bytes the value takes."""
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+        return value.nbytes
+    if isinstance(value, Mapping):
+        parts = [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = list(value)
+    elif is_dataclass(value):
+        parts = [getattr(value, field.name) for field in fields(value)]
+    else:
+        parts = []
+    return sys.getsizeof(value) + sum(map(sealed, parts))
+
+
+@st.cache_resource(show_spinner=False)
+def _store() -> Store:
+    return Store(LIMIT)
+
+
+def kept(key: Hashable, make: Callable[[], Any]) -> Any:
+    """A result by all that decides it, made where it is not kept."""
+    return _store().get(key, make)
+
+
+def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
+    """The result of a function of core, named "module:function", on a network and arguments.
+
+    Without a model, of the arguments alone. Raises what the function raises.
+    """
+
+    def make() -> Any:
+        module, name = function.split(":")
+        call = getattr(import_module(module), name)
+        if model is None:
+            return call(*arguments)
+        with translator(model).held() as network:
+            return call(network, *arguments)
+
+    return kept((function, model and key_of(model), arguments), make)
+
+
+def inspect(
+    model: Model,
+    source: str,
+    target: str | None = None,
+    edits: Edits | None = None,
+    *,
+    decode: DecodeConfig = DecodeConfig(),
+    target_ids: Ids | None = None,
+) -> TranslationRecord:
+    """The record of a sentence: of the model's own translation, or of a target or its ids.
+
+    Raises InputError, EditError or CheckpointError, each one line for the reader.
+    """
+
+    def make() -> TranslationRecord:
+        edited = {} if edits is None else {"edits": edits}
+        return translator(model).inspect(
+            source, target, decode=decode, target_ids=target_ids, **edited
+        )
+
+    return kept((key_of(model), source, target, edits, decode, target_ids), make)
+
+
+def search_tree(card: Card, source: str, decode: DecodeConfig, prefix: Ids = ()) -> WrittenTree:
+    """The whole search behind a translation, which first follows the target ids of `prefix`.
+
+    Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
+    """
+    return kept(
+        ("search_tree", key_of(card), source, decode, prefix),
+        lambda: translator(card).search_tree(source, decode=decode, prefix=prefix),
+    )
+
+
+def continuation(card: Card, text: str) -> Ids:
+    """The target ids of a typed text that goes on from other tokens. Raises InputError."""
+    return translator(card).continuation(text)
+
+
+def ids(tokens: tuple[RecordToken, ...]) -> Ids:
+    """The ids of a record's tokens."""
+    return tuple(token.id for token in tokens)
+
+
+def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
+    """A record that came from a file with its checks made anew, and the card of its weights.
+
+    None where these weights are not here, or the record cannot be checked with them.
+    """
+    made_by = (record.weights_sha256, record.model)
+    here = (c for c in cards().values() if (c.weights_sha256, c.folder.name) == made_by)
+    if (card := next(here, None)) is None:
+        return None
+    key = ("rechecked", key_of(card), record.id)
+    try:
+        return kept(key, lambda: translator(card).recheck(record)), card
+    except ValueError:
+        return None
+
+
+def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[str, NDArray]:
+    """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
+
+    Numbers [layer, head, query, key] by kind. Rollout needs no card.
+    """
+    if name == "rollout":
+        from core.analysis.rollout import rollout
+
+        return kept((name, record.id), lambda: rollout(record))
+    function = {
+        "scores": "core.experiments.score_parts:scores",
+        "norms": "core.experiments.values:value_norms",
+    }[name]
+    return run(card, function, ids(record.source), ids(record.target_out))
+
+
+def decoding_seconds(
+    pair: tuple[Model, Model], source: str, decode: DecodeConfig, rounds: int
+) -> tuple[float, float]:
+    """Median seconds that each of two models takes to translate a sentence now.
+
+    They take turns, after one turn each that is not counted, so that neither has the machine's
+    better moments. The clock runs while a model is held: a wait for another visitor counts nothing.
+    """
+    models = [translator(model) for model in pair]
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(1 + rounds):
+        for model, times in zip(models, seconds, strict=True):
+            with model.held():
+                start = time.perf_counter()
+                model.translate([source], decode)
+                times.append(time.perf_counter() - start)
+    first, second = (statistics.median(times[1:]) for times in seconds)
+    return first, second
+
+
+def checks(card: Card) -> tuple[int, Iterator[Check]]:
+    """The parity checklist on a checkpoint: how many lines, and each of them as it is done.
+
+    It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError.
+    """
+    from core.checkpoint.folder import load
+    from core.parity.checklist import checklist, count_lines
+
+    checkpoint = load(card.folder)
+    return count_lines(checkpoint), checklist(checkpoint)

@@ -1,0 +1,1 @@
+"""The page "Inside a head" and the stages that it shows."""

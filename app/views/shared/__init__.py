@@ -1,0 +1,1 @@
+"""What several pages share: choices, figures, explorers, the sentence of a lesson."""

@@ -1,0 +1,47 @@
+"""What a person takes away of a record, and the way back in: the record and its tables."""
+
+import streamlit as st
+
+from app.export.arrays import csv_zip
+from app.look.markdown import plain
+from app.state import address, results
+from app.views.shared.explored import explored
+from core.record.record import TranslationRecord
+
+
+def take_away(record: TranslationRecord) -> None:
+    """Buttons that save a record, made only when pressed, and a place to open a saved one."""
+    with st.expander("Take it away, or open a saved record", key="take_away"):
+        files = (
+            ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
+             record.to_bytes),
+            ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
+             lambda: csv_zip(record)),
+        )  # fmt: skip
+        with st.container(horizontal=True):
+            for label, ending, mime, what, make in files:
+                st.download_button(
+                    f"{label} (.{ending})",
+                    make,
+                    file_name=f"headlight-{record.id}.{ending}",
+                    mime=mime,
+                    help=what,
+                    on_click="ignore",
+                    key=f"save_{label.lower()}",
+                )
+        uploaded = st.file_uploader("A saved record", type="npz", key="open_record")
+    if uploaded is None:
+        return
+    try:
+        opened = TranslationRecord.load(uploaded)
+    except ValueError as error:
+        st.error(plain(error))
+        return
+    st.subheader(f"Opened: {plain(uploaded.name)}")
+    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
+    with st.spinner("Checking the record…"):
+        anew = results.rechecked(opened)
+    verdict = "saved" if anew is None else "here"
+    opened, card = anew or (opened, None)
+    view = address.first_view(opened)
+    explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)

@@ -1,0 +1,1 @@
+"""The guided tour: its page and its stops."""

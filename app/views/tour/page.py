@@ -1,0 +1,97 @@
+"""The guided tour: stops at which the model in use shows something, each with a link."""
+
+import streamlit as st
+
+from app import controls
+from app.look.markdown import plain
+from app.look.numbers import percent
+from app.state import address, models, results, visit
+from app.views.shared.explored import explored
+from app.views.tour.stops import STOPS
+from core.data.corpora import LANGUAGES
+
+LESSONS = (
+    ("views/steps.py", "Step by step", "how the beam search found this translation"),
+    ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
+    ("views/masks/page.py", "Masks", "what the hatched cells are for"),
+    ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
+)
+
+
+def go_to(number: int) -> None:
+    """Another stop opens on what it shows, whatever a link asked for at this one."""
+    visit.put("stop", number + 1)
+    for name in address.VIEW:
+        address.take(name)
+
+
+def other_half(direction: str) -> None:
+    """The first stop of the tour in another direction."""
+    controls.choose_direction(direction)
+    go_to(0)
+
+
+chosen = controls.selection()
+stops = STOPS.get(chosen.direction, ())
+st.title("Guided tour", anchor=False)
+for line in models.problems():
+    st.error(plain(line))
+if chosen.card is None or not stops:
+    st.stop()
+
+address.settle("stop", range(1, len(stops) + 1), 1)
+number = visit.get("stop") - 1
+stop = stops[number]
+address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
+languages = f"{chosen.source_language} → {chosen.target_language}"
+st.caption(f"Stop {number + 1} of {len(stops)}, {languages}")
+st.subheader(stop.title, anchor=False)
+st.write(stop.look_for)
+
+try:
+    record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
+except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+    st.error(plain(error))
+    st.stop()
+link = {**chosen.link, "source": stop.source}
+try:
+    found = stop.find(record)
+    at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
+    st.write(
+        f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
+        f"attention puts **{percent(found.head.share)}** of its weight {stop.measured}."
+    )
+    row = {"q": found.query, "k": None}
+except LookupError as missing:
+    st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    at, row = address.first_view(record), {"q": None, "k": None}
+
+view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
+with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
+    for label, to in (("Back", number - 1), ("Next stop", number + 1)):
+        st.button(
+            label,
+            key=f"tour_{label.split()[0].lower()}",
+            disabled=not 0 <= to < len(stops),
+            on_click=go_to,
+            args=(to,),
+        )
+    st.page_link("views/translate.py", label="Open on the first page", query_params=view)
+
+if number == len(stops) - 1:
+    with st.container(border=True, gap="small", key="tour_end"):
+        st.markdown("**The tour ends here; the lessons go on with the same sentence.**")
+        for page, label, about in LESSONS:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.page_link(page, label=label, query_params=view, width="content")
+                st.caption(about, width="content")
+        for other in sorted(STOPS.keys() - {chosen.direction}):
+            if (other, chosen.link["model"]) in models.cards():
+                st.button(
+                    "The same tour, " + " → ".join(LANGUAGES[code] for code in other.split("-")),
+                    key="tour_other",
+                    on_click=other_half,
+                    args=(other,),
+                )
+
+explored(record, address.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")

@@ -1,0 +1,241 @@
+"""What an epoch changes in its pairs: names, numbers, concatenation and source noise."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from core.data.names import RESERVED
+
+TextPair = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """How often a pair is changed, as probabilities; each epoch draws anew.
+
+    `source_noise`: the source as people type it, lower-cased, without its last mark or its commas;
+    the target keeps its case (Karpukhin et al. 2019). `concatenation`: the pair and others, up to
+    `concatenate_up_to` in all, as one text (Nguyen, Murray & Chiang 2021; Kondo et al. 2021).
+    `names` and `numbers`: what stands letter for letter on both sides becomes another name or
+    number on both, so that copying is learned rather than a few names by heart (the placeholder
+    idea of Luong et al. 2015, with real names in place of a placeholder).
+    """
+
+    source_noise: float = 0.0
+    concatenation: float = 0.0
+    concatenate_up_to: int = 2
+    names: float = 0.0
+    numbers: float = 0.0
+
+
+_REMEMBERED = 1000  # pairs that a later one may be concatenated to
+
+# Names that the corpora's pairs hold on both sides, by what may stand in their place.
+_MEN = "Tom John George James Michael Thomas Charles Louis Tim Joe Daniel Karl Benjamin"
+_WOMEN = "Mary|Maria Alice Lisa Helen Laura Helena"
+_PLACES = (
+    "Boston London Paris Chicago Tokyo|Tokio Osaka Kyoto|Kioto Berlin Madrid Barcelona Seattle "
+    "Sydney Oxford Amsterdam Bangkok Toronto Cambridge Liverpool Detroit Dublin Nagoya Kobe "
+    "Yokohama Hiroshima Honolulu Melbourne Shanghai Oslo Washington"
+)
+
+# What is put there: everyday names, none of them in the generated test set.
+_NEW_MEN = (
+    "Adam Ahmed Albert Alexander Ali Anton Arne Arthur Ben Bernd Boris Carl Carlos Christian "
+    "Daniel David Dennis Dieter Dirk Edward Emil Erik Ernst Felix Finn Frank Franz Fritz Georg "
+    "Georgios Gerd Hans Harald Harry Heinz Henry Hugo Igor Ivan Jack Jakob Jan Jens Jim Johann "
+    "Johannes Jonas Josef Juan Julian Jürgen Kai Karim Kevin Klaus Konrad Kurt Lars Leo Leon "
+    "Liam Lorenz Luca Lukas Manfred Marc Marco Mario Mark Markus Martin Matthias Max Mehmet "
+    "Mohammed Moritz Nick Nils Noah Oliver Oskar Otto Pablo Patrick Paul Pedro Peter Philipp "
+    "Pierre Rainer Ralf René Richard Robert Roland Rudi Sam Samuel Sebastian Simon Stefan Steve "
+    "Sven Theo Thomas Till Tim Timo Tobias Uwe Vincent Walter Werner William Willi Wolfgang Yuki"
+).split()
+_NEW_WOMEN = (
+    "Agnes Alina Amelie Amy Andrea Angela Anita Anja Anke Anna Anne Antje Ayşe Barbara Beate "
+    "Bettina Birgit Britta Carla Carmen Charlotte Christina Clara Claudia Daniela Diana Doris "
+    "Elena Elisabeth Ella Emily Emma Erika Esther Eva Fatma Franziska Frieda Gabi Gisela Greta "
+    "Hanna Hannah Heike Helga Ida Ingrid Irene Isabel Jana Jane Jasmin Jenny Jessica Johanna "
+    "Judith Julia Karin Katharina Kathrin Katja Kim Lara Lea Lena Leonie Lilly Linda Lotte Louise "
+    "Lucia Luise Magda Maja Margarete Marie Marina Marlene Marta Martina Mia Mila Miriam Monika "
+    "Nele Nicole Nina Nora Paula Petra Pia Regina Renate Rita Rosa Ruth Sabine Sandra Sara Sarah "
+    "Silke Simone Sofia Sonja Sophie Stella Susanne Tanja Tina Uta Vera Verena Yvonne Zoe"
+).split()
+_NEW_PLACES = (
+    "Aachen Athen Augsburg Baden Basel Berlin Bern Birmingham Bochum Bonn Bordeaux Boston Bremen "
+    "Bristol Brno Budapest Celle Chemnitz Cottbus Dallas Darmstadt Delhi Denver Dresden Dublin "
+    "Duisburg Düsseldorf Edinburgh Emden Erlangen Essen Frankfurt Freiburg Fulda Gera Graz Greven "
+    "Hagen Halle Hamburg Hamm Heidelberg Heilbronn Houston Ingolstadt Innsbruck Istanbul Jena "
+    "Kiel Koblenz Konstanz Krefeld Leipzig Linz London Lyon Madrid Magdeburg Mainz Mannheim "
+    "Marburg Marseille Melbourne Memmingen Miami Minden Montreal Münster Nairobi Offenbach "
+    "Oldenburg Osnabrück Oslo Paderborn Paris Portland Recklinghausen Salzburg Schwerin Seoul "
+    "Siegen Solingen Speyer Stockholm Straubing Stuttgart Sydney Toronto Toulouse Trier Ulm "
+    "Vancouver Weimar Wiesbaden Wismar Wolfsburg Worms Würzburg Zwickau"
+).split()
+
+_OF_HIM = re.compile(
+    r"\b(er|ihn|ihm|sein\w{0,2}|he|him|his|himself|herr|mr|mann|man|vater|father|bruder|brother|"
+    r"sohn|son|onkel|uncle|freund|boy|junge)\b",
+    re.IGNORECASE,
+)
+
+
+def _known() -> dict[str, tuple[str, str]]:
+    """By spelling: the name's own key and its group."""
+    found = {}
+    for group, text in (("man", _MEN), ("woman", _WOMEN), ("place", _PLACES)):
+        for name in text.split():
+            for spelling in name.split("|"):
+                found[spelling] = (name, group)
+    return found
+
+
+_KNOWN = _known()
+_NAME = re.compile(rf"\b({'|'.join(sorted(_KNOWN, key=len, reverse=True))})(['’]s|s)?\b")
+_NUMBER = re.compile(r"\d+(?=([^\W\d_]?))")
+_BETWEEN = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number
+_LAST = re.compile(r"\s*[.!?]+$")
+
+_ONSETS = (
+    "b bl br ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr r s sch st t tr v w y z".split()
+)
+_NUCLEI = "a e i o u ä ö ü ai au ei eu ie oo ou y é".split()
+_INNER = ["", "", "", *"l m n r s".split()]
+_CODAS = ["", "", *"l m n r s t ck ff ld ll lt nd ng nn rd rk rn rt ss st tz x".split()]
+_HISSING = ("s", "x", "z", "ß", "ce")
+
+
+def augmented(
+    texts: Iterable[tuple[Iterable[TextPair], int]],
+    how: Augmentation,
+    seed: int,
+    epoch: int,
+) -> Iterator[tuple[TextPair, TextPair]]:
+    """One epoch: each pair of each text, as many times as the text is repeated, as (changed, own).
+
+    `own` is what to take where `changed` is too long. Seed and epoch (from 0) alone decide what is
+    drawn, so a run that is resumed sees the same.
+    """
+    drawn = random.Random(f"{seed}/{epoch}")
+    for text, times in texts:
+        earlier: list[TextPair] = []
+        for count, own in enumerate(pair for _ in range(times) for pair in text):
+            pair = own
+            if drawn.random() < how.names:
+                pair = with_other_names(pair, drawn)
+            if drawn.random() < how.numbers:
+                pair = with_other_numbers(pair, drawn)
+            single = pair
+            if drawn.random() < how.concatenation and earlier:
+                more = drawn.choices(earlier, k=drawn.randrange(1, how.concatenate_up_to))
+                pair = _concatenated(drawn.sample([pair, *more], 1 + len(more)))
+            if drawn.random() < how.source_noise:
+                pair = with_source_noise(pair, drawn)
+            yield pair, own
+            # Each pair so far is as likely as any other to be remembered.
+            if len(earlier) < _REMEMBERED:
+                earlier.append(single)
+            elif (place := drawn.randrange(count + 1)) < _REMEMBERED:
+                earlier[place] = single
+
+
+def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
+    """The pair with each known name that both sides hold as often replaced by another on both.
+
+    A man's name becomes a woman's only where no word speaks of a man. A name beside an 's', as in
+    "Toms", becomes none that ends in a hissing sound, for German writes those otherwise.
+    """
+    counts = [Counter(_KNOWN[m[1]] for m in _NAME.finditer(side)) for side in pair]
+    with_s = {_KNOWN[m[1]][0] for side in pair for m in _NAME.finditer(side) if m[2]}
+    new: dict[str, str] = {}
+    for (name, group), count in counts[0].items():
+        if counts[1][name, group] != count:
+            continue
+        if group == "place":
+            some = _NEW_PLACES
+        elif group == "woman":
+            some = _NEW_WOMEN
+        else:
+            of_him = _OF_HIM.search(" ".join(pair))
+            some = _NEW_MEN if of_him or drawn.random() < 0.5 else _NEW_WOMEN
+        while True:
+            found = drawn.choice(some) if drawn.random() < 0.6 else invented_name(drawn)
+            hissing = name in with_s and found.endswith(_HISSING)
+            if found not in new.values() and not hissing:
+                break
+        new[name] = found
+    if not new:
+        return pair
+
+    def put(match: re.Match) -> str:
+        name, _ = _KNOWN[match[1]]
+        return new.get(name, match[1]) + (match[2] or "")
+
+    return _NAME.sub(put, pair[0]), _NAME.sub(put, pair[1])
+
+
+def invented_name(drawn: random.Random) -> str:
+    """A pronounceable name that nobody has, of two or three syllables."""
+    while True:
+        codas = [_INNER] * drawn.choice((1, 1, 2)) + [_CODAS]
+        name = "".join(
+            drawn.choice(_ONSETS) + drawn.choice(_NUCLEI) + drawn.choice(coda) for coda in codas
+        ).capitalize()
+        if len(name) <= 11 and name not in RESERVED:
+            return name
+
+
+def with_other_numbers(pair: TextPair, drawn: random.Random) -> TextPair:
+    """The pair with its numbers, if both sides hold the same digits, replaced on both.
+
+    A number stays of its kind: an hour, a day, a minute, a year, or of as many digits. 1 stays, for
+    what is counted would change its form, and so does what letters follow, as in "3rd".
+    """
+    counts = [Counter(m[0] for m in _NUMBER.finditer(side)) for side in pair]
+    fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
+    if counts[0] != counts[1] or not counts[0]:
+        return pair
+    new = {old: old if old in fixed else _other_number(old, drawn) for old in sorted(counts[0])}
+    return tuple(_NUMBER.sub(lambda m: new[m[0]], side) for side in pair)  # type: ignore[return-value]
+
+
+def _other_number(old: str, drawn: random.Random) -> str:
+    if old in ("0", "1"):
+        return old
+    if old.startswith("0"):  # of a decimal, a group of thousands or a telephone
+        return "".join(drawn.choice("0123456789") for _ in old)
+    number = int(old)
+    for limit in (12, 24, 31, 59):
+        if number <= limit:
+            return str(drawn.randint(2, limit))
+    if 1000 <= number < 2100:
+        return str(drawn.randrange(1000, 2100))
+    return str(drawn.randrange(10 ** (len(old) - 1), 10 ** len(old)))
+
+
+def with_source_noise(pair: TextPair, drawn: random.Random) -> TextPair:
+    """The pair with its source as people type it, and its target in its own case.
+
+    A target loses its last mark with its source: what a text does not end with, its translation
+    does not end with.
+    """
+    source, target = pair
+    if drawn.random() < 0.5:
+        between = drawn.choice((", ", " "))
+        source = _BETWEEN.sub(lambda found: between + found[1].lower(), source)
+    if drawn.random() < 0.2:
+        source = source.replace(", ", " ")
+    if drawn.random() < 0.6 and _LAST.search(source) and _LAST.search(target):
+        source, target = _LAST.sub("", source), _LAST.sub("", target)
+    case = drawn.choice(("kept", "lower", "lower", "lower first"))
+    if case == "lower":
+        source = source.lower()
+    elif case == "lower first":
+        source = source[:1].lower() + source[1:]
+    return source, target
+
+
+def _concatenated(some: list[TextPair]) -> TextPair:
+    sources, targets = zip(*some, strict=True)
+    return " ".join(sources), " ".join(targets)

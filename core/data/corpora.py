@@ -1,0 +1,148 @@
+"""Parallel corpora by name: where they live, how they are split, what is known of them."""
+
+import html
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.data import iwslt, names, tatoeba, wmt
+from core.data.text_files import Find, LinePairs, finder
+
+LANGUAGES = {"de": "German", "en": "English"}
+
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """A named German-English corpus, and what to say of it.
+
+    `read(split, find, source, target)` gives one split's (source, target) pairs. `home` is the
+    public folder of its files and `sha256` what they must be; None where nobody serves them so.
+    """
+
+    name: str
+    about: str
+    credit: str
+    splits: tuple[str, ...]
+    read: Callable[[str, Find | None, str, str], Pairs]
+    home: str | None = None
+    sha256: dict[str, str] = field(default_factory=dict)
+
+
+def _multi30k(split: str, find: Find, source: str, target: str) -> Pairs:
+    return list(LinePairs(*(find(f"{split}.{language}.gz") for language in (source, target))))
+
+
+def _tatoeba(split: str, find: Find, source: str, target: str) -> Pairs:
+    return _towards(target, tatoeba.split(tatoeba.read(find("deu-eng.zip")))[split])
+
+
+def _iwslt(year: int) -> Callable[[str, Find | None, str, str], Pairs]:
+    return lambda split, find, source, target: _towards(
+        target, iwslt.read(f"IWSLT{year}", split, find)
+    )
+
+
+def _towards(target: str, german_english: Pairs) -> Pairs:
+    """The pairs with the target's side last."""
+    return german_english if target == "en" else [(e, g) for g, e in german_english]
+
+
+_TED = (
+    "TED talks with the translations of TED's volunteers (Cettolo, Girardi & Federico 2012), "
+    "CC BY-NC-ND 4.0 as TED gives them out. The text itself is not part of this project."
+)
+
+CORPORA = {
+    corpus.name: corpus
+    for corpus in (
+        Corpus(
+            name="multi30k",
+            home="https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/",
+            about="captions of photographs",
+            credit="Multi30k, task 1 (Elliott, Frank, Sima'an & Specia 2016): 29,000 English "
+            "captions of Flickr30k photographs (Young et al. 2014) with German translations by "
+            "professionals. Its public home names no licence; the captions are Flickr30k's, given "
+            "out for non-commercial research and education: look at their terms before any other "
+            "use. The text itself is not part of this project.",
+            splits=("train", "val", "test_2016_flickr"),
+            sha256={
+                "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+                "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+                "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+                "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+                "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",  # noqa: E501
+                "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",  # noqa: E501
+            },
+            read=_multi30k,
+        ),
+        Corpus(
+            name="tatoeba",
+            home="https://www.manythings.org/anki/",
+            about="short everyday sentences",
+            credit="Tatoeba's German-English sentence pairs as collected by manythings.org/anki "
+            "(state of 2018-05-13, 169,813 pairs), CC BY 2.0 (France); the sentences and their "
+            "translations are by the contributors to tatoeba.org. manythings.org replaces its "
+            "file from time to time: one of another date is refused, because its hold-out would "
+            "be another. The text itself is not part of this project.",
+            splits=("train", "val", "test"),
+            sha256={
+                "deu-eng.zip": "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
+            },
+            read=_tatoeba,
+        ),
+        Corpus(
+            name="iwslt2016",
+            about="talks",
+            credit=f"IWSLT 2016, German-English: {_TED}",
+            splits=("train", "dev2010", *(f"tst{year}" for year in range(2010, 2015))),
+            read=_iwslt(16),
+        ),
+        Corpus(
+            name="iwslt2017",
+            about="talks",
+            credit=f"IWSLT 2017, German-English: {_TED}",
+            splits=("train", "dev2010", *(f"tst{year}" for year in range(2010, 2016))),
+            read=_iwslt(17),
+        ),
+        Corpus(
+            name="wmt",
+            about="news",
+            credit="The news test sets of the WMT campaigns, for research; fetched by sacreBLEU "
+            "(Post 2018), which knows their checksums. They are for scoring, not for training.",
+            splits=wmt.SETS,
+            read=wmt.read,
+        ),
+        Corpus(
+            name="names",
+            about="names, places, numbers and dates in everyday sentences",
+            credit="Generated by this project from hand-made lists, for scoring.",
+            splits=("test",),
+            read=lambda split, find, source, target: _towards(target, names.read()),
+        ),
+    )
+}
+
+
+def read_pairs(name: str, split: str, source: str, target: str, data: Path | None = None) -> Pairs:
+    """Sentence pairs (source, target) of one split.
+
+    `data` is a folder that holds `<name>/` with the corpus's files, gzipped or plain; without it
+    they are fetched into the user's cache and their SHA-256 is verified. HTML's entities, which
+    some texts hold, are the characters that they stand for. Raises ValueError, in one line, for
+    what is missing or does not match.
+    """
+    if name not in CORPORA:
+        raise ValueError(f"unknown corpus {name!r}: choose one of {', '.join(CORPORA)}")
+    corpus = CORPORA[name]
+    if split not in corpus.splits:
+        raise ValueError(f"{name} has no split {split!r}: choose one of {', '.join(corpus.splits)}")
+    find = finder(name, corpus.home, corpus.sha256, data)
+    pairs = corpus.read(split, find, source, target)
+    return [(html.unescape(left), html.unescape(right)) for left, right in pairs]
+
+
+def about(names: Iterable[str]) -> str:
+    """What sentences a network trained on these corpora knows."""
+    return " and ".join(CORPORA[name].about if name in CORPORA else name for name in names)

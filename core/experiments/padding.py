@@ -1,0 +1,62 @@
+"""What the padding mask is worth: a sentence alone, in its batch, and there without the mask."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.data.batches import pad
+from core.model.interface import Seq2Seq
+from core.record.capture import capture
+from core.record.edits import Edits, edited
+from core.text.tokenizer import BOS
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PaddingEffect:
+    """The probability of each of one sentence's next tokens [T], in three passes.
+
+    Alone; in a batch that pads it, with the padding mask; in that batch without the mask. `padded`
+    counts the padding behind the source; `on_padding` is the share of the encoder's attention that
+    falls on it in the last pass, as the mean of all layers, heads and real queries.
+    """
+
+    alone: Floats
+    masked: Floats
+    open: Floats
+    padded: int
+    on_padding: float
+
+
+@torch.inference_mode()
+def padding_effect(
+    model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], row: int
+) -> PaddingEffect:
+    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>."""
+    device = next(model.parameters()).device
+    S, T = len(sources[row]), len(targets[row])
+    following = torch.tensor(targets[row], device=device)[:, None]
+
+    def probabilities(rows: Sequence[int]) -> Tensor:
+        source = pad([list(sources[i]) for i in rows]).to(device)
+        target = pad([[BOS, *targets[i][:-1]] for i in rows]).to(device)
+        logits = model(source, target)[list(rows).index(row), :T]
+        return logits.double().softmax(-1).gather(1, following)[:, 0].cpu()
+
+    every = range(len(sources))
+    alone, masked = probabilities([row]), probabilities(every)
+    with edited(model, Edits(padding_mask=False)), capture(model) as captured:
+        opened = probabilities(every)
+    on_padding = captured.maps("encoder")[:, row, :, :S, S:].sum(-1, dtype=torch.float64).mean()
+    return PaddingEffect(
+        alone=alone.numpy(),
+        masked=masked.numpy(),
+        open=opened.numpy(),
+        padded=max(map(len, sources)) - S,
+        on_padding=float(on_padding),
+    )

@@ -1,0 +1,94 @@
+"""What positions do to a network: order without them, and places that training never had."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from core.model.interface import Seq2Seq
+from core.record.capture import capture
+from core.record.edits import OFF, Edits, Places, edited
+from core.text.tokenizer import BOS
+
+Floats = NDArray[np.float64]
+
+
+@torch.inference_mode()
+def table(model: Seq2Seq, length: int) -> NDArray[np.float32]:
+    """The first rows of the source's positions, [length, d_model], as the network holds them."""
+    return model.embeddings.source_positions(length).detach().float().cpu().numpy().copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Equivariance:
+    """The encoder on a sentence x and on the same words in another order, Px.
+
+    `order[i]` is the place in x of the i-th word of Px. Maps are [L, H, S, S], outputs [S, D]; of
+    x, the `moved` ones have rows and columns put in the new order, so that they should be equal to
+    those of Px if order meant nothing.
+    """
+
+    order: tuple[int, ...]
+    moved_maps: NDArray[np.float32]
+    new_maps: NDArray[np.float32]
+    map_difference: float
+    output_difference: float
+
+
+@torch.inference_mode()
+def equivariance(
+    model: Seq2Seq, source: Sequence[int], order: Sequence[int], positions: bool
+) -> Equivariance:
+    """Encode x and Px, with positions or without; differences are the largest of any number."""
+    device = next(model.parameters()).device
+    x = torch.tensor([list(source)], device=device)
+    places = list(order)
+    edits = Edits() if positions else Edits(source_positions=OFF)
+    with edited(model, edits):
+        (output, maps), (new_output, new_maps) = (_encode(model, ids) for ids in (x, x[:, places]))
+    moved = maps[..., places, :][..., places]
+    return Equivariance(
+        order=tuple(places),
+        moved_maps=moved,
+        new_maps=new_maps,
+        map_difference=float(np.abs(moved - new_maps).max()),
+        output_difference=float(np.abs(output[places] - new_output).max()),
+    )
+
+
+def _encode(model: Seq2Seq, source_1S: torch.Tensor) -> tuple[NDArray, NDArray]:
+    with capture(model) as captured:
+        memory = model.encode(source_1S)[0][0]
+    return memory.cpu().numpy(), captured.maps("encoder")[:, 0].cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Extrapolation:
+    """The mean probability of a known target's tokens when every place is moved up by `shift`."""
+
+    shift: NDArray[np.int64]
+    probability: Floats
+
+
+@torch.inference_mode()
+def extrapolation(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], shifts: Sequence[int]
+) -> Extrapolation:
+    """Feed one sentence and its target, both ending with <eos>, at places further and further up.
+
+    Only the places change, never the words: whatever is lost is lost to the places. Raises
+    EditError for a shift beyond a learned table.
+    """
+    device = next(model.parameters()).device
+    source_1S = torch.tensor([list(source)], device=device)
+    target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    following = torch.tensor(list(target), device=device)[:, None]
+    found = []
+    for shift in shifts:
+        places = Places(shift=shift)
+        with edited(model, Edits(source_positions=places, target_positions=places)):
+            logits = model(source_1S, target_1T)[0]
+        found.append(logits.double().softmax(-1).gather(1, following).mean().item())
+    return Extrapolation(np.array(shifts), np.array(found))

@@ -1,0 +1,147 @@
+"""Scores before the mask, and the split of a first layer's scores into content and position.
+
+Axes: L layer, H head, Q query, K key, N token, D d_model, E size of one head.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.model.baseline import Baseline
+from core.model.interface import KINDS, Kind, Seq2Seq
+from core.record.evidence import SiteEvidence
+from core.record.teacher_forced import replay
+
+Floats = NDArray[np.float64]
+SOURCES = ("content", "position", "bias")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreParts:
+    """A first layer's scores q·k/√d_k, taken apart by where query and key come from.
+
+    `parts` [3, 3, H, Q, K] are in the order of SOURCES, first of the query, then of the key; their
+    sum is `scores` [H, Q, K], which are worked out from what the layer was fed. `weights` are the
+    pass's own, `mask` [Q, K] says True = may attend. `norm_first` says that a LayerNorm stands
+    between the sum and the projections.
+    """
+
+    parts: Floats
+    scores: Floats
+    weights: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    norm_first: bool
+
+    def part(self, query: str, key: str) -> Floats:
+        """One of the nine parts, [H, Q, K], such as ("content", "position")."""
+        return self.parts[SOURCES.index(query), SOURCES.index(key)]
+
+    @property
+    def with_bias(self) -> Floats:
+        """The five parts in which a bias takes part, added up: [H, Q, K]."""
+        return self.parts[2].sum(0) + self.parts[:2, 2].sum(0)
+
+    @property
+    def largest_error(self) -> float:
+        """How far the sum of the parts is from the score, at most."""
+        return float(np.abs(self.parts.sum((0, 1)) - self.scores).max())
+
+
+def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
+    """The scores q·k/√d_k of every head before any mask, by kind: [L, H, Q, K].
+
+    Also of the cells that the mask then closes. `source` and `target` ids end with <eos>.
+    """
+    evidence = replay(model, list(source), list(target)).evidence
+    return {
+        kind: np.stack([_scores(site) for site in evidence.sites if site.kind == kind])
+        for kind in KINDS
+    }
+
+
+@torch.inference_mode()
+def score_parts(
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    kind: Literal["encoder", "decoder"],
+) -> ScoreParts:
+    """Split the self-attention scores of the first layer of the encoder or the decoder exactly.
+
+    The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
+    LN(c + p) = γ(c − mean c)/σ + γ(p − mean p)/σ + β, with the σ of the whole sum: a part for the
+    content, one for the position, and β, which joins the biases of the projections.
+    """
+    seen = replay(model, list(source), list(target))
+    site = next(s for s in seen.evidence.sites if (s.kind, s.layer) == (kind, 0))
+    ids = seen.evidence.source_ids if kind == "encoder" else seen.evidence.target_ids
+    content, position = embedded(model, ids, "source" if kind == "encoder" else "target")
+    parts = _normed(model, kind, content, position)
+    q, k = (
+        [_project(x, to, site.num_heads, bias) for x, bias in zip(parts, _BIASES, strict=True)]
+        for to in (site.to_query, site.to_key)
+    )
+    size = math.sqrt(q[0].shape[-1])
+    return ScoreParts(
+        parts=np.stack([[a @ b.swapaxes(1, 2) / size for b in k] for a in q]),
+        scores=_scores(site),
+        weights=getattr(seen, kind)[0].cpu().numpy(),
+        mask=getattr(seen, f"{kind}_mask").cpu().numpy(),
+        norm_first=model.config.norm_first,
+    )
+
+
+_BIASES = (False, False, True)  # a projection's own bias goes to the third part
+
+
+@torch.inference_mode()
+def embedded(
+    model: Seq2Seq, ids: Sequence[int], side: Literal["source", "target"]
+) -> tuple[Floats, Floats]:
+    """What is added up before the first layer: embedding·√d_model [N, D], and PE [N, D]."""
+    table = getattr(model.embeddings, f"{side}_positions")
+    ids_1N = torch.tensor([list(ids)], device=next(model.parameters()).device)
+    words = model.embeddings
+    rows = words.source_table.weight if side == "source" else words.target_weight
+    return _double(words.look_up(ids_1N, rows)[0]), _double(table(len(ids)))
+
+
+def _normed(model: Seq2Seq, kind: Kind, content: Floats, position: Floats) -> tuple[Floats, ...]:
+    """What of the layer's input is content, position, and neither; each [N, D]."""
+    if not model.config.norm_first:
+        return content, position, np.zeros_like(content)
+    if isinstance(model, Baseline):
+        norm = getattr(model.transformer, kind).layers[0].norm1
+    else:
+        norm = getattr(model, kind)[0].norm1
+    gain, shift = _double(norm.weight), _double(norm.bias)
+    spread = np.sqrt((content + position).var(-1, keepdims=True) + norm.eps)
+    centred = [x - x.mean(-1, keepdims=True) for x in (content, position)]
+    return *(gain * x / spread for x in centred), np.broadcast_to(shift, content.shape)
+
+
+def _project(
+    x_ND: Floats, to: tuple[Tensor, Tensor | None], num_heads: int, with_bias: bool
+) -> Floats:
+    """One projection of [N, D], cut into heads: [H, N, E]."""
+    weight, bias = to
+    y_ND = x_ND @ _double(weight).T
+    if with_bias and bias is not None:
+        y_ND = y_ND + _double(bias)
+    return y_ND.reshape(len(x_ND), num_heads, -1).swapaxes(0, 1)
+
+
+def _scores(site: SiteEvidence) -> Floats:
+    q = _project(_double(site.query_QD), site.to_query, site.num_heads, True)
+    k = _project(_double(site.memory_KD), site.to_key, site.num_heads, True)
+    return q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])
+
+
+def _double(tensor: Tensor) -> Floats:
+    return tensor.detach().cpu().numpy().astype(np.float64)

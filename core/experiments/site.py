@@ -1,0 +1,66 @@
+"""One attention of one real pass: what it was fed, its weight matrices, and the map it made.
+
+Axes: Q query, K key, D d_model, H head.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.analysis.inside_head import Site
+from core.model.interface import Kind, Projection, Seq2Seq
+from core.record.capture import capture
+from core.record.checks import masks_of
+from core.text.tokenizer import BOS
+
+Doubles = NDArray[np.float64]
+
+
+@torch.inference_mode()
+def site(
+    model: Seq2Seq, source: tuple[int, ...], target: tuple[int, ...], kind: Kind, layer: int
+) -> Site:
+    """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
+
+    Hooks are process-wide: the caller holds the model's lock. Raises KeyError for a layer that the
+    model does not have.
+    """
+    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    target_in = (BOS, *target[:-1])
+    with capture(model) as captured:
+        model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
+    looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
+    look = looks[kind, layer]
+    query, key, value, output = look.site.projections()
+    score = model.config.mask_score
+    return Site(
+        kind=kind,
+        layer=layer,
+        num_heads=int(look.site.module.num_heads),
+        inputs_QD=_double(look.query[0]),
+        memory_KD=_double(look.memory[0]),
+        to_query=_double(query.weight),
+        to_key=_double(key.weight),
+        to_value=_double(value.weight),
+        to_output=_double(output.weight),
+        query_bias=_bias(query),
+        key_bias=_bias(key),
+        value_bias=_bias(value),
+        output_bias=_bias(output),
+        mask_QK=np.array(masks_of(source, target_in)[kind]),
+        mask_score=-math.inf if score is None else score,
+        maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
+    )
+
+
+def _bias(projection: Projection) -> Doubles:
+    """The bias, or the zeros that having none comes to."""
+    bias = projection.bias
+    return np.zeros(len(projection.weight)) if bias is None else _double(bias)
+
+
+def _double(tensor: Tensor) -> Doubles:
+    return tensor.detach().cpu().numpy().astype(np.float64)

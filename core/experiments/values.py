@@ -1,0 +1,56 @@
+"""Value-weighted norms: what a key adds to the output, which its weight alone does not say.
+
+The scores before the softmax are in core.experiments.score_parts, rollout in core.analysis.
+Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from core.model.interface import KINDS, Kind, Seq2Seq
+from core.record.capture import Look, capture
+from core.record.record import Floats
+from core.text.tokenizer import BOS
+
+
+def transformed_values(look: Look) -> Tensor:
+    """v_k W_h^O: what each key would add to the output with a weight of 1, [H, K, D].
+
+    Their sum over heads and keys, times the weights, plus the output's bias is what the site
+    hands on.
+    """
+    *_, value, output = look.site.projections()
+    heads = look.weights.shape[1]
+    v_KHE = nn.functional.linear(look.memory[0], *value).unflatten(-1, (heads, -1))
+    return torch.einsum("khe,dhe->hkd", v_KHE, output.weight.unflatten(1, (heads, -1)))
+
+
+def head_outputs(look: Look) -> Tensor:
+    """Each head's part of what a site hands on, without the bias: [B, H, Q, D]."""
+    *_, value, output = look.site.projections()
+    heads = look.weights.shape[1]
+    v_BHKE = nn.functional.linear(look.memory, *value).unflatten(-1, (heads, -1)).transpose(1, 2)
+    z_BHQE = look.weights @ v_BHKE
+    return torch.einsum("bhqe,dhe->bhqd", z_BHQE, output.weight.unflatten(1, (heads, -1)))
+
+
+@torch.inference_mode()
+def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
+    """‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).
+
+    A large weight on a short vector adds little: what rests on <eos> shows here.
+    `source` and `target` are ids with their <eos>. Hooks are process-wide: the caller holds the
+    model's lock.
+    """
+    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    source_1S = torch.tensor([list(source)], device=device)
+    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    with capture(model) as captured:
+        model(source_1S, target_in_1T)
+    found: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+    for look in sorted(captured.looks(), key=lambda look: look.site.layer):
+        length_HK = transformed_values(look).norm(dim=-1)
+        found[look.site.kind].append(look.weights[0] * length_HK[:, None])
+    return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in found.items()}

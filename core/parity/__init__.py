@@ -1,0 +1,1 @@
+"""The checklist against torch.nn.Transformer, line by line."""

@@ -1,0 +1,342 @@
+"""The parity checklist: the from-scratch model against torch.nn.Transformer, line by line.
+
+Both models get the same weights and no dropout, and run in float64, where a difference beyond
+1e-12 can only be a mistake; the forward pass runs again in float32. Without a checkpoint the
+checklist runs on small fresh networks: both norm orders, tied and untied, 1 to 6 layers, and the
+variants of other implementations. Padded positions are never compared: nothing reads them.
+"""
+
+import copy
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.checkpoint.folder import Checkpoint
+from core.config import DecodeConfig, ModelConfig
+from core.data.batches import Batch, Pair
+from core.model.baseline import Baseline, scratch_names
+from core.model.interface import KINDS, Seq2Seq
+from core.model.transformer import Transformer
+from core.parity.networks import (
+    CASES,
+    VARIANTS,
+    case_batches,
+    checkpoint_pairs,
+    fresh,
+    random_pairs,
+    twins,
+)
+from core.record.activations import masks, stations
+from core.record.capture import capture
+from core.search.beam import search
+from core.text.tokenizer import PAD
+
+LIMIT = 1e-12
+FLOAT32_ATOL, FLOAT32_RTOL = 1e-5, 1.3e-6  # the defaults of torch.testing.assert_close
+ADAM_STEPS, ADAM_RATE, ADAM_EPS = 20, 1e-3, 1e-8
+BEAM = DecodeConfig(beam=4)
+_UNBOUNDED = sys.float_info.max  # a difference that is no number; JSON has no word for infinity
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist: the largest difference found and the limit it was held to.
+
+    A line of float64 reports the largest absolute difference. In float32 the limit grows with the
+    value, so both figures are those of the number nearest to its limit. Counts have the limit 0.
+    """
+
+    name: str
+    passed: bool
+    max_abs_diff: float
+    limit: float
+    detail: str = ""
+
+
+def checklist(
+    checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
+) -> Iterator[Check]:
+    """Every line as it is done: of a checkpoint's weights, or of fresh networks by their names.
+
+    The checkpoint's own network is only read. Raises ValueError if its weights fit no twin.
+    """
+    if checkpoint is not None:
+        yield from compare(*twins(checkpoint.model), checkpoint_pairs(checkpoint))
+        return
+    for label, config in variants.items():
+        for check in compare(*twins(fresh(config)), random_pairs(config)):
+            yield replace(check, name=f"{label}: {check.name}")
+
+
+def count_lines(
+    checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
+) -> int:
+    """How many lines `checklist` will yield, for a progress bar."""
+
+    def lines(config: ModelConfig) -> int:
+        encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+        structure, formula, shortcut, masks, searches = 4, 2, 1, 2, 4
+        forward = (encoder + decoder + 5) * len(CASES) + 5  # 5 of them again in float32
+        maps, training = encoder + 2 * decoder, 4 + config.qkv_bias
+        return structure + formula + forward + shortcut + masks + maps + training + searches
+
+    configs = variants.values() if checkpoint is None else [checkpoint.card.model]
+    return sum(map(lines, configs))
+
+
+def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iterator[Check]:
+    """Every line for two networks that should be the same function; neither is changed."""
+    batches = case_batches(pairs)
+    padded = batches["with padding"]
+    yield from _structure(baseline, scratch, padded)
+    yield from _formula(scratch, padded)
+    for case, batch in batches.items():
+        yield from _forward(baseline, scratch, case, batch)
+    yield _shortcut(baseline, scratch, padded)
+    yield from _masks(baseline, scratch, padded)
+    yield from _maps(baseline, scratch, padded)
+    yield from _training(baseline, scratch, padded)
+    yield from _searches(baseline, scratch, padded.source)
+    yield from _forward_float32(baseline, scratch, batches)
+
+
+def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """Do the two have the same weights, under whatever names?"""
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
+    yield _count("number of parameters", abs(sizes[0] - sizes[1]), f"{sizes[0]:,} and {sizes[1]:,}")
+    ours = {name: p.shape for name, p in scratch.named_parameters()}
+    theirs = {name: p.shape for name, p, _ in _matched(baseline, scratch, _value)}
+    odd = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    detail = odd[0] if odd else f"{len(dict(baseline.named_parameters()))} names to {len(ours)}"
+    yield _count("every parameter's name and shape", len(odd), detail)
+    yield _worst("every weight after copying", _matched(baseline, scratch, _value), limit=0.0)
+    with torch.no_grad():
+        shapes = [list(model(batch.source, batch.target_in).shape) for model in (scratch, baseline)]
+    yield _count("output shape", int(shapes[0] != shapes[1]), f"{shapes[0]} and {shapes[1]}")
+
+
+def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """embedding·√d_model + position: both models use one class for it, so it is written out here.
+
+    The sinusoids are stored in float32, and so they are here.
+    """
+    embeddings, width = scratch.embeddings, scratch.config.d_model
+    scale = math.sqrt(width) if scratch.config.scale_embeddings else 1.0
+    for side, ids, table in [
+        ("source", batch.source, embeddings.source_table.weight),
+        ("target", batch.target_in, embeddings.target_weight),
+    ]:
+        real, length = ids != PAD, ids.shape[1]
+        if scratch.config.learned_positions:
+            positions = getattr(embeddings, f"{side}_positions").weight[:length]
+        else:
+            angles = [
+                [t / 10_000 ** (i // 2 * 2 / width) for i in range(width)] for t in range(length)
+            ]
+            waves = [[(math.sin, math.cos)[i % 2](a) for i, a in enumerate(row)] for row in angles]
+            positions = torch.tensor(waves, dtype=torch.float32)
+        with torch.no_grad():
+            found = getattr(embeddings, side)(ids)
+            expected = table[ids] * scale + positions
+        name = f"{side} embeddings against the paper's formula"
+        yield _close(name, found[real], expected[real])
+
+
+def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) -> Iterator[Check]:
+    """Every station of one forward pass, from the embeddings to the logits."""
+    training = case == CASES[3]
+    ours, theirs = (stations(model.train(training), batch) for model in (scratch, baseline))
+    for model in (scratch, baseline):
+        model.eval()
+    detail = "" if case == CASES[0] else "real positions only"
+    for name, values in ours.items():
+        yield replace(_close(f"{name}, {case}", values, theirs[name]), detail=detail)
+
+
+def _forward_float32(
+    baseline: Baseline, scratch: Transformer, batches: dict[str, Batch]
+) -> Iterator[Check]:
+    """What is handed on, in float32, all cases together, under torch's own tolerances.
+
+    Inside a pre-norm stack the sums grow large, and their rounding with them, while the tolerance
+    near 0 stays 1e-5: the layers are left to float64, and the normalised outputs compared here.
+    """
+    models = [copy.deepcopy(model).float() for model in (scratch, baseline)]
+    passes = [[stations(model, batch) for batch in batches.values()] for model in models]
+    for name in (name for name in passes[0][0] if " layer " not in name):
+        ours, theirs = (torch.cat([p[name] for p in each]) for each in passes)
+        yield _close_float32(f"{name}, float32", ours, theirs)
+
+
+def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
+    """Nobody watching and no gradient: the library then runs its encoder in one fused kernel."""
+    real = batch.target_in != PAD
+    with torch.inference_mode():
+        logits = [model(batch.source, batch.target_in)[real] for model in (scratch, baseline)]
+    return _close("logits, the library's inference shortcut", *logits)
+
+
+def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """What every attention of both models is handed, against the definition written out here."""
+    source, target = batch.source != PAD, batch.target_in != PAD
+    t = torch.arange(target.shape[1])
+    padding, causal = source[:, None, :], target[:, None, :] & (t[None, :] <= t[:, None])
+    handed = [*masks(scratch, batch), *masks(baseline, batch)]
+    for name, kinds, expected in [
+        ("padding mask (encoder, cross)", ("encoder", "cross"), padding),
+        ("causal and padding mask (decoder)", ("decoder",), causal),
+    ]:
+        found = [mask for kind, mask in handed if kind in kinds]
+        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in found)
+        cells = sum(mask.numel() for mask in found)
+        yield _count(name, wrong, f"{cells:,} cells in {len(found)} attentions")
+
+
+def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """Every weight that every head gives, after the softmax; queries that are padding left out."""
+    found = []
+    for model in (scratch, baseline):
+        with torch.no_grad(), capture(model) as captured:
+            model(batch.source, batch.target_in)
+        found.append(captured)
+    ours, theirs = found
+    looks = {(look.site.kind, look.site.layer): look.weights for look in theirs.looks()}
+    for kind in KINDS:
+        real = (batch.source if kind == "encoder" else batch.target_in) != PAD
+        for layer, maps in enumerate(ours.maps(kind)):
+            # One side as a record holds it, the other as its layer ran: an order shows.
+            mine, its = maps.transpose(1, 2), looks[kind, layer].transpose(1, 2)
+            heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
+            check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
+            largest = heads.argmax().item() + 1
+            detail = f"{len(heads)} heads, real queries only, largest in head {largest}"
+            yield replace(check, detail=detail)
+
+
+def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
+    """The loss, its gradients, and where 20 steps of Adam lead.
+
+    A key's bias adds the same to all scores of a query, and the softmax takes it away again: its
+    gradient is 0 on paper and 1e-18 in arithmetic. Adam divides by √v + eps, so it turns that
+    rounding into steps; a difference within the limit on gradients may grow to the limit shown
+    here. Every other weight keeps 1e-12, and so do the logits, which no key bias can move.
+    """
+    models = [copy.deepcopy(model).train() for model in (baseline, scratch)]
+    theirs, ours = (_loss(model, batch) for model in models)
+    yield _close("loss", ours.detach(), theirs.detach())
+    (theirs + ours).backward()
+    yield _worst("every gradient after one backward", _matched(*models, _gradient))
+    for model in models:
+        _adam(model, batch)
+    weights = list(_matched(*models, _value))
+    after = f"after {ADAM_STEPS} Adam steps"
+    others = [w for w in weights if not w[0].endswith("key.bias")]
+    yield _worst(f"every weight but key biases {after}", others)
+    if len(others) < len(weights):
+        amplified = ADAM_STEPS * ADAM_RATE * LIMIT / ADAM_EPS
+        keys = [w for w in weights if w[0].endswith("key.bias")]
+        yield _worst(f"key biases, which nothing depends on, {after}", keys, limit=amplified)
+    real = batch.target_in != PAD
+    with torch.no_grad():
+        theirs, ours = (model(batch.source, batch.target_in)[real] for model in models)
+    yield _close(f"logits {after}", ours, theirs)
+
+
+def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> Iterator[Check]:
+    """Do both write the same, equally scored? The scratch model caches, the library does not."""
+    for decode in (DecodeConfig(beam=1), BEAM):
+        ours, theirs = (search(model, source_NS, decode) for model in (scratch, baseline))
+        differing = sum(
+            [h.ids for h in mine] != [h.ids for h in its]
+            for mine, its in zip(ours, theirs, strict=True)
+        )
+        written = sum(len(h.ids) for hypotheses in ours for h in hypotheses)
+        detail = f"{len(ours)} sentences, {written} tokens in all hypotheses"
+        yield _count(f"{decode.label}: the same tokens", differing, detail)
+        scores = (
+            torch.tensor(
+                [(h.log_prob, h.score) for each in found for h in each], dtype=torch.float64
+            )
+            for found in (ours, theirs)
+        )
+        name = f"{decode.label}: the same scores"
+        yield replace(_close(name, *scores), detail="sums and scores of all hypotheses")
+
+
+def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
+    """The label-smoothed mean over real tokens that training lowers."""
+    logits = model(batch.source, batch.target_in).flatten(0, 1)
+    target = batch.target_out.flatten()
+    return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=0.1)
+
+
+def _adam(model: nn.Module, batch: Batch) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), lr=ADAM_RATE, eps=ADAM_EPS)
+    for _ in range(ADAM_STEPS):
+        optimiser.zero_grad()
+        _loss(model, batch).backward()
+        optimiser.step()
+
+
+# --- from values to lines
+
+
+def _value(parameter: nn.Parameter) -> Tensor:
+    return parameter.detach()
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+Named = tuple[str, Tensor, Tensor]
+
+
+def _matched(
+    baseline: Baseline, scratch: Transformer, of: Callable[[nn.Parameter], Tensor]
+) -> Iterator[Named]:
+    """Scratch name, and the same of both models' parameters; a packed one comes in its parts."""
+    ours = dict(scratch.named_parameters())
+    for theirs, parameter in baseline.named_parameters():
+        names = scratch_names(theirs)
+        for name, part in zip(names, of(parameter).chunk(len(names)), strict=True):
+            yield name, part, of(ours[name]) if name in ours else part.new_full((), torch.nan)
+
+
+def _gap(ours: Tensor, theirs: Tensor) -> float:
+    """The largest absolute difference; beyond all bounds if a shape or a NaN stands in the way."""
+    if ours.shape != theirs.shape:
+        return _UNBOUNDED
+    gap = (ours - theirs).abs().max()
+    return gap.item() if gap.isfinite() else _UNBOUNDED
+
+
+def _close(name: str, ours: Tensor, theirs: Tensor) -> Check:
+    gap = _gap(ours, theirs)
+    return Check(name, gap <= LIMIT, gap, LIMIT)
+
+
+def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
+    """assert_close's rule, told by the number that comes nearest to its limit."""
+    gap = (ours - theirs).abs().nan_to_num(torch.inf).flatten()
+    limits = (FLOAT32_ATOL + FLOAT32_RTOL * theirs.abs()).nan_to_num(FLOAT32_ATOL).flatten()
+    nearest = (gap / limits).argmax()
+    worst, limit = min(gap[nearest].item(), _UNBOUNDED), limits[nearest].item()
+    return Check(name, worst <= limit, worst, limit, "assert_close: 1e-5 + 1.3e-6·|value|")
+
+
+def _worst(name: str, values: Iterable[Named], limit: float = LIMIT) -> Check:
+    """One line for many tensors; the detail names the one that differs most."""
+    gaps = {each: _gap(ours, theirs) for each, theirs, ours in values}
+    worst = max(gaps, key=gaps.__getitem__)
+    detail = f"{len(gaps)} tensors, largest in {worst}" if gaps[worst] else f"{len(gaps)} tensors"
+    return Check(name, gaps[worst] <= limit, gaps[worst], limit, detail)
+
+
+def _count(name: str, differing: int, detail: str) -> Check:
+    return Check(name, differing == 0, float(differing), 0.0, detail)

@@ -1,0 +1,1 @@
+"""The teacher-forced pass and what is kept of it: capture, edits, the record and its checks."""

@@ -1,0 +1,319 @@
+"""Check a record from outside the model: all that it shows worked out again, in numpy and float64.
+
+Nothing here runs the model or its attention. The evidence is what the pass itself was seen to be
+fed; masks are drawn again from the ids, and the paper's formulas are written out again below.
+Axes: L layer, H head, Q query, K key, D d_model, E size of one head, T target token, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from core.config import DecodeConfig
+from core.model.interface import KINDS, Kind
+from core.record.edits import Edits, Places
+from core.record.evidence import Evidence, SiteEvidence
+from core.record.record import RecordCheck, RecordToken, TranslationRecord
+from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
+
+WEIGHT_LIMIT = 1e-5
+"""Float32 against float64 differs by about 1e-6 at most; any mix-up by a thousand times more."""
+LOGIT_LIMIT = 1e-4
+"""Unwatched attention runs in a fused kernel that adds in another order: the last digits differ."""
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def check(
+    record: TranslationRecord,
+    evidence: Evidence,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    edits: Edits = Edits(),
+) -> tuple[RecordCheck, ...]:
+    """The eight checks of a record made under these edits, in the order in which they are shown.
+
+    `tokenizers` are the source's and the target's.
+    """
+    masks = masks_of(evidence.source_ids, evidence.target_ids, edits)
+    return (
+        _recomputed(record, evidence, masks),
+        _rows(record, masks),
+        _masked(record, masks, edits),
+        _labels(record, evidence),
+        _text(record, tokenizers),
+        _probabilities(record, evidence),
+        _positions(record, evidence, edits),
+        _untouched(evidence),
+    )
+
+
+def masks_of(
+    source_ids: tuple[int, ...], target_ids: tuple[int, ...], edits: Edits = Edits()
+) -> dict[Kind, Bools]:
+    """Which cells [Q, K] are open: no padding, and in the decoder nothing that is yet to come.
+
+    Unless an edit took one of the two masks away, or closed a place of the source.
+    """
+    source, target = np.array(source_ids) != PAD, np.array(target_ids) != PAD
+    S, T = len(source), len(target)
+    past = np.arange(T)[None, :] <= np.arange(T)[:, None]
+    if not edits.padding_mask:
+        source, target = np.ones(S, bool), np.ones(T, bool)
+    if not edits.causal_mask:
+        past = np.ones((T, T), bool)
+    source = source & ~np.isin(np.arange(S), edits.hidden_source)
+    return {
+        "encoder": np.broadcast_to(source, (S, S)),
+        "decoder": past & target,
+        "cross": np.broadcast_to(source, (T, S)),
+    }
+
+
+def recompute(sites: list[SiteEvidence], mask: Bools) -> Doubles:
+    """softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): weights [L, H, Q, K]."""
+
+    def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
+        x_LND = _double(inputs) @ _double([weight for weight, _ in maps]).swapaxes(1, 2)
+        if maps[0][1] is not None:
+            x_LND += _double([bias for _, bias in maps])[:, None]
+        L, N, _ = x_LND.shape
+        return x_LND.reshape(L, N, sites[0].num_heads, -1).swapaxes(1, 2)
+
+    q_LHQE = project([s.query_QD for s in sites], [s.to_query for s in sites])
+    k_LHKE = project([s.memory_KD for s in sites], [s.to_key for s in sites])
+    scores = q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
+    scores = np.where(mask, scores, -np.inf)
+    peak = scores.max(-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isfinite(peak), peak, 0))
+    total = shares.sum(-1, keepdims=True)
+    return shares / np.where(total > 0, total, 1)  # a row that may look nowhere stays 0
+
+
+def _double(tensors: list[Tensor]) -> Doubles:
+    return np.stack([t.detach().cpu().numpy() for t in tensors]).astype(np.float64)
+
+
+def _largest(differences: ArrayLike) -> float:
+    """The largest of some differences, 0 of none; NaN stays NaN, which passes no limit."""
+    return float(np.abs(differences).max(initial=0.0))
+
+
+def _line(name: str, figure: float, limit: float, words: str) -> RecordCheck:
+    return RecordCheck(name, figure <= limit, figure, limit, words)
+
+
+def _recomputed(
+    record: TranslationRecord, evidence: Evidence, masks: dict[Kind, Bools]
+) -> RecordCheck:
+    differences, head_size = [], 0
+    for kind in KINDS:
+        sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
+        again, drawn = recompute(sites, masks[kind]), record.maps(kind)
+        differences.append(_largest(again - drawn) if again.shape == drawn.shape else math.inf)
+        head_size = len(sites[0].to_query[0]) // sites[0].num_heads
+    cells = sum(record.maps(kind).size for kind in KINDS)
+    return _line(
+        "Recomputed outside the model",
+        _largest(differences),
+        WEIGHT_LIMIT,
+        f"All {cells:,} weights, worked out again in 64 bits from what each layer was fed: "
+        f"softmax(QKᵀ/√{head_size} + mask). Shown: the largest difference.",
+    )
+
+
+def _rows(record: TranslationRecord, masks: dict[Kind, Bools]) -> RecordCheck:
+    sums_by_kind = [
+        record.maps(kind).sum(-1, dtype=np.float64)[..., mask.any(-1)].ravel()
+        for kind, mask in masks.items()
+    ]
+    sums = np.concatenate(sums_by_kind)
+    return _line(
+        "Every row sums to 1",
+        _largest(sums - 1),
+        WEIGHT_LIMIT,
+        f"Each of {len(sums):,} rows hands out all of its attention. Shown: the largest deviation.",
+    )
+
+
+def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> RecordCheck:
+    what = "padding, and what is not yet written"
+    if edits != Edits():
+        what += ", but for the edits"
+    masked = wrong = 0
+    for kind, mask in masks.items():
+        weights = record.maps(kind)[..., ~mask]
+        masked += weights.size
+        wrong += np.count_nonzero(weights) + np.count_nonzero(record.mask(kind) != mask)
+    return _line(
+        "A masked cell is exactly 0",
+        float(wrong),
+        0.0,
+        f"{masked:,} cells are masked, worked out again from the token ids: {what}. Shown: how "
+        "many break this.",
+    )
+
+
+def _labels(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
+    shown = [
+        ([t.id for t in record.source], evidence.source_ids),
+        ([t.id for t in record.target_in], evidence.target_ids),
+    ]
+    if record.hypotheses:
+        shown.append(([t.id for t in record.target_out], record.hypotheses[0].ids))
+    decoder = range(len(record.decoder))
+    layers = [("encoder", layer) for layer in range(len(record.encoder))]
+    layers += [(kind, layer) for layer in decoder for kind in ("decoder", "cross")]
+    shown.append((layers, [(site.kind, site.layer) for site in evidence.sites]))
+    wrong = sum(_unequal(labels, truth) for labels, truth in shown)
+    tokens = len(evidence.source_ids) + len(evidence.target_ids)
+    return _line(
+        "Labels are what was fed",
+        float(wrong),
+        0.0,
+        f"Against the {tokens:,} tokens that entered the model, their sides and order, and the "
+        "order in which its layers ran. Shown: how many labels differ.",
+    )
+
+
+def _unequal(labels: list, truth: tuple | list) -> int:
+    return sum(a != b for a, b in zip(labels, truth, strict=False)) + abs(len(labels) - len(truth))
+
+
+def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
+    """Every word against its id, or, of the source, against what was typed."""
+    source, target = tokenizers
+    typed = [_face(t) for t in (*source.encode(record.source_text), special(EOS))]
+    wrong = _unequal([_face(t) for t in record.source], typed)
+    produced = [*record.target_in, *record.target_out]
+    alternatives = [token for row in record.alternatives for token in row]
+    by_id = {id: target.token(id) for id in {t.id for t in (*produced, *alternatives)}}
+    for tokens in (record.target_in, record.target_out):
+        begun = False  # a text's first visible token starts a word, whatever its id
+        for token in tokens:
+            wrong += not _says(token, by_id[token.id], begun)
+            begun = begun or not (token.special or token.text == "")
+    wrong += sum(_face(token) != _face(by_id[token.id]) for token in alternatives)
+    texts = [(record.translation, [t.id for t in record.target_out])]
+    texts += [(h.text, list(h.ids)) for h in record.hypotheses]
+    wrong += sum(text != target.decode(ids) for text, ids in texts)
+    tokens = len(record.source) + len(produced) + len(alternatives)
+    return _line(
+        "Words are those of the ids",
+        float(wrong),
+        0.0,
+        f"{tokens:,} tokens against the tokenizers' vocabularies and the text that was typed, and "
+        f"{len(texts)} translated texts against their ids. Shown: how many differ.",
+    )
+
+
+def _face(token: Token | RecordToken) -> tuple:
+    return (token.id, token.piece, token.text, token.starts_word, token.special, token.unknown)
+
+
+def _says(shown: RecordToken, own: Token, begun: bool) -> bool:
+    """Whether a target token shows what its id says; an unknown word shows what was typed."""
+    if shown.id == UNK and shown.unknown:
+        return shown.piece == own.piece
+    starts_word = own.starts_word if begun else shown.starts_word
+    return _face(shown) == (own.id, own.piece, own.text, starts_word, own.special, own.unknown)
+
+
+def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
+    """Of each token, of the likeliest at each step, and of each hypothesis."""
+    logits_TV = _double([evidence.logits_TV])[0]
+    peak = logits_TV.max(-1, keepdims=True)
+    total = np.log(np.exp(logits_TV - peak).sum(-1, keepdims=True)) + peak
+    K = record.alternative_log_probs.shape[1]
+    best = np.sort(np.partition(logits_TV, -K)[:, -K:])[:, ::-1] - total
+    ids = np.array([[token.id for token in row] for row in record.alternatives])
+    own = np.array([[token.id] for token in record.target_out])
+    own_log_probs, of_ids = (np.take_along_axis(logits_TV, x, 1) - total for x in (own, ids))
+    differences = [
+        _largest(own_log_probs[:, 0] - record.log_probs),
+        _largest(best - record.alternative_log_probs),
+        _largest(of_ids - record.alternative_log_probs),
+    ]
+    words = (
+        f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
+        "bits from the logits"
+    )
+    if record.hypotheses:
+        differences += _hypotheses(record, evidence)
+        words += (
+            f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
+            "teacher-forced pass over each, a sum's difference divided by its tokens"
+        )
+    return _line(
+        "Log-probabilities recomputed",
+        _largest(differences),
+        LOGIT_LIMIT,
+        f"{words}. Shown: the largest difference, in nats.",
+    )
+
+
+def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
+    """How far their sums and scores are off, and their order: the best comes first."""
+    try:
+        decode = DecodeConfig.from_label(record.search)
+    except ValueError:
+        return [math.inf]
+    alpha = 0.0 if decode.beam == 1 else decode.length_penalty
+    differences = []
+    for h in record.hypotheses:
+        score = h.log_prob / ((5 + len(h.ids)) / 6) ** alpha  # Wu et al. 2016, eq. 14
+        # Each token's rounding adds to the sum: the limit is for one token.
+        off = (h.log_prob - evidence.log_probs.get(h.ids, math.inf)) / len(h.ids)
+        differences += [off, h.score - score]
+    scores = [h.score for h in record.hypotheses]
+    falls = pairwise(scores)
+    return differences + [max(0.0, worse - better) for better, worse in falls]
+
+
+def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> RecordCheck:
+    width = evidence.sites[0].query_QD.shape[-1]
+    tables = evidence.learned_positions or (None, None)
+    moved = (edits.source_positions, edits.target_positions)
+    shown = (record.source_positions, record.target_positions)
+    differences = []
+    for places, table, rows in zip(moved, tables, shown, strict=True):
+        again = _position_rows(places, len(rows), width, table)
+        differences.append(_largest(again - rows) if again.shape == rows.shape else math.inf)
+    against = (
+        "the learned tables"
+        if evidence.learned_positions
+        else f"sin and cos of p/10000^(2i/{width})"
+    )
+    if moved != (Places(), Places()):
+        against += ", under the edits"
+    return _line(
+        "Positions recomputed",
+        _largest(differences),
+        WEIGHT_LIMIT,
+        f"{sum(map(len, shown)):,} rows against {against}. Shown: the largest difference.",
+    )
+
+
+def _position_rows(places: Places, length: int, width: int, table: Tensor | None) -> Doubles:
+    """What is added at the first positions: rows of a table, or of the formula of paper §3.5."""
+    rows = np.array(places.rows(0, length))
+    if table is not None:
+        return places.scale * _double([table])[0][rows]
+    angles = rows[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)
+    return places.scale * np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, width)
+
+
+def _untouched(evidence: Evidence) -> RecordCheck:
+    change = (evidence.logits_TV - evidence.unwatched_TV).detach().cpu().numpy()
+    return _line(
+        "Looking changed nothing",
+        _largest(change),
+        LOGIT_LIMIT,
+        "The same pass without looking gives the same logits. Shown: the "
+        "largest difference; faster code adds in another order, so the last digits may differ.",
+    )

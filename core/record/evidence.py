@@ -1,0 +1,72 @@
+"""What one pass was seen to be fed: all that is needed to check it from outside the model.
+
+Axes: Q query, K key, D d_model, T target token, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from core.model.interface import Kind
+from core.record.capture import Captured, Look
+
+
+@dataclass(frozen=True)
+class SiteEvidence:
+    """What one attention site was fed in the pass, and the weights of its query and key maps."""
+
+    kind: Kind
+    layer: int
+    num_heads: int
+    query_QD: Tensor
+    memory_KD: Tensor
+    to_query: tuple[Tensor, Tensor | None]
+    to_key: tuple[Tensor, Tensor | None]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is needed to check one pass: sites in the order in which they ran, ids, logits.
+
+    `log_probs` are the sums of whole targets, by their ids, from a teacher-forced pass that nobody
+    watched; `learned_positions` are the two sides' tables [max_length, D], None of sinusoids.
+    """
+
+    sites: tuple[SiteEvidence, ...]
+    source_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+    logits_TV: Tensor
+    unwatched_TV: Tensor
+    log_probs: Mapping[tuple[int, ...], float]
+    learned_positions: tuple[Tensor, Tensor] | None
+
+    @classmethod
+    def of(
+        cls,
+        captured: Captured,
+        logits_TV: Tensor,
+        unwatched_TV: Tensor,
+        log_probs: Mapping[tuple[int, ...], float],
+        learned_positions: tuple[Tensor, Tensor] | None,
+    ) -> Evidence:
+        """The evidence of a pass over one sentence; the caller still holds the model's lock.
+
+        Raises RuntimeError if the pass did not embed one source and then one target.
+        """
+        if len(captured.embedded) != 2:
+            raise RuntimeError(f"the pass embedded {len(captured.embedded)} sequences, not 2")
+        source, target = (tuple(ids[0].tolist()) for ids in captured.embedded)
+        sites = tuple(_site_evidence(look) for look in captured.looks())
+        return cls(sites, source, target, logits_TV, unwatched_TV, log_probs, learned_positions)
+
+
+def _site_evidence(look: Look) -> SiteEvidence:
+    site = look.site
+    to_query, to_key, *_ = site.projections()
+    heads = int(site.module.num_heads)
+    return SiteEvidence(
+        site.kind, site.layer, heads, look.query[0], look.memory[0], to_query, to_key
+    )

@@ -1,0 +1,47 @@
+"""Many sentences searched at once, in batches of like length."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from core.config import DecodeConfig
+from core.data.batches import pad
+from core.model.interface import Seq2Seq
+from core.search.beam import Hypothesis, search
+from core.text.tokenizer import EOS
+
+
+def translate_ids(
+    model: Seq2Seq,
+    encoded: list[list[int]],
+    decode: DecodeConfig,
+    device: str,
+    batch_tokens: int = 2048,
+    done: Callable[[int], object] = lambda count: None,
+    lock: AbstractContextManager = nullcontext(),
+) -> list[list[Hypothesis]]:
+    """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
+
+    Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
+    with how many more sentences are done. The model is used only under `lock`, one batch at a time.
+    """
+    found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
+    waiting: list[int] = []
+    by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
+
+    def flush() -> None:
+        source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
+        with lock:
+            batch = search(model, source, decode)
+        for i, hypotheses in zip(waiting, batch, strict=True):
+            found[i] = hypotheses
+        done(len(waiting))
+
+    done(len(encoded) - len(by_length))
+    for i in by_length:
+        if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
+            flush()
+            waiting = []
+        waiting.append(i)
+    if waiting:
+        flush()
+    return found

@@ -1,0 +1,407 @@
+"""One training run from its options to a scored checkpoint with its card."""
+
+import json
+import math
+import platform
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from core.checkpoint import folder as checkpoint
+from core.checkpoint.folder import Card
+from core.command import table
+from core.config import DecodeConfig, ModelConfig, TrainConfig
+from core.data.text_files import LinePairs
+from core.device import pick_device
+from core.files import sha256, write_atomic
+from core.model.interface import build, initialise
+from core.training import model_card as card
+from core.training import resume
+from core.training.data import PairFiles, Prepared, TextPairs, prepare
+from core.training.distributed import Processes, joined, restarted
+from core.training.film import Film
+from core.training.loop import (
+    EpochEnded,
+    Event,
+    Row,
+    Started,
+    Stepped,
+    Stopped,
+    Validated,
+    best,
+    train,
+    validation_loss,
+)
+from core.training.recipes import RECIPES, Recipe
+from core.training.scoring import evaluate
+from core.training.trained import Teacher, take_over, tokenizers_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run is asked for, by the names of core.train's options; None leaves it to the recipe.
+
+    `src`, `ref`, `val_src` and `val_ref` are own text in place of the recipe's corpora, all four or
+    none; `data` is the folder of corpora, which are fetched if it is None.
+    """
+
+    recipe: str
+    data: Path | None
+    src: Path | None
+    ref: Path | None
+    val_src: Path | None
+    val_ref: Path | None
+    out: Path
+    model: str
+    direction: str
+    start_from: Path | None
+    teachers: tuple[Path, ...]
+    joined: float
+    joined_up_to: int
+    typed: float
+    seed: int
+    max_steps: int | None
+    threads: int | None
+    resume: bool
+    save_every: int | None
+    keep_epochs: tuple[int, ...] | None
+    compile: bool
+    device: str
+
+
+def run(options: Options) -> None:
+    """Read, train, keep the better of best and averaged weights, score on val, write the card.
+
+    The first of several processes alone writes and, once training is over, goes on.
+    """
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = pick_device(options.device)
+    with joined(device) as processes:
+        resuming = _resuming(options, processes)
+        job = _prepare(options, device, processes)
+        with _saving_may_fail(), _compiling_may_fail(), _signals(processes) as asked_to_stop:
+            events = train(
+                job.model,
+                job.data.train,
+                job.data.validation,
+                job.config,
+                job.state,
+                device,
+                resuming,
+                job.identity(),
+                processes,
+                options.compile,
+                asked_to_stop,
+            )
+            curve = _watch(events, job, processes)
+    if processes.first:
+        with _saving_may_fail():
+            _finish(job, curve)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is trained, on what and how, and the folder where it is kept."""
+
+    recipe: Recipe
+    config: TrainConfig
+    architecture: str
+    languages: tuple[str, str]
+    data: Prepared
+    model: nn.Module
+    start: Card | None
+    teachers: list[Card]
+    joined: float
+    joined_up_to: int
+    typed: float
+    device: str
+    out: Path
+
+    @property
+    def state(self) -> Path:
+        return self.out / "resume"
+
+    def identity(self) -> dict[str, Any]:
+        """What a state must have in common with a run that resumes from it, by name."""
+        vocabularies = [json.dumps(t.to_json()).encode() for t in self.data.tokenizers]
+        shape = {f"network {k}": v for k, v in self.model.config.to_json().items()}
+        return {
+            "recipe": self.recipe.name,
+            "model": self.architecture,
+            "direction": "-".join(self.languages),
+            "vocabulary": sha256(b"".join(vocabularies))[:16],
+            "training text": self.data.train.sha256[:16],
+            "validation text": self.data.validation.sha256[:16],
+            "start": self.start and self.start.weights_sha256[:16],
+            **shape,
+        }
+
+    def film(self) -> Film:
+        """What takes the points of this run's film."""
+        validation = [pair for text in self.data.validation_text.values() for pair in text]
+        return Film(
+            self.out,
+            self.languages,
+            self.data.tokenizers,
+            validation,
+            self.config.steps,
+            self.device,
+        )
+
+    def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
+        """Write the network as it is now to a checkpoint folder."""
+        others = [*([self.start] if self.start else []), *self.teachers]
+        training = {
+            "recipe": self.recipe.name,
+            "source": self.recipe.source,
+            "corpora": self.data.corpora,
+            "joined": self.joined,
+            "joined_up_to": self.joined_up_to,
+            "typed": self.typed,
+            "augmentation": self.recipe.augmentation and asdict(self.recipe.augmentation),
+            "start": self.start and self.start.folder.name,
+            "teachers": [other.folder.name for other in self.teachers],
+            "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
+            "longest": self.data.longest,
+            "config": self.config.to_json(),
+            "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
+            "torch": torch.__version__,
+            "hours": round(curve[-1]["seconds"] / 3600, 3),
+            "kept": kept,
+        }
+        metrics = {"curve": curve, "final": scores}
+        checkpoint.save(
+            folder,
+            self.model,
+            self.architecture,
+            self.languages,
+            self.data.tokenizers,
+            training,
+            metrics,
+            self.recipe.half_precision,
+        )
+
+
+def _resuming(options: Options, processes: Processes) -> bool:
+    """Whether to go on from a saved state: what the first process finds holds for all.
+
+    Raises ValueError if a run would be started where one has been.
+    """
+    resuming = options.resume
+    if processes.first and not resuming:
+        out = options.out
+        begun, kept = resume.exists(out / "resume"), (out / "config.json").exists()
+        if restarted():
+            resuming = begun
+        elif begun or kept:
+            raise ValueError(
+                f"{out} already holds a {'checkpoint' if kept else 'run'}: "
+                "delete it, choose another, or --resume"
+            )
+    return processes.broadcast(bytes([resuming])) == b"\1"
+
+
+def _prepare(options: Options, device: str, processes: Processes) -> _Job:
+    """Read the text, learn the vocabulary, draw the network's first weights or take them over."""
+    recipe = RECIPES[options.recipe]
+    config = replace(recipe.training, seed=options.seed)
+    for name, value in (
+        ("steps", options.max_steps),
+        ("save_every", options.save_every),
+        ("keep_epochs", options.keep_epochs),
+    ):
+        if value is not None:
+            config = replace(config, **{name: value})
+    languages = tuple(options.direction.split("-"))
+    files = None
+    if any(given := [options.src, options.ref, options.val_src, options.val_ref]):
+        if not all(given):
+            raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
+        files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
+    start = options.start_from and checkpoint.load(options.start_from)
+    teachers = [Teacher.of(folder, languages, device) for folder in options.teachers]
+
+    def taught(pairs: TextPairs) -> list[TextPairs]:
+        made = options.out / "translations"
+        return [teacher.add(pairs, made, processes) for teacher in teachers]
+
+    tokenizers = start and tokenizers_of(start, languages)
+    data = prepare(
+        recipe,
+        languages,
+        options.data,
+        files,
+        config.max_pair_tokens,
+        tokenizers,
+        taught,
+        options.joined,
+        options.typed,
+        options.joined_up_to,
+        config.seed,
+    )
+    for reason, count in data.left_out.items():
+        if count and processes.first:
+            sys.stdout.write(f"left out: {count:,} pairs {reason}\n")
+    torch.manual_seed(config.seed)
+    network = ModelConfig(
+        source_vocab_size=data.tokenizers[0].size,
+        target_vocab_size=data.tokenizers[1].size,
+        **recipe.network,
+    )
+    model = build(options.model, network)
+    if recipe.xavier_embeddings:
+        initialise(model, xavier_embeddings=True)
+    if start:
+        take_over(start, model, options.model)
+    return _Job(
+        recipe,
+        config,
+        options.model,
+        languages,
+        data,
+        model.to(device),
+        start and start.card,
+        [teacher.checkpoint.card for teacher in teachers],
+        options.joined,
+        options.joined_up_to,
+        options.typed,
+        device,
+        options.out,
+    )
+
+
+def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row]:
+    """Show progress and keep the best weights as they come, in the first process; the curve."""
+    from tqdm import tqdm
+
+    started = next(events)
+    assert isinstance(started, Started)
+    curve = started.curve
+    film = job.film() if job.recipe.film and processes.first else None
+    if film:
+        film.started(job.model, started.step)
+    # What is behind counts as done, but not for the time that is left.
+    with tqdm(
+        initial=started.step,
+        total=job.config.steps,
+        unit="step",
+        mininterval=1,
+        smoothing=0,
+        disable=not processes.first,
+    ) as bar:
+        for event in events:
+            if not processes.first:
+                if isinstance(event, Stopped):
+                    sys.exit(1)
+                continue
+            match event:
+                case Stepped(step=step, loss=loss, tokens_per_second=speed):
+                    if film:  # now, before the state that remembers that it did
+                        film.stepped(job.model, step)
+                    bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
+                    bar.update()
+                case Validated(curve=curve):
+                    row = curve[-1]
+                    bar.write("  ".join(f"{name} {value:g}" for name, value in row.items()))
+                    if row is best(curve):
+                        job.keep(job.out, f"the best validation, step {row['step']:,}", curve, {})
+                    else:
+                        checkpoint.save_metrics(job.out, {"curve": curve, "final": {}})
+                case EpochEnded(epoch=epoch, curve=until):
+                    row = until[-1]
+                    kept = f"the end of epoch {epoch}, step {row['step']:,}"
+                    job.keep(job.out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
+                case Stopped(step=step):
+                    bar.close()
+                    sys.exit(f"stopped after step {step:,} and saved: go on with --resume")
+        if processes.first and curve[-1]["step"] < job.config.steps:
+            bar.write(f"ended early: {job.config.patience} validations brought no better loss")
+    return curve
+
+
+def _finish(job: _Job, curve: list[Row]) -> None:
+    """Keep the mean of the last snapshots if it is better, score what is kept, write its card."""
+    out, config, model = job.out, job.config, job.model
+    kept = checkpoint.read_card(out).training["kept"]
+    mean = resume.average_snapshots(job.state)
+    loss = math.inf
+    if mean is not None:
+        model.load_state_dict(mean, strict=True)
+        loss = validation_loss(model, job.data.validation, config.batch_tokens, job.device)
+    if loss < best(curve)["val_loss"]:
+        apart = f"{config.snapshot_every} steps apart"
+        kept = f"the mean of the last {config.average_last} snapshots, {apart}"
+    else:
+        model.load_state_dict(checkpoint.load(out, job.device).model.state_dict())
+    job.keep(out, kept, curve, {})
+    kept_model = checkpoint.load(out, job.device)
+    scores = {
+        name: evaluate(kept_model, pairs, DecodeConfig(), job.device)
+        for name, pairs in job.data.validation_text.items()
+    }
+    job.keep(out, kept, curve, scores)
+    write_atomic(out / "MODEL_CARD.md", card.render(checkpoint.read_card(out)).encode())
+    for name, measured in scores.items():
+        table([("corpus", f"{name}, validation split"), *measured.items()])
+
+
+@contextmanager
+def _signals(processes: Processes) -> Iterator[Callable[[], bool]]:
+    """Inside, the first SIGTERM or SIGINT is only noted; a second one acts as it does outside.
+
+    Of several processes each is sent two for one Ctrl-C, by the terminal and by torchrun: there the
+    second is noted as well. torchrun has the last word after 30 seconds.
+    """
+    asked: list[int] = []
+    outside = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def restore() -> None:
+        for number, handler in outside.items():
+            signal.signal(number, handler)
+
+    def note(number: int, _: Any) -> None:
+        asked.append(number)
+        if processes.size == 1:
+            restore()
+
+    for number in outside:
+        signal.signal(number, note)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        restore()
+
+
+@contextmanager
+def _saving_may_fail() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"cannot save: {error}; what was saved before is whole: "
+            "make room and go on with --resume"
+        ) from None
+
+
+@contextmanager
+def _compiling_may_fail() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise ValueError(
+                f"torch.compile does not work here ({type(error).__name__}): leave out --compile"
+            ) from error
+        raise
+
+
+def _processor() -> str:
+    return f"one CPU ({platform.machine()}, {torch.get_num_threads()} thread(s))"

@@ -1,0 +1,137 @@
+"""The model card that goes with a checkpoint: data, licence of the data, recipe, scores."""
+
+from typing import Any
+
+from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+from core.data.corpora import CORPORA, LANGUAGES, about
+from core.training.recipes import RECIPES
+
+_FURTHER = {  # what of the corpora is shown once more, by the option that says how much
+    "joined": "each joined to another",
+    "typed": "with the source as people type it: small letters, commas, no mark at the end",
+}
+
+
+def render(card: Card) -> str:
+    """MODEL_CARD.md, from what the checkpoint's own files say and nothing else."""
+    training, model, final = card.training, card.model, card.metrics["final"]
+    source, target = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
+    scores = list(final.values())
+    measures = [m for m in scores[0] if m not in ("checkpoint", "beam", "seconds", "signature")]
+    rows = "\n".join(
+        f"| `{measure}` | {' | '.join(str(score[measure]) for score in scores)} |"
+        for measure in measures
+    )
+    data = " ".join(
+        CORPORA[name].credit if name in CORPORA else f"The files {name}."
+        for name in training["corpora"]
+    )
+    repeated = ", ".join(
+        f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
+    )
+    up_to = training.get("joined_up_to", 2)
+    how_joined = {"joined": f"each joined to one to {up_to - 1} others"} if up_to > 2 else {}
+    further = "".join(
+        f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
+        for option, how in (_FURTHER | how_joined).items()
+        if training.get(option)
+    )
+    if augmentation := training.get("augmentation"):
+        further = f" {_augmented(augmentation)}"
+    teachers = training.get("teachers", [])
+    taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
+    start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
+    again = "\n".join(commands(card))
+    return f"""# {card.folder.name}
+
+Translates {source} to {target}. An encoder-decoder Transformer, \
+{_kind(card.architecture)}, with {card.parameters:,} weights: \
+{model.num_encoder_layers} + {model.num_decoder_layers} layers, d_model {model.d_model}, \
+{model.num_heads} heads, feed-forward {model.dim_feedforward}, \
+{"pre-norm" if model.norm_first else "post-norm"}, dropout {model.dropout}; \
+{_vocabulary(card)}.
+
+**Meant for** looking at attention while it translates. It knows \
+{about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
+translating anything that matters.
+
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
+{taught if teachers else ""}
+
+**Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
+{card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
+{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}{start}. \
+Kept: {training["kept"]}.
+
+Train it again:
+
+```
+{again}
+```
+
+**Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
+{DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
+`bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
+weights were chosen on these splits, so they flatter a little.
+
+| measure | {" | ".join(final)} |
+| --- | {" | ".join("---" for _ in final)} |
+{rows}
+
+`metrics.json` holds the training curve. Each file's SHA-256 stands in `config.json`.
+"""
+
+
+def commands(card: Card) -> list[str]:
+    """What trains a checkpoint again: the networks that it began with first, then itself."""
+    training = card.training
+    own = (
+        f"python -m core.train --recipe {training['recipe']} --model {card.architecture} "
+        f"--direction {card.direction} --seed {training['config']['seed']}{_options(training)} "
+        f"--out {card.folder.name}"
+    )
+    return [*training.get("before", []), own]
+
+
+def _augmented(how: dict[str, Any]) -> str:
+    return (
+        f"Each epoch changes its pairs anew: {how['source_noise']:.0%} have a source as people "
+        "type it (lower-cased, without its last mark or its commas), "
+        f"{how['concatenation']:.0%} are concatenated with others, up to "
+        f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
+        f"({how['numbers']:.0%}) that stand on both sides become others on both."
+    )
+
+
+def _batch(config: dict[str, Any]) -> str:
+    if sentences := config.get("batch_sentences"):
+        return f"{sentences} pairs"
+    return f"up to {config['batch_tokens']:,} padded tokens"
+
+
+def _options(training: dict[str, Any]) -> str:
+    """What to say beside the recipe: where it was stopped, and from whom it learned."""
+    recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
+    options = "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
+    if training.get("start"):
+        options += f" --start-from {training['start']}"
+    if training.get("teachers"):
+        options += f" --teachers {','.join(training['teachers'])}"
+    for option in _FURTHER:
+        if training.get(option):
+            options += f" --{option} {training[option]:g}"
+    if (up_to := training.get("joined_up_to", 2)) > 2:
+        options += f" --joined-up-to {up_to}"
+    return options
+
+
+def _vocabulary(card: Card) -> str:
+    sizes = card.model.source_vocab_size, card.model.target_vocab_size
+    if card.model.share_embeddings:
+        return f"one vocabulary of {sizes[0]:,} pieces for both languages"
+    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces"
+
+
+def _kind(architecture: str) -> str:
+    return {"scratch": "written from scratch", "baseline": "torch.nn.Transformer"}[architecture]

@@ -1,0 +1,188 @@
+"""What visitors share: each result is one question's, made once, read-only, and not too large."""
+
+import ast
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import streamlit as st
+
+from app.state import models, results
+from app.state.models import CHECKPOINTS, MODELS_KEPT, Implementation
+from app.state.results import Store, sealed
+from core.checkpoint.folder import list_cards, read_card
+from core.config import DecodeConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+LONG = "A group of young people sit at a long table in the garden of an old house"
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    results._store.clear()
+    yield
+    results._store.clear()
+
+
+def test_every_shipped_model_stays_loaded():
+    cards, _ = list_cards(CHECKPOINTS)
+    assert len(cards) <= MODELS_KEPT
+    assert models._own._info.max_entries == MODELS_KEPT
+
+
+def test_what_was_asked_for_longest_ago_goes_first():
+    store, made = Store(limit=1000), []
+
+    def ask(name: str, size: int = 300):
+        return store.get(name, lambda: made.append(name) or np.zeros(size, np.uint8))
+
+    for name in ("a", "b", "c", "a", "d", "a", "b"):  # d takes the place of b, and b that of c
+        ask(name)
+    assert made == ["a", "b", "c", "d", "b"] and store.size <= 1000
+    assert ask("large", 5000).size == 5000 and ask("large").size == 5000  # kept, and alone
+    assert store.size == 5000
+    ask("a")
+    assert store.size == 300
+
+
+def test_two_visitors_wait_for_one_result_and_a_failure_is_not_kept():
+    store, started, go, made = Store(1000), Event(), Event(), []
+
+    def slow():
+        started.set()
+        go.wait(10)
+        made.append("slow")
+        return "result"
+
+    seen = []
+    threads = [Thread(target=lambda: seen.append(store.get("x", slow))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    started.wait(10)
+    assert store.get("y", lambda: "at once") == "at once"  # another question does not wait
+    go.set()
+    for thread in threads:
+        thread.join(10)
+    assert seen == ["result"] * 3 and made == ["slow"]
+    with pytest.raises(ValueError, match="no"):
+        store.get("z", lambda: (_ for _ in ()).throw(ValueError("no")))
+    assert store.get("z", lambda: "yes") == "yes"
+
+
+def test_shared_arrays_are_read_only_wherever_they_are():
+    @dataclass(frozen=True)
+    class Result:
+        inner: dict
+        row: tuple
+
+    arrays = [np.zeros(n) for n in (100, 200, 300)]
+    size = sealed([Result({"a": arrays[0]}, (arrays[1], [arrays[2]]))])
+    assert 600 * 8 < size < 600 * 8 + 1500
+    for array in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_records_arrays_are_shared_read_only():
+    card = read_card(CHECKPOINTS / "scratch-de-en")
+    record = results.inspect(card, "Ein Hund.")
+    assert results.inspect(card, "Ein Hund.") is record
+    norms = results.quantity(card, record, "norms")
+    for array in (record.cross, record.log_probs, norms["cross"]):
+        assert not array.flags.writeable
+
+
+class Echo:
+    """A translator that answers with what it was asked."""
+
+    def __init__(self, name: str, other: bool):
+        self.name = f"{name} other" if other else name
+
+    def held(self):
+        return self
+
+    def __enter__(self):
+        return self.name
+
+    def __exit__(self, *failure):
+        return None
+
+    def inspect(self, source, target=None, edits=None, *, decode=None, target_ids=None):
+        return self.name, source, target, edits, decode, target_ids
+
+    def search_tree(self, source, *, decode, prefix=()):
+        return self.name, source, decode, prefix
+
+
+@pytest.fixture
+def cards(monkeypatch):
+    def translator(model):
+        folder, _, other = models.key_of(model)
+        return Echo(Path(folder).name, other)
+
+    monkeypatch.setattr(results, "translator", translator)
+    own = [read_card(CHECKPOINTS / name) for name in ("scratch-en-de", "baseline-en-de")]
+    return [*own, Implementation(own[0], other=True)]
+
+
+def test_no_answer_is_another_questions(cards):
+    """Asked twice, so that the second answer comes out of the store."""
+    searches = [DecodeConfig(beam=1), DecodeConfig(), DecodeConfig(length_penalty=0.6)]
+    for _ in range(2):
+        for card in cards:
+            folder, _, other = models.key_of(card)
+            name = Path(folder).name + (" other" if other else "")
+            for text in (LONG, f"{LONG}.", f"{LONG} at night.", LONG.lower()):
+                for decode in searches:
+                    for target in (None, "Ein Haus.", "Ein Haus"):
+                        for edits in (None, "some edits"):
+                            result = results.inspect(card, text, target, edits, decode=decode)
+                            assert result == (name, text, target, edits, decode, None)
+                    for prefix in ((), (5,), (5, 6)):
+                        result = results.search_tree(card, text, decode, prefix)
+                        assert result == (name, text, decode, prefix)
+                for ids in ((5, 2), (5, 6, 2)):
+                    result = results.inspect(card, text, target_ids=ids)
+                    assert (result[:2], result[-1]) == ((name, text), ids)
+
+
+def test_a_function_runs_once_for_each_model_and_arguments(cards, monkeypatch):
+    asked = []
+    modules = {
+        name: SimpleNamespace(look=lambda *given, name=name: asked.append(name) or (name, *given))
+        for name in ("one", "two")
+    }
+    monkeypatch.setattr(results, "import_module", modules.__getitem__)
+    for _ in range(2):
+        assert results.run(cards[0], "one:look", 1) == ("one", "scratch-en-de", 1)
+        assert results.run(cards[0], "two:look", 1) == ("two", "scratch-en-de", 1)
+        assert results.run(cards[1], "one:look", 1) == ("one", "baseline-en-de", 1)
+        assert results.run(cards[2], "one:look", 1) == ("one", "scratch-en-de other", 1)
+        assert results.run(None, "one:look", 2) == ("one", 2)
+    assert asked == ["one", "two", "one", "one", "one"]
+
+
+def test_every_function_that_is_named_in_a_text_is_there():
+    named = {
+        node.value
+        for file in (ROOT / "app").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(r"core(\.\w+)+:\w+", node.value)
+    }
+    assert len(named) >= 9
+    for name in named:
+        module, function = name.split(":")
+        assert callable(getattr(importlib.import_module(module), function)), name
+
+
+def test_clearing_streamlits_caches_clears_the_results():
+    results.kept("x", lambda: 1)
+    st.cache_resource.clear()
+    assert results.kept("x", lambda: 2) == 2
