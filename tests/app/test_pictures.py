@@ -982,7 +982,7 @@ def check_statistics(picture: Picture, found: Found) -> None:
         found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
         for line, (words, said) in enumerate(shown):
             where = f"{name(choice)}, {words}"
-            if words in STATISTICS or words == "largest weight of a row":
+            if words in STATISTICS or words == "largest weight":
                 value = shares[STATISTICS[words]] if words in STATISTICS else values.max(1).mean()
                 share, end = value, "\u00a0%"
                 ways = {f"{100 * value + d:.0f}{end}" for d in (-0.01, 0.01)}

@@ -10,7 +10,7 @@ import { measure, ROLE_PLACES } from "./measures.js";
 import { mapTitle } from "./words.js";
 
 const STATISTICS = [
-  { label: "largest weight of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
+  { label: "largest weight", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
   {
     label: "entropy",
     of: ({ meanEntropy }) => meanEntropy,
