@@ -7,7 +7,7 @@ DATA   ?=
 OUT    ?= checkpoints/scratch-de-en
 PORT   ?= 8501
 
-.PHONY: app test check format train clean
+.PHONY: app test check types-js format train clean
 
 app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 	$(BIN)/streamlit run app/main.py --server.port $(PORT)
@@ -18,6 +18,11 @@ test: check  ## everything that CI runs
 check: $(ENV)/ready  ## formatting and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/oxlint app/components
+
+types-js:  ## the scripts' types, where TypeScript is installed: npm install --global typescript
+	@if command -v tsc > /dev/null; then tsc --project app/components/jsconfig.json; \
+	else echo "tsc is not installed: the scripts' types were not checked"; fi
 
 format: $(ENV)/ready  ## rewrite to the project's format
 	$(BIN)/ruff format .

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from app.components.explorer import markup
+from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
 from core.analysis.rollout import rollout
 from core.record.record import TranslationRecord
@@ -35,7 +35,7 @@ def page(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,
         html=parts.html,
-        script=parts.script.replace("export default function", "function"),
+        script=parts.script,
         data=base64.b64encode(pack(shown)).decode(),
         footer=html.escape(
             f"Made with Headlight by {record.model}, {record.source_language} to "

@@ -9,13 +9,29 @@ from core.record.record import RecordToken
 
 def label(token: RecordToken) -> str:
     """A token as a person can see it, not yet escaped: hidden characters show as ‹U+200B›."""
-    text = token.text.encode("utf-8", "replace").decode()  # half a surrogate pair becomes ?
+    return "".join(shown for shown, _ in segments(token.text))
+
+
+def segments(text: str) -> list[tuple[str, bool]]:
+    """Text as it is shown, in parts: what shows itself, and a hidden character's name, True."""
+    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair becomes ?
     if not text.strip(" "):
-        return "␣" * max(1, len(text))
-    return "".join(
-        f"‹U+{ord(character):04X}›" if _hidden(text, i) else character
-        for i, character in enumerate(text)
-    )
+        return [("␣" * max(1, len(text)), False)]
+    hidden = [_hidden(text, i) for i in range(len(text))]
+    parts: list[tuple[str, bool]] = []
+    for character, is_hidden in zip(text, hidden, strict=True):
+        if is_hidden:
+            parts.append((f"‹U+{ord(character):04X}›", True))
+        elif parts and not parts[-1][1]:
+            parts[-1] = (parts[-1][0] + character, False)
+        else:
+            parts.append((character, False))
+    return parts
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether there is nothing but punctuation, as Unicode has it."""
+    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
 def labels(tokens: Sequence[RecordToken], first_number: int) -> list[str]:
@@ -52,7 +68,13 @@ def _hidden(text: str, i: int) -> bool:
     return not (joins and _pictograph(text[i - 1]) and _pictograph(text[i + 1]))
 
 
+# Signs of category Cf that enclose the digits behind them, and so do show.
+_SHOWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+
+
 def _invisible(character: str) -> bool:
+    if ord(character) in _SHOWN:
+        return False
     category = unicodedata.category(character)
     blank = category in ("Cc", "Cf", "Zl", "Zp") or (category == "Zs" and character != " ")
     return blank or ord(character) in _IGNORABLE

@@ -18,8 +18,18 @@ class Palette:
     third: str
     line: str
     hairline: str
+    control: str
+    """The border of what can be pressed or filled in: 3:1 against the page."""
+    selected: str
+    well: str
+    focus: str
+    wrong: str
     hatch: str
     hatch_ground: str
+    masked: str
+    """A masked cell where hatching has no room: a grey that no weight can have."""
+    left_out: str
+    """A column that is left out of the picture, likewise."""
 
 
 PALETTES = {
@@ -30,8 +40,15 @@ PALETTES = {
         third="#6f747c",
         line="#d9dade",
         hairline="#e8e9ec",
+        control="#85898f",
+        selected="#ebecee",
+        well="#f4f5f7",
+        focus="#1d5fb8",
+        wrong="#b35a00",
         hatch="#b9bcc3",
         hatch_ground="#f1f1f2",
+        masked="#e2e3e6",
+        left_out="#aaadb4",
     ),
     "dark": Palette(
         page="#111317",
@@ -40,8 +57,15 @@ PALETTES = {
         third="#868b94",
         line="#363a42",
         hairline="#272a31",
+        control="#6c717a",
+        selected="#2a2d34",
+        well="#1b1e24",
+        focus="#7fb2f7",
+        wrong="#f0a350",
         hatch="#4b4f58",
         hatch_ground="#1a1c20",
+        masked="#2e3037",
+        left_out="#464a52",
     ),
 }
 

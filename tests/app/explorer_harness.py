@@ -252,8 +252,8 @@ def broken() -> dict[str, np.ndarray]:
 def main() -> None:
     import streamlit as st
 
-    from app.components.explorer import explorer
     from app.components.explorer.answers import answered
+    from app.components.explorer.mount import explorer
 
     st.set_page_config(page_title="Explorer harness", layout="wide")
     query = st.query_params

@@ -13,18 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page
 
+from app.components.assets import joined, palette
 from app.components.explorer.payload import KINDS, pack, payload
 from app.figures.style import diverging
 from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity, synthetic_record
 
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
-SCRIPTS = "\n".join(
-    (FOLDER / f"{name}.js").read_text(encoding="utf-8")
-    for name in ("colour", "tokens", "bytes", "data", "maps", "measures")
-)
-READOUT = "\n".join(
-    (FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("badge", "readout")
-)
+SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 # Every map of one choice, as numbers; `ask` names quantity, unit and combine.
 WORK = f"""([bytes, ask, hide, share]) => {{
@@ -41,7 +36,7 @@ WORK = f"""([bytes, ask, hide, share]) => {{
         found[kind].push({{
           layer, head, queries: map.queries, keys: map.keys, sumsToOne: map.sumsToOne,
           lo: map.lo, hi: map.hi,
-          values: [...map.values], open: [...map.open], spread: [...measured.spread],
+          values: [...map.values], open: [...map.open], spread: [...measured.entropy],
           peak: measured.peak, roles: measured.roles, distance: measured.distance,
           received: [...measured.received],
           hidden: [...map.values].length ? hiddenMass(map, hidden) : 0,
@@ -247,11 +242,12 @@ def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
 
 def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
     """Zero has no hue; the colours are those of every signed map of the app."""
+    page.set_content(f'<style>{palette(".explorer")}</style><section class="explorer"></section>')
     colours = page.evaluate(
         f"""() => {{
 {SCRIPTS}
   const map = {{ signed: true, lo: -8, hi: 8 }};
-  const theme = {{ ramp: RAMPS.light, signed: SIGNED.light }};
+  const theme = readTheme(document.querySelector(".explorer"));
   const pixel = (value) => rampOf(theme, map).css[stepOf(map, value)].match(/\\d+/g).map(Number);
   return [-8, 0, 8].map(pixel);
 }}"""
@@ -267,7 +263,6 @@ def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
 
 PRINTED = f"""([text, asks]) => {{
 {SCRIPTS}
-{READOUT}
   const data = decodePayload(unpack(Uint8Array.from(atob(text), (c) => c.charCodeAt(0))));
   return asks.map((ask) => {{
     const map = mapOf(data, {{ combine: "mean", layer: 1, head: 2, unit: "pieces", ...ask }});
@@ -317,7 +312,7 @@ def test_what_was_added_may_be_off_by_as_much_together(page: Page) -> None:
 
 def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> None:
     """The clock is the test's: no answer, an answer, and one line instead of an answer."""
-    script = (FOLDER / "requests.js").read_text(encoding="utf-8")
+    script = joined(FOLDER / "requests.js")
     said = page.evaluate(
         f"""() => {{
           let late = null;
@@ -326,7 +321,8 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
           {script}
           const parts = {{ "request-note": {{ textContent: "" }} }};
           const asked = [];
-          const explorer = {{ parts, requests: {{}}, ask: (...what) => asked.push(what) }};
+          const ask = (...what) => asked.push(what);
+          const explorer = {{ dom: {{ parts }}, requests: {{}}, ask }};
           const found = [];
           const tell = () => found.push([parts["request-note"].textContent, late !== null]);
           const undone = [];

@@ -56,7 +56,9 @@ def test_lines_hold_their_share_and_say_how_many(
     assert explorer.says()["view"] == "lines"
     weights = record.cross[0, 0].astype(np.float64)
     count = fewest(weights, 0.7)
-    assert text(explorer, "lines-count").endswith(f": {count} lines for {weights.size} open cells")
+    assert text(explorer, "lines-count").endswith(
+        f": {count} lines for {weights.size} unmasked cells"
+    )
     slider = explorer.root.get_by_role("slider", name="Share of each row")
     slider.fill("95")
     assert text(explorer, "mass-value") == "95 %"
@@ -150,7 +152,7 @@ def test_steps_show_what_else_was_likely(local_page: Page, url: str, record: Rec
     assert steps.get_attribute("aria-valuetext").startswith("step 4 of 12")
     greyed = explorer.root.locator(".target .piece.closed")
     expect(greyed).to_have_count(last - 3)
-    items = explorer.root.get_by_role("list", name="The likeliest pieces").get_by_role("listitem")
+    items = explorer.root.get_by_role("list", name="The likeliest tokens").get_by_role("listitem")
     expect(items).to_have_count(5)
     written = explorer.root.locator(".alternative.written")
     expect(written).to_have_count(1)

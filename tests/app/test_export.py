@@ -57,6 +57,22 @@ def test_the_page_works_alone(record, tmp_path, page: Page, framed):
     assert page.title() != "taken"
 
 
+def test_the_readers_own_colours_leave_the_choice_in_sight(record, tmp_path, page: Page):
+    """Forced colours take every ground away: what is chosen is told by a border then."""
+    file = tmp_path / "record.html"
+    file.write_text(export_page(record), encoding="utf-8")
+    page.emulate_media(forced_colors="active")
+    page.goto(file.as_uri())
+    kinds = page.locator(".explorer[data-painted] [data-part=kinds] button")
+    chosen, other = (
+        kinds.nth(place).evaluate(
+            "button => [button.ariaPressed, getComputedStyle(button).borderTopWidth]"
+        )
+        for place in (2, 0)
+    )
+    assert (chosen, other) == (["true", "2px"], ["false", "0px"])
+
+
 def test_the_page_lets_nothing_be_fetched_and_parses_no_word(record):
     text = export_page(record)
     assert "default-src 'none'" in text

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.components.assets import joined, palette
+from app.components.assets import palette
 from app.components.explorer.payload import pack
 from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
 from app.figures.style import diverging, sequential
 from app.look.labels import labels
 from app.look.numbers import scientific
-from app.look.palette import PALETTES
+from app.look.palette import PALETTES, diverging_table, sequential_table
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 
 HARNESS = Path(__file__).with_name("map_row_harness.py")
@@ -47,7 +47,7 @@ def test_values_are_the_arrays():
     assert [map["limits"] for map in payload(scores_row())["maps"]] == [[[6.0, 7.0, 8.0]]] * 2
     assert np.unpackbits(np.frombuffer(data["mask"], np.uint8), count=64).all()
     token = data["queries"]["tokens"][6]
-    assert (token["text"], token["number"]) == ("a‹U+200B›b", 7)
+    assert (token["label"], token["number"]) == ("a‹U+200B›b", 7)
 
 
 def test_a_closed_cell_is_not_sent():
@@ -81,13 +81,6 @@ def test_what_cannot_be_drawn_is_refused():
         payload(replace(row, mask=np.ones((8, 7), bool)))
     with pytest.raises(ValueError, match="8 tokens have 7 numbers"):
         payload(replace(row, keys=replace(row.keys, numbers=range(7))))
-
-
-def test_scripts_share_one_scope_without_their_comments(tmp_path):
-    first, second = tmp_path / "a.js", tmp_path / "b.js"
-    first.write_text("// what it is\n\n/* why\n   so */\nconst a = 1;  // kept\n")
-    second.write_text("  const b = a;\n")
-    assert joined([first, second]) == "const a = 1;  // kept\nconst b = a;"
 
 
 def test_inks_are_the_figures():
@@ -132,23 +125,31 @@ def test_numbers_are_written_as_elsewhere(page: Page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_are_the_figures(page: Page, theme: str):
-    """Between plotly's stops its own mixing may differ by a little; at zero nothing does."""
-    work = f"""theme => {{
+    """Each step is the table's; between plotly's stops its own mixing may differ by a little."""
+    ground = PALETTES[theme].page
+    page.set_content(
+        f"<style>{palette('.map-row')}</style>"
+        f'<section class="map-row" style="--st-background-color: {ground}"></section>'
+    )
+    work = f"""() => {{
       {SCRIPT}
-      const both = {{ramp: RAMPS[theme], signed: SIGNED[theme]}};
+      const both = readTheme(document.querySelector(".map-row"));
       const at = (map, value) => rampOf(both, map).css[colourStep(map, value)];
       const shares = [...Array(33).keys()].map((step) => step / 32);
       return {{
         signed: shares.map((share) => at({{limit: 3}}, 3 * (2 * share - 1))),
         shares: shares.map((share) => at({{limit: null}}, share)),
+        tables: [both.ramp.css, both.signed.css],
       }};
     }}"""
-    found = page.evaluate(work, theme)
+    found = page.evaluate(work)
     rgb = lambda text: np.array([int(n) for n in re.findall(r"\d+", text)])  # noqa: E731
     for name, scale in (("signed", diverging(theme)), ("shares", sequential(theme))):
         for (_, expected), colour in zip(scale, found[name], strict=True):
             assert np.abs(rgb(expected) - rgb(colour)).max() <= 2
     assert found["signed"][16] == diverging(theme)[16][1]
+    for table, drawn in zip((sequential_table, diverging_table), found["tables"], strict=True):
+        assert [list(rgb(colour)) for colour in drawn] == table(theme).tolist()
 
 
 class Row:
@@ -208,7 +209,7 @@ def test_layer_and_head_switch_without_the_server(url: str, local_page: Page):
     a, b = first[1, 1, 3, 5], second[1, 1, 3, 5]
     assert row.values() == [a, b, b - a]
     shown = f"as trained {a:.4f} · edited {b:.4f} · difference {b - a:.4f}".replace("-", "−")
-    assert row.readout() == f"row: <b>in</b> · column: $x$ & so · {shown}"
+    assert row.readout() == f"query: <b>in</b> · key: $x$ & so · {shown}"
     largest = scientific(np.abs(second - first)[1, 1].max())
     expect(row.root.locator(".note").nth(2)).to_have_text(f"largest in this map: {largest}")
     assert len(frames) == asked
@@ -229,7 +230,7 @@ def test_keys_walk_and_a_kept_cell_stays(url: str, local_page: Page):
     assert (said["query"], said["key"]) == ("1", "2") and row.values()[0] == first[0, 0, 1, 2]
     row.hover(0, 4, 4)
     assert (row.says()["query"], row.values()[0]) == ("4", first[0, 0, 4, 4])
-    assert row.readout().startswith("row: in₅ · column: in₅")
+    assert row.readout().startswith("query: in₅ · key: in₅")
     local_page.mouse.move(2, 2)
     row.root.get_by_role("radio", name="head 2").click()
     assert (row.says()["query"], row.values()[0]) == ("1", first[0, 1, 1, 2])
@@ -245,9 +246,7 @@ def test_a_closed_cell_says_so_and_is_hatched(url: str, local_page: Page):
     row.hover(0, 2, 1)
     assert row.values() == pytest.approx([one.values[0, 0, 2, 1], whole.values[0, 0, 2, 1]], 1e-6)
     row.hover(0, 2, 5)
-    assert row.values() == [] and row.readout().endswith(
-        "closed by the mask: no number of it counts"
-    )
+    assert row.values() == [] and row.readout().endswith("masked: no number of it counts")
     assert row.root.get_by_role("radiogroup", name="Layer").count() == 0  # there is one
     expect(row.root.locator(".title")).to_have_text("Decoder, layer 1, head 1")
     open_values = whole.values[0, 0][np.tri(8, dtype=bool)]
@@ -276,7 +275,7 @@ def test_the_numbers_can_be_taken_away(url: str, local_page: Page):
         row.root.get_by_role("button", name="CSV").click()
     assert found.value.suggested_filename == "headlight_encoder_layer2_head1_maps.csv"
     lines = list(csv.reader(found.value.path().read_text("utf-8-sig").splitlines()))
-    assert lines[0] == ["row", "column", "As trained", "Edited", "Edited − as trained"]
+    assert lines[0] == ["query", "key", "As trained", "Edited", "Edited − as trained"]
     assert lines[1][:2] == ["1 in", "1 in"]
     numbers = np.array([line[2:4] for line in lines[1:]], float).reshape(8, 8, 2)
     for place, drawn in enumerate(maps_of(weights_row())):
@@ -333,5 +332,5 @@ def test_any_length_stays_inside_its_box(url: str, local_page: Page, width: int,
     first, second = (drawn.values.astype(np.float64) for drawn in maps_of(weights_row(count)))
     assert row.values()[2] == (second - first)[0, 0, 1, 0]
     names = labels(weights_row(count).queries.tokens, 1)
-    assert row.readout().startswith(f"row: {names[1]} · column: {names[0]} · ")
+    assert row.readout().startswith(f"query: {names[1]} · key: {names[0]} · ")
     assert WORDS[0] in names[0]

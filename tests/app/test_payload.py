@@ -13,6 +13,8 @@ import pytest
 
 from app.components.explorer.answers import answered
 from app.components.explorer.payload import BYTE_LIMIT, KINDS, pack, payload
+from app.components.tokens import described, short
+from app.look.labels import label
 from tests.app.explorer_harness import (
     CHECKS,
     Token,
@@ -137,9 +139,9 @@ def test_masks_and_tokens() -> None:
     assert data["sentence"] == record.id
     assert (data["source_language"], data["target_language"]) == ("German", "English")
     assert data["view"] == VIEW
-    assert [token["text"] for token in data["source"]] == [token.text for token in record.source]
-    assert [token["text"] for token in data["source"] if token["unknown"]] == ["Ł", "ó", "ź"]
-    assert data["source"][-1] == {"text": "<eos>", "start": True, "special": True, "unknown": False}
+    assert [token["label"] for token in data["source"]] == [label(token) for token in record.source]
+    assert [token["label"] for token in data["source"] if token["unknown"]] == ["Ł", "ó", "ź"]
+    assert data["source"][-1] == described(Token("<eos>", special=True))
     assert data["target_in"][0]["special"]
     assert [token["p"] for token in data["target_out"]] == pytest.approx(np.exp(record.log_probs))
     assert data["log_prob"] == pytest.approx(record.log_prob)
@@ -148,11 +150,11 @@ def test_masks_and_tokens() -> None:
 def test_what_was_written_stands_among_the_likeliest() -> None:
     record = synthetic_record("short")
     for step, row in enumerate(payload(record, VIEW)["alternatives"]):
-        (written,) = [item for item in row if item[3]]
-        assert written[0] == record.target_out[step].text
-        assert written[2] == pytest.approx(np.exp(record.log_probs[step]), abs=1e-6)
+        (written,) = [item for item in row if item[2]]
+        assert written[0] == short(record.target_out[step])
+        assert written[1] == pytest.approx(np.exp(record.log_probs[step]), abs=1e-6)
         if written is not row[4]:  # among the likeliest by itself: nothing was replaced
-            assert [item[0] for item in row] == [t.text for t in record.alternatives[step]]
+            assert [item[0] for item in row] == [short(t) for t in record.alternatives[step]]
 
 
 @pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
@@ -217,7 +219,7 @@ def test_checks_are_sent_as_they_are() -> None:
 def test_broken_text_can_be_sent() -> None:
     record = synthetic_record("short")
     record = replace(record, source=(Token("half \ud83d"), *record.source[1:]))
-    assert payload(record, VIEW)["source"][0]["text"] == "half ?"
+    assert payload(record, VIEW)["source"][0]["label"] == "half ?"
     pack(payload(record, VIEW))
 
 
@@ -254,3 +256,19 @@ def test_unequal_heads_are_refused() -> None:
     record = synthetic_record("short")
     with pytest.raises(ValueError, match="heads"):
         payload(replace(record, decoder=record.decoder[:, :2]), VIEW)
+
+
+def test_what_is_shown_of_a_token_is_made_here_once() -> None:
+    """Hidden characters in parts of their own, in the explorer and in a row of maps alike."""
+    token = Token("a\u200bb\u2009", starts_word=False)
+    shown = {"label": "a‹U+200B›b‹U+2009›", "start": False, "special": False, "unknown": False}
+    parts = [["a", False], ["‹U+200B›", True], ["b", False], ["‹U+2009›", True]]
+    assert described(token) == {**shown, "punctuation": False, "parts": parts}
+    for text, words in {"  ": "␣␣", "👩\u200d🚀": "👩\u200d🚀", "\u0600": "\u0600"}.items():
+        assert described(Token(text))["label"] == words
+        assert "parts" not in described(Token(text))
+    for text, punctuation in {".": True, "?!": True, "a.": False, "$": False, "": False}.items():
+        assert described(Token(text))["punctuation"] is punctuation
+    assert not described(Token("<eos>", special=True))["punctuation"]
+    assert short(Token("ing", starts_word=False)) == "\u2010ing"
+    assert short(Token(",", starts_word=False)) == ","

@@ -645,8 +645,8 @@ def caption(picture: Picture, choice: Choice) -> tuple[str, float, str]:
         return role, 100 * shares[role], "\u00a0%"
     peak = float(values.max(1).mean())
     if peak >= 0.5:
-        return "peak", 100 * peak, "\u00a0%"
-    return "broad", float(entropy(values).mean()), " b"
+        return "largest", 100 * peak, "\u00a0%"
+    return "entropy", float(entropy(values).mean()), " b"
 
 
 def same_caption(found: Found, where: str, seen: tuple[str, str], expected: tuple) -> None:
@@ -956,12 +956,12 @@ def check_nothing_is_cut(picture: Picture, found: Found) -> None:
 
 
 STATISTICS = {
-    "on the piece before": "prev",
-    "two pieces before": "2 back",
+    "on the token before": "prev",
+    "two tokens before": "2 back",
     "on itself": "self",
-    "on the piece after": "next",
-    "rests on <bos>": "bos",
-    "rests on <eos>": "eos",
+    "on the token after": "next",
+    "attention to <bos>": "bos",
+    "attention to <eos>": "eos",
 }
 
 
@@ -982,16 +982,16 @@ def check_statistics(picture: Picture, found: Found) -> None:
         found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
         for line, (words, said) in enumerate(shown):
             where = f"{name(choice)}, {words}"
-            if words in STATISTICS or words == "peak of a row":
+            if words in STATISTICS or words == "largest weight":
                 value = shares[STATISTICS[words]] if words in STATISTICS else values.max(1).mean()
                 share, end = value, "\u00a0%"
                 ways = {f"{100 * value + d:.0f}{end}" for d in (-0.01, 0.01)}
-            elif words == "spread":
+            elif words == "entropy":
                 value = entropy(values).mean()
                 share = value / most
                 ways = {f"{value + d:.1f} of {most:.1f} bits" for d in (-0.002, 0.002)}
             else:
-                share, ways = None, {f"{away + d:.1f} pieces" for d in (-0.002, 0.002)}
+                share, ways = None, {f"{away + d:.1f} tokens" for d in (-0.002, 0.002)}
             found.true(where, said in ways, f"{said}, not {ways}")
             if share is not None:
                 # Above the short ticks there is the tall one alone.
@@ -1271,13 +1271,13 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_lines_words,
     ),
     "J8: the spread of the next row": (
-        "figure((map.sumsToOne ? spread : peaks)[query], 1)",
-        "figure((map.sumsToOne ? spread : peaks)[(query + 1) % map.queries], 1)",
+        "fixed((map.sumsToOne ? entropy : peaks)[query], 1)",
+        "fixed((map.sumsToOne ? entropy : peaks)[(query + 1) % map.queries], 1)",
         check_spread,
     ),
     "J9: thumbnails of encoder and decoder with heads in reverse": (
-        "mapOf(data, atHead(explorer, cell.layer, cell.head)), theme",
-        "mapOf(data, atHead(explorer, cell.layer, explorer.kind === 'cross' || "
+        "mapOf(data, atHead(explorer.view, cell.layer, cell.head)), theme",
+        "mapOf(data, atHead(explorer.view, cell.layer, explorer.view.kind === 'cross' || "
         "cell.head === data.heads ? cell.head : data.heads - 1 - cell.head)), theme",
         check_thumbnails,
     ),
@@ -1325,8 +1325,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_cells,
     ),
     "the former head's picture stays": (
-        "function paintHead(explorer) {\ndrawBase(explorer);",
-        "function paintHead(explorer) {",
+        '[drawBase, [...HEAD, "picture"',
+        '[drawBase, [...MAPS, "picture"',
         check_cells,
     ),
     "the last column is not drawn": (
@@ -1405,14 +1405,14 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_captions,
     ),
     "heads of the saved overview in reverse": (
-        "const map = mapOf(data, atHead(explorer, layer, head));",
-        "const map = mapOf(data, atHead(explorer, layer, data.heads - head));",
+        "const map = mapOf(data, atHead(explorer.view, layer, head));",
+        "const map = mapOf(data, atHead(explorer.view, layer, data.heads - head));",
         check_saved_overview,
     ),
     "another thumbnail framed": (
-        "thumbnail.layer === explorer.layer && thumbnail.head === explorer.head",
-        "thumbnail.layer === explorer.layer && "
-        "thumbnail.head === (explorer.head + 1) % explorer.data.heads",
+        "thumbnail.layer === explorer.view.layer && thumbnail.head === explorer.view.head",
+        "thumbnail.layer === explorer.view.layer && "
+        "thumbnail.head === (explorer.view.head + 1) % explorer.data.heads",
         check_chosen_head,
     ),
     "the frame over the thumbnails one row off": (
@@ -1461,8 +1461,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_nothing_is_cut,
     ),
     "the light scale on a dark page": (
-        "ramp: RAMPS[name]",
-        "ramp: RAMPS.light",
+        '.explorer[data-theme="dark"] { --page',
+        '.explorer[data-theme="none"] { --page',
         check_dark,
     ),
     "scores below zero in the colour of those above": (

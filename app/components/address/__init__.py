@@ -7,7 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.components.assets import read
+from app.components.assets import as_module, joined, read
 
 __all__ = ["address"]
 
@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 _mount = st.components.v2.component(
     "address",
     css=read(_HERE / "address.css"),
-    js=read(_HERE / "address.js"),
+    js=as_module(joined(_HERE / "address.js")),
     isolate_styles=False,  # the style is about the component's own frame, which lies outside it
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.components.assets import as_module, joined, palette, read
 from app.components.beam_tree.payload import payload
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
@@ -16,19 +17,12 @@ if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
 __all__ = ["Chosen", "beam_tree"]
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("tree.js", "panel.js", "main.js")
-"""The files share one scope, in this order: Streamlit takes a single module, one default export."""
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
 
 _mount = st.components.v2.component(
     "beam_tree",
-    html=_read("beam_tree.html"),
-    css=_read("beam_tree.css"),
-    js="\n".join(_read(name) for name in _SCRIPTS),
+    html=read(_HERE / "beam_tree.html"),
+    css=f"{palette('.beam-tree')}\n{read(_HERE / 'beam_tree.css')}",
+    js=as_module(joined(_HERE / "main.js")),
 )
 
 

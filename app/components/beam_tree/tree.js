@@ -1,40 +1,32 @@
 // Draws the tree: one column a step, in each column the likeliest hypothesis on top.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { svgElement } from "../shared/dom.js";
+import { cutLabel } from "../shared/grid.js";
+import { fixed } from "../shared/numbers.js";
+import { isolated } from "../shared/tokens.js";
+import { nameOf, pathTo } from "./nodes.js";
+
 const COLUMN = 100;
+
 const ROW = 42;
+
 const LEFT = 24;
+
 const TOP = 26;
+
 const NODE = { width: 68, height: 36 };
 
-const signed = (value, places) => value.toFixed(places).replace("-", "\u2212");
-
-function svg(name, className, attributes = {}) {
-  const made = document.createElementNS(SVG, name);
-  if (className) made.setAttribute("class", className);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+function label(className, words, x, y, anchor = "start") {
+  const made = svgElement("text", { class: className, x, y, "text-anchor": anchor });
+  made.textContent = words;
   return made;
 }
 
-function words(className, text, x, y, anchor = "start") {
-  const made = svg("text", className, { x, y, "text-anchor": anchor });
-  made.textContent = text;
-  return made;
-}
-
-const isolated = (text) => `\u2068${text}\u2069`;
-
-/* Cuts a piece that is wider than a node, at whole characters, and marks the cut. */
-function cut(measure, text, limit) {
-  if (measure(text) <= limit) return text;
-  const characters = [...text];
-  while (characters.length > 1 && measure(`${characters.join("")}\u2026`) > limit) characters.pop();
-  return `${characters.join("")}\u2026`;
-}
-
+/** @param {TreeNode} node */
 const cornerOf = (node) => ({ x: LEFT + node.step * COLUMN, y: TOP + node.rank * ROW });
 
-function drawTree(view) {
+/** @param {TreeView} view */
+export function drawTree(view) {
   const { data, parts, root } = view;
   const { nodes } = data;
   const steps = Math.max(...nodes.map((node) => node.step));
@@ -47,42 +39,47 @@ function drawTree(view) {
   picture.setAttribute("height", height);
   const context = document.createElement("canvas").getContext("2d");
   context.font = `650 14px ${getComputedStyle(root).fontFamily}`;
-  const measure = (text) => context.measureText(text).width;
-  picture.append(words("axis", "step", LEFT + 4, 16));
-  for (let step = 1; step <= steps; step++) picture.append(words("axis", step, LEFT + step * COLUMN + 4, 16));
-  for (let rank = 0; rank < ranks; rank++) picture.append(words("axis", rank + 1, 4, TOP + rank * ROW + 17));
+  picture.append(label("axis", "step", LEFT + 4, 16));
+  for (let step = 1; step <= steps; step++) picture.append(label("axis", step, LEFT + step * COLUMN + 4, 16));
+  for (let rank = 0; rank < ranks; rank++) picture.append(label("axis", rank + 1, 4, TOP + rank * ROW + 17));
   // What matters most is drawn last, so that it lies on top.
-  const layers = [svg("g"), svg("g"), svg("g"), svg("g")];
+  const layers = [svgElement("g"), svgElement("g"), svgElement("g"), svgElement("g")];
   picture.append(...layers);
   const dead = (node) => node.fate === "pruned" || node.fate === "overtaken";
   view.drawn = nodes.map((node, index) => {
     if (node.parent !== null) {
       layers[node.winner ? 2 : dead(node) ? 0 : 1].append(drawEdge(nodes[node.parent], node));
     }
-    const group = drawNode(view, node, index, measure);
+    const group = drawNode(view, node, index, context);
     layers[3].append(group);
     return group;
   });
 }
 
+/** @param {TreeNode} node */
 const classOf = (node) =>
   `${node.fate}${node.winner ? " winner" : ""}${node.forced ? " forced" : ""}`;
 
+/** @param {TreeNode} node */
 function drawEdge(parent, node) {
   const from = cornerOf(parent);
   const to = cornerOf(node);
   const [x1, y1] = [from.x + NODE.width, from.y + NODE.height / 2];
   const [x2, y2] = [to.x, to.y + NODE.height / 2];
   const bend = (x2 - x1) * 0.6;
-  return svg("path", `edge ${classOf(node)}`, {
+  return svgElement("path", { class: `edge ${classOf(node)}`,
     d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`,
     "stroke-width": (0.75 + 5 * node.probability).toFixed(2),
   });
 }
 
-function drawNode(view, node, index, measure) {
+/**
+ * @param {TreeView} view
+ * @param {TreeNode} node
+ */
+function drawNode(view, node, index, measuring) {
   const { x, y } = cornerOf(node);
-  const group = svg("g", `node ${classOf(node)}`, {
+  const group = svgElement("g", { class: `node ${classOf(node)}`,
     "data-index": index,
     "data-fate": node.fate,
     id: `node-${index}`,
@@ -91,29 +88,33 @@ function drawNode(view, node, index, measure) {
     "aria-label": nameOf(view.data, node),
     transform: `translate(${x} ${y})`,
   });
-  const title = svg("title");
+  const title = svgElement("title");
   title.textContent = nameOf(view.data, node);
-  group.append(title, svg("rect", "ground", { width: NODE.width, height: NODE.height, rx: 4 }));
-  const label = cut(measure, view.data.tokens[node.id].label, NODE.width - (node.place ? 26 : 8));
-  group.append(words("piece", isolated(label), 4, 16));
+  group.append(title, svgElement("rect", { class: "ground", width: NODE.width, height: NODE.height, rx: 4 }));
+  const name = cutLabel(measuring, view.data.tokens[node.id].label, NODE.width - (node.place ? 26 : 8));
+  group.append(label("piece", isolated(name), 4, 16));
   if (node.parent !== null) {
-    group.append(words("figures", signed(node.log_prob, 2), 4, 30));
-    group.append(words("figures", signed(node.total, 2), NODE.width - 4, 30, "end"));
+    group.append(label("figures", fixed(node.log_prob, 2), 4, 30));
+    group.append(label("figures", fixed(node.total, 2), NODE.width - 4, 30, "end"));
   }
   if (node.place) {
-    group.append(svg("rect", "flag", { x: NODE.width - 19, y: 4, width: 15, height: 14, rx: 3 }));
-    group.append(words("place", node.place, NODE.width - 11.5, 15, "middle"));
+    group.append(svgElement("rect", { class: "flag", x: NODE.width - 19, y: 4, width: 15, height: 14, rx: 3 }));
+    group.append(label("place", node.place, NODE.width - 11.5, 15, "middle"));
   }
   return group;
 }
 
-/* Shows which node is kept and which path leads to it, and brings the node into sight. */
-function markKept(view) {
+/**
+ * Shows which node is kept and which path leads to it, and brings the node into sight.
+ *
+ * @param {TreeView} view
+ */
+export function markKept(view) {
   const { kept, data, drawn, parts } = view;
   const path = new Set(pathTo(data, kept));
   drawn.forEach((group, index) => {
     group.classList.toggle("kept", index === kept);
-    group.setAttribute("aria-selected", index === kept);
+    group.setAttribute("aria-selected", String(index === kept));
     group.classList.toggle("on-path", path.has(index) && index !== kept);
   });
   const { x } = cornerOf(data.nodes[kept]);

@@ -1,29 +1,17 @@
 // Says beside the map's title whether what it shows passed its checks; opened, it shows them and their numbers.
 
-const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
-const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
+import { element, svgElement } from "../shared/dom.js";
+import { figureText } from "../shared/numbers.js";
+import { WEIGHTS } from "./maps.js";
+import { derivation } from "./words.js";
 
-/* 4.4e-7 as 4.4 · 10⁻⁷; a count stays a count; Python sends null for what is no number. */
-function figureText(figure) {
-  if (figure === null) return "not a number";
-  if (Number.isInteger(figure)) return String(figure);
-  if (figure >= 100) return figure.toFixed(0);
-  if (figure >= 0.001) return figure.toPrecision(2);
-  const [digits, exponent] = figure.toExponential(1).split("e-");
-  const power = `10\u207b${[...exponent].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
-  return digits === "1.0" ? power : `${digits}\u202f\u00b7\u202f${power}`;
-}
+const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
 /* A mark with a name is read aloud; one without is only a picture beside words that say the same. */
 function checkMark(passed, name) {
-  const make = (tag, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    return made;
-  };
   const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
-  const mark = make("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
-  mark.append(make("path", { d: passed ? MARKS.holds : MARKS.fails }));
+  const mark = svgElement("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
+  mark.append(svgElement("path", { d: passed ? MARKS.holds : MARKS.fails }));
   return mark;
 }
 
@@ -35,19 +23,29 @@ function checkLine({ name, passed, figure, limit, words }) {
   return line;
 }
 
-/* The checks are of a record's weights as they are: what stands beside anything else says that it was not checked. */
+/**
+ * The checks are of a record's weights as they are: what stands beside anything else says that it was not checked.
+ *
+ * @param {Explorer} explorer
+ */
 function verdictOf(explorer) {
-  const { data, quantity } = explorer;
+  const { data } = explorer;
+  const { quantity } = explorer.view;
   if (data.verdict !== "here") return { saved: "as saved, not checked here", edited: "what-if, not checked" }[data.verdict];
-  const derived = derivation(explorer) !== null;
+  const derived = derivation(explorer.data, explorer.view) !== null;
   if (quantity === WEIGHTS && !derived) return null;
   if (data.checks.some(({ passed }) => !passed)) return "the weights failed a check";
   return derived ? "derived, not checked" : "not checked";
 }
 
-/* A record that nobody checked claims nothing: it has no badge. */
-function buildBadge(explorer) {
-  const { root, parts, data } = explorer;
+/**
+ * A record that nobody checked claims nothing: it has no badge.
+ *
+ * @param {Explorer} explorer
+ */
+export function buildBadge(explorer) {
+  const { data } = explorer;
+  const { root, parts } = explorer.dom;
   const held = data.checks.filter(({ passed }) => passed).length;
   const whole = held === data.checks.length;
   root.dataset.checks = data.verdict === "here" ? `${held}/${data.checks.length}` : "";
@@ -56,9 +54,14 @@ function buildBadge(explorer) {
   parts.checks.replaceChildren(...data.checks.map(checkLine));
 }
 
-/* The verdict comes and goes with what is shown. */
-function paintBadge(explorer) {
-  const { parts, data } = explorer;
+/**
+ * The verdict comes and goes with what is shown.
+ *
+ * @param {Explorer} explorer
+ */
+export function paintBadge(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   const words = verdictOf(explorer);
   parts.badge.hidden = data.checks.length === 0 || words !== null;
   parts["not-checked"].textContent = data.checks.length || data.verdict !== "here" ? (words ?? "") : "";
@@ -66,13 +69,9 @@ function paintBadge(explorer) {
   if (parts.badge.hidden && checksAreOpen(explorer)) openChecks(explorer, false);
 }
 
-const checksAreOpen = ({ parts }) => !parts.checks.hidden;
+export const checksAreOpen = ({ dom: { parts } }) => !parts.checks.hidden;
 
-function openChecks({ parts }, open) {
+export function openChecks({ dom: { parts } }, open) {
   parts.checks.hidden = !open;
   parts.badge.setAttribute("aria-expanded", open);
-}
-
-function listenToBadge(explorer) {
-  explorer.parts.badge.addEventListener("click", () => openChecks(explorer, !checksAreOpen(explorer)));
 }

@@ -1,57 +1,75 @@
 // Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
 
+import { percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { atHead } from "./focus.js";
+import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
+import { measure, rankedKeys, roleOf } from "./measures.js";
+import { mapFigure, QUANTITIES } from "./words.js";
+
 const CAPTION_MEANING = {
-  prev: "mean weight on the previous piece",
-  self: "mean weight on the piece itself",
-  next: "mean weight on the next piece",
-  second: "mean weight on the piece two before the one produced",
+  prev: "mean weight on the previous token",
+  self: "mean weight on the token itself",
+  next: "mean weight on the next token",
+  second: "mean weight on the token two before the one produced",
   eos: "mean weight on <eos>",
   bos: "mean weight on <bos>",
   peak: "mean of each row\u2019s largest weight",
-  broad: "mean spread of a row, in bits",
+  entropy: "mean entropy of a row, in bits",
 };
-/* A decoder's row is named by what it produces: the piece before that is the one just fed in. */
-const DECODER_MEANING = { prev: "mean weight on the piece before the one produced, which was just fed in" };
+
+/* A decoder's row is named by what it produces: the token before that is the one just fed in. */
+const DECODER_MEANING = { prev: "mean weight on the token before the one produced, which was just fed in" };
 
 const ROLE_WORDS = { second: "2 back" };
 
 /* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
-const ORDERS = {
+export const ORDERS = {
   layer: null,
   confidence: { of: ({ peak }) => -peak, shown: ({ peak }) => percent(peak), meaning: CAPTION_MEANING.peak },
   spread: {
-    of: ({ meanSpread }) => -meanSpread,
-    shown: ({ meanSpread }) => `${meanSpread.toFixed(1)} b`,
-    meaning: CAPTION_MEANING.broad,
+    of: ({ meanEntropy }) => -meanEntropy,
+    shown: ({ meanEntropy }) => `${meanEntropy.toFixed(1)} b`,
+    meaning: CAPTION_MEANING.entropy,
   },
   distance: {
     of: ({ distance }) => -distance,
     shown: ({ distance }) => distance.toFixed(1),
-    meaning: "mean distance of what is looked at, in pieces",
+    meaning: "mean distance of what is looked at, in tokens",
   },
 };
 
-/* What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself. */
-function measuredMap(explorer, layer, head) {
-  const quantity = explorer.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
-  return mapOf(explorer.data, { ...atHead(explorer, layer, head), quantity });
+/**
+ * What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself.
+ *
+ * @param {Explorer} explorer
+ */
+export function measuredMap(explorer, layer, head) {
+  const quantity = explorer.view.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
+  return mapOf(explorer.data, { ...atHead(explorer.view, layer, head), quantity });
 }
 
-const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
+/** @param {Explorer} explorer */
+export const measuresOf = (explorer, layer, head) => measure(measuredMap(explorer, layer, head));
 
-const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.kind] || head === explorer.data.heads;
+/** @param {Explorer} explorer */
+export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
-/* Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does. */
-function captionOf(explorer, layer, head) {
+/**
+ * Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does.
+ *
+ * @param {Explorer} explorer
+ */
+export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
-  const { peak, meanSpread } = measure(map);
-  const { sort, kept, hide, quantity } = explorer;
+  const { peak, meanEntropy } = measure(map);
+  const { sort, kept, hide, quantity } = explorer.view;
   if (sort !== "layer" && !isOverview(explorer, layer, head)) {
     const { shown, meaning } = ORDERS[sort];
     return { word: `${layer + 1}.${head + 1}`, number: shown(measure(map)), meaning };
   }
   if (kept.query !== null) {
-    const shown = mapOf(explorer.data, atHead(explorer, layer, head));
+    const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, kept.query, hide);
     if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
     const { digits, most } = QUANTITIES[quantity];
@@ -63,6 +81,6 @@ function captionOf(explorer, layer, head) {
     const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
     return { word: ROLE_WORDS[role.name] ?? role.name, number: percent(role.share), meaning };
   }
-  if (peak >= 0.5 || !map.sumsToOne) return { word: "peak", number: percent(peak), meaning: CAPTION_MEANING.peak };
-  return { word: "broad", number: `${meanSpread.toFixed(1)} b`, meaning: CAPTION_MEANING.broad };
+  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", number: percent(peak), meaning: CAPTION_MEANING.peak };
+  return { word: "entropy", number: `${meanEntropy.toFixed(1)} b`, meaning: CAPTION_MEANING.entropy };
 }

@@ -1,12 +1,31 @@
 // Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
 
-const KINDS = ["encoder", "decoder", "cross"];
-const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
-const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
+import { asFloats, unpackBits } from "../shared/bytes.js";
+import { displayTokens, tokenItems, wordItems } from "../shared/tokens.js";
 
-const byKind = (valueOf) => Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)]));
+/** @type {Kind[]} */
+export const KINDS = ["encoder", "decoder", "cross"];
 
-function decodePayload(raw) {
+export const ROW_SIDE = { encoder: "source", decoder: "produced", cross: "produced" };
+
+export const COLUMN_SIDE = { encoder: "source", decoder: "fed", cross: "source" };
+
+/**
+ * @template T
+ * @param {(kind: Kind) => T} valueOf
+ */
+const byKind = (valueOf) =>
+  /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)])));
+
+/**
+ * What Python sent, frozen. What came `before` for the same sentence, as an answer, still holds.
+ *
+ * @param {Payload} raw
+ * @param {Readonly<RecordData> | null} before
+ * @returns {Readonly<RecordData>}
+ */
+export function decodePayload(raw, before = null) {
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [] };
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
   // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
@@ -15,7 +34,7 @@ function decodePayload(raw) {
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
   const open = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
   const cells = byKind((kind) => openCells(open[kind]));
-  return {
+  return Object.freeze({
     sentence: raw.sentence,
     model: raw.model,
     weightsSha256: raw.weights_sha256,
@@ -31,26 +50,20 @@ function decodePayload(raw) {
     address: raw.address,
     inside: raw.inside,
     logProb: raw.log_prob,
-    alternatives: raw.alternatives.map((step) => step.map(decodeAlternative)),
+    alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written === 1 }))),
     sides,
-    items: { pieces: itemsOf(pieceItems), words: itemsOf(wordItems) },
+    items: { pieces: itemsOf(tokenItems), words: itemsOf(wordItems) },
     open,
     cells,
     offered: raw.offered,
-    quantities: decodeQuantities(raw),
-    exact: decodeExact(raw, cells),
+    quantities: Object.freeze({ ...earlier.quantities, ...decodeQuantities(raw) }),
+    exact: new Map([...earlier.exact, ...decodeExact(raw, cells)]),
     page: raw.page ?? null,
     failed: raw.failed,
     alone: raw.alone,
+    /* Maps that were made already: see `mapOf`. */
     maps: new Map(),
-  };
-}
-
-/* One of the likeliest pieces at a step; a piece inside a word is shown with a hyphen before it. */
-function decodeAlternative([text, start, probability, written]) {
-  const label = visibleSegments(text).map((segment) => segment.text).join("");
-  const inside = !start && !PUNCTUATION.test(text);
-  return { label: inside ? `\u2010${label}` : label, probability, written: written === 1 };
+  });
 }
 
 const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
@@ -80,7 +93,13 @@ function decodeNumbers(bytes, levels, [lo, hi]) {
   return { codes: asIntegers(bytes, levels), offset: lo, step, error: levels > 255 ? step / 2 : step, lo, hi };
 }
 
-/* The record's own numbers of some maps, by the name that `exactName` gives each: one after the other. */
+/**
+ * The record's own numbers of some maps, by the name that `exactName` gives each: one after the other.
+ *
+ * @param {Payload} raw
+ * @param {Record<Kind, Uint32Array>} cells
+ * @returns {Map<string, Float32Array>}
+ */
 function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities }, cells) {
   if (!exact) return new Map();
   const { quantity, kind } = exact;
@@ -94,7 +113,7 @@ function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities },
   return new Map(names.map((name, place) => [name, numbers.subarray(place * count, (place + 1) * count)]));
 }
 
-const exactName = (quantity, kind, layer, head) => [quantity, kind, layer, head].join();
+export const exactName = (quantity, kind, layer, head) => [quantity, kind, layer, head].join();
 
 function asIntegers(bytes, levels) {
   if (levels <= 255) return bytes;

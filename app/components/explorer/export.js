@@ -1,148 +1,20 @@
 // Saves what is shown: the map or lines and the overview as PNG and SVG, the map's numbers as CSV, the state as a link.
 
-const TITLE_HEIGHT = 34;
-const MARGIN = 12;
-const PNG_SCALE = 2;
+import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
+import { save } from "../shared/save.js";
+import { writeAddress } from "./address.js";
+import { currentMap } from "./focus.js";
+import { isMasked, valueAt } from "./maps.js";
+import { request, withExact } from "./requests.js";
+import { aboutLines, overviewPicture, pictureAsPng, pictureAsSvg, rowName, viewPicture } from "./saved_picture.js";
+import { linkOf } from "./view.js";
+import { mapTitle, pictureTitle } from "./words.js";
 
-/* Every picture says what it is of, in its first line. */
-function pictureTitle(explorer) {
-  const { data, kind, quantity } = explorer;
-  const looking = lookingWords(explorer)[kind];
-  const shown = QUANTITY_TITLES[quantity];
-  return `${shown} \u00b7 ${looking} \u00b7 ${data.search}`;
-}
-
-const QUANTITY_TITLES = {
-  weights: "attention weights",
-  scores: "scores before softmax",
-  norms: "value-weighted norms",
-  rollout: "attention rollout",
-};
-
-/* The picture in view: its size, what stands left of its origin, and how it is drawn there. */
-function viewPicture(explorer) {
-  const geometry = shownGeometry(explorer);
-  const { still, live } = VIEWS[explorer.view];
-  const fed = fedColumn(explorer, geometry);
-  return {
-    title: `${mapTitle(explorer)} \u00b7 ${pictureTitle(explorer)}`,
-    before: geometry.lines ? 0 : fed.width,
-    width: geometry.width + fed.width,
-    height: geometry.height,
-    draw: (context) => {
-      still?.(context, explorer, geometry);
-      live(context, explorer, geometry);
-      fed.draw(context);
-    },
-  };
-}
-
-const FED_LIMIT = 150;
-
-/*
- * On the page the sentences above say which token is fed in when another one is produced; a file has to say it in each
- * row: left of the map's rows, right of the lines' words.
- */
-function fedColumn(explorer, geometry) {
-  const { theme, kind } = explorer;
-  if (kind === "encoder") return { width: 0, draw: () => {} };
-  const measuring = explorer.base.getContext("2d");
-  const { size, places } = geometry.lines ? fedBesideLines(explorer, geometry) : fedBesideMap(explorer, geometry);
-  measuring.font = fontOf(theme, size);
-  const words = currentMap(explorer).rows.map((row) => cutLabel(measuring, fedIn(explorer, row), FED_LIMIT));
-  const widths = [...words, "fed in"].map((shown) => measuring.measureText(shown).width);
-  const arrow = 20;
-  const [align, start, step] = geometry.lines ? ["left", geometry.width, 1] : ["right", 0, -1];
-  const sign = geometry.lines ? "\u2190" : "\u2192";
-  const draw = (context) => {
-    text(context, theme, "fed in", start + step * arrow, geometry.lines ? 12 : geometry.top - 12, { colour: "ink2", align });
-    for (const [query, y] of places) {
-      text(context, theme, sign, start + (step * arrow) / 2, y, { size, colour: "ink3", align: "center" });
-      text(context, theme, words[query], start + step * arrow, y, { size, colour: "ink2", align });
-    }
-  };
-  return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
-}
-
-/* The rows whose own words are drawn, and at which height. */
-function fedBesideMap(explorer, geometry) {
-  const { first, shown, every, fontSize } = geometry;
-  const { query: lookedAt } = focusOf(explorer);
-  const rows = [...Array(shown.queries).keys()].map((row) => first.query + row);
-  const named = rows.filter((query) => showsLabel(query, every, lookedAt));
-  return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
-}
-
-function fedBesideLines(explorer, geometry) {
-  const { query, key } = focusOf(explorer);
-  const named = namedQueries(linesMap(explorer), geometry, query, key);
-  return { size: geometry.fontSize, places: [...named].map((place) => [place, queryY(geometry, place) + 1]) };
-}
-
-const TILE = 84;
-
-function overviewPicture(explorer) {
-  const { data, theme, hide } = explorer;
-  const rows = explorer.thumbnails.length / (data.heads + 1);
-  return {
-    title: `Every layer and head \u00b7 ${pictureTitle(explorer)}`,
-    width: 40 + (data.heads + 1) * (TILE + 10),
-    height: rows * (TILE + 30) + 8,
-    draw: (context) => {
-      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, number }, index) => {
-        if (!exists) return;
-        const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
-        const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
-        const map = mapOf(data, atHead(explorer, layer, head));
-        drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
-        context.strokeStyle = theme.line;
-        context.lineWidth = 1;
-        context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
-        const place = [layer === data.layers[explorer.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
-        // Ordered by a measure, the caption itself names the head.
-        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
-        context.font = fontOf(theme, 11);
-        text(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
-        text(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
-      });
-    },
-  };
-}
-
-/* Ground, title and picture, in the order in which they lie. */
-function drawPicture(context, { theme }, picture) {
-  context.fillStyle = theme.page;
-  context.fillRect(0, 0, picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN);
-  context.font = fontOf(theme, 13);
-  const title = cutLabel(context, picture.title, picture.width);
-  text(context, theme, title, MARGIN, MARGIN + 10, { size: 13, colour: "ink2" });
-  context.translate(MARGIN + (picture.before ?? 0), MARGIN + TITLE_HEIGHT);
-  picture.draw(context);
-}
-
-const sizeOfPicture = ({ width, height }) => [width + 2 * MARGIN, height + TITLE_HEIGHT + 2 * MARGIN];
-
-function pictureAsPng(explorer, picture) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = sizeOfPicture(picture).map((size) => Math.round(size * PNG_SCALE));
-  const context = canvas.getContext("2d");
-  context.scale(PNG_SCALE, PNG_SCALE);
-  drawPicture(context, explorer, picture);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-function pictureAsSvg(explorer, picture) {
-  const [width, height] = sizeOfPicture(picture);
-  const context = new SvgContext(width, height, explorer.base.getContext("2d"));
-  const { sourceText, translation } = explorer.data;
-  context.describe(picture.title, [...aboutLines(explorer), sourceText, translation].join("\n"));
-  drawPicture(context, explorer, picture);
-  return new Blob([context.toText()], { type: "image/svg+xml" });
-}
-
-/*
+/**
  * Row names down, column names across; a closed cell is empty, every other is the record's own 32-bit number, or is
  * derived from such as the first cell says. That cell also holds what the file is of.
+ *
+ * @param {Explorer} explorer
  */
 function mapAsCsv(explorer) {
   const map = currentMap(explorer);
@@ -151,58 +23,29 @@ function mapAsCsv(explorer) {
     const cells = columns.map((_, key) => (isMasked(map, query, key) ? "" : shortest(valueAt(map, query, key))));
     return [numbered(rowName(explorer, row), query), ...cells];
   });
-  const axes = `rows: ${map.kind === "encoder" ? "token read" : "token fed in \u2192 token produced"}, columns: token looked at`;
+  const axes = `rows: query, ${map.kind === "encoder" ? "the token read" : "token fed in \u2192 token produced"}; columns: key`;
   const { sourceText, translation } = explorer.data;
-  const about = [pictureTitle(explorer), mapTitle(explorer), axes, ...aboutLines(explorer), sourceText, translation];
+  const about = [pictureTitle(explorer.data, explorer.view), mapTitle(explorer.data, explorer.view), axes, ...aboutLines(explorer), sourceText, translation];
   return csvOf([[quoted(about.join("; ")), ...columns], ...lines]);
 }
 
-/* A row's token; where it is produced, after the token that was fed in for it, as in every file. */
-function rowName(explorer, row) {
-  return explorer.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
-}
-
-const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
-
-/* What every file says of itself: who made it, of which record, and how far its numbers can be trusted. */
-function aboutLines(explorer) {
-  const { data } = explorer;
-  return [
-    `${data.model} (weights ${data.weightsSha256.slice(0, 8)}), ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
-    `record ${data.sentence}, ${precisionOf(explorer)}`,
-  ];
-}
-
-function precisionOf(explorer) {
-  const { error } = currentMap(explorer);
-  const how = derivation(explorer);
-  const numbers = error ? `numbers rounded, at most ${error.toPrecision(1)} off` : "32-bit numbers as recorded";
-  return how ? `derived, ${how}, from ${numbers}` : numbers;
-}
-
-function fileName({ data, kind, layer, head, combine, quantity, unit, view }, what) {
+function fileName({ data, view }, what) {
+  const { kind, layer, head, combine, quantity, unit, picture } = view;
   const place = [
     layer === data.layers[kind] ? `${combine}-of-layers` : `layer${layer + 1}`,
     head === data.heads ? `${combine}-of-heads` : `head${head + 1}`,
   ];
-  const parts = what === "overview" ? [kind, "overview"] : [kind, ...place, ...(view === "map" ? [] : [view])];
+  const parts = what === "overview" ? [kind, "overview"] : [kind, ...place, ...(picture === "map" ? [] : [picture])];
   const rest = [quantity, unit].filter((name) => name !== "weights" && name !== "pieces");
   return ["headlight", ...parts, ...rest].join("_");
 }
 
-function save(name, blob) {
-  const link = element("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
+/** @type {Record<string, (explorer: Explorer, button: HTMLElement) => unknown>} */
 const EXPORTS = {
   "map-png": async (explorer) => save(`${fileName(explorer)}.png`, await pictureAsPng(explorer, viewPicture(explorer))),
   "map-svg": (explorer) => save(`${fileName(explorer)}.svg`, pictureAsSvg(explorer, viewPicture(explorer))),
   "map-csv": (explorer) => {
-    const chosen = { ...explorer, view: "map" };
+    const chosen = { ...explorer, view: { ...explorer.view, picture: /** @type {"map"} */ ("map") } };
     withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
   },
   "overview-png": async (explorer) =>
@@ -213,10 +56,14 @@ const EXPORTS = {
   link: copyLink,
 };
 
-/* The page is made where the other quantities are; it opens with the view that is on screen now. */
+/**
+ * The page is made where the other quantities are; it opens with the view that is on screen now.
+ *
+ * @param {Explorer} explorer
+ */
 function savePage(explorer) {
   const { sentence } = explorer.data;
-  request(explorer, "page", { sentence, view: viewOf(explorer) }, {
+  request(explorer, "page", { sentence, view: linkOf(explorer.data, explorer.view) }, {
     what: "The page",
     take: ({ page }) => {
       if (!page) return false;
@@ -228,10 +75,11 @@ function savePage(explorer) {
 }
 
 /* A file has no address that could hold a view, and is a saved page already. */
-function buildExports({ root, data }) {
+export function buildExports({ dom: { root }, data }) {
   for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
 }
 
+/** @param {Explorer} explorer */
 async function copyLink(explorer, button) {
   writeAddress(explorer);
   const say = (words) => {
@@ -247,8 +95,10 @@ async function copyLink(explorer, button) {
   }
 }
 
-function listenToExport(explorer) {
-  for (const button of explorer.root.querySelectorAll("[data-export]")) {
+/** @param {Explorer} explorer */
+export function listenToExport(explorer) {
+  const buttons = /** @type {NodeListOf<HTMLElement>} */ (explorer.dom.root.querySelectorAll("[data-export]"));
+  for (const button of buttons) {
     button.addEventListener("click", () => EXPORTS[button.dataset.export](explorer, button));
   }
 }

@@ -1,80 +1,72 @@
 // Holds what is looked at: the kept cell, and the cell under the pointer or keyboard, which goes before it.
 
-const NOTHING = Object.freeze({ query: null, key: null });
+import { mapOf } from "./maps.js";
 
-/* `explorer.preview.note`, if any, names a word that the chosen kind of attention cannot see. */
-function focusOf(explorer) {
-  const { preview, kept } = explorer;
+export const NOTHING = Object.freeze({ query: null, key: null });
+
+/* The same under the pointer, where nothing may also be the word of something that has no row or column. */
+export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
+
+/**
+ * `explorer.now.preview.note`, if any, names a word that the chosen kind of attention cannot see.
+ *
+ * @param {Explorer} explorer
+ */
+export function focusOf(explorer) {
+  const { kept } = explorer.view;
+  const { preview } = explorer.now;
   const previewed = preview.query !== null || preview.key !== null;
   const { query, key } = previewed ? preview : kept;
   return { query, key, previewed };
 }
 
-/* What is shown, but of another layer or head: as little as `mapOf` and `headName` need. */
-function atHead({ data, quantity, unit, combine, kind }, layer, head) {
-  return { data, quantity, unit, combine, kind, layer, head };
-}
+/**
+ * The same view, but of another layer or head.
+ *
+ * @param {View} view
+ */
+export const atHead = (view, layer, head) => ({ ...view, layer, head });
 
-const currentMap = (explorer) => mapOf(explorer.data, explorer);
-const isKept = (explorer) => explorer.kept.query !== null || explorer.kept.key !== null;
+/** @param {Explorer} explorer */
+export const currentMap = (explorer) => mapOf(explorer.data, explorer.view);
 
-function showPreview(explorer, query, key, note = null) {
-  const { preview } = explorer;
-  if (preview.query === query && preview.key === key && preview.note === note) return;
-  explorer.preview = { query, key, note };
-  paintFocus(explorer);
-}
+/** @param {Explorer} explorer */
+export const isKept = (explorer) => explorer.view.kept.query !== null || explorer.view.kept.key !== null;
 
-const endPreview = (explorer) => showPreview(explorer, null, null);
+export const itemsOf = ({ data, view }, side) => data.items[view.unit][side];
 
-/* Keeping what is already kept lets go of it. A kept row of the decoder is also the step of the strip. */
-function keep(explorer, query, key) {
-  const same = explorer.kept.query === query && explorer.kept.key === key;
-  explorer.stepping = false;
-  setKept(explorer, same ? NOTHING : { query, key });
-}
-
-function letGo(explorer) {
-  explorer.stepping = false;
-  setKept(explorer, NOTHING);
-}
-
-function setKept(explorer, kept) {
-  explorer.kept = kept;
-  explorer.preview = { ...NOTHING, note: null };
-  if (kept.query !== null && explorer.kind !== "encoder") {
-    const { members } = itemsOf(explorer, "produced")[kept.query];
-    if (!members.includes(explorer.step)) explorer.step = members[0];
-  }
-  paintFocus(explorer);
-  if (!explorer.playing) announce(explorer);
-  rememberView(explorer);
-}
-
-const itemsOf = ({ data, unit }, side) => data.items[unit][side];
-const itemOfPiece = (explorer, side, index) =>
+/** @param {Explorer} explorer */
+export const itemOfToken = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
-/*
- * Which row or column a piece of the sentences stands for. The target row shows <bos> first, so its piece d is
- * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this piece.
+/**
+ * Which row or column a token of the sentences stands for. The target row shows <bos> first, so its token d is
+ * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this token.
+ *
+ * @param {Explorer} explorer
  */
-function focusOfPiece(explorer, side, index) {
-  const { kind } = explorer;
+export function focusOfToken(explorer, side, index) {
+  const { kind } = explorer.view;
   if (side === "source") {
-    const item = itemOfPiece(explorer, "source", index);
+    const item = itemOfToken(explorer, "source", index);
     if (kind === "encoder") return { query: item, key: null };
     return kind === "cross" ? { query: null, key: item } : { note: "source" };
   }
   if (kind === "encoder") return { note: "target" };
-  if (index > 0) return { query: itemOfPiece(explorer, "produced", index - 1), key: null };
+  if (index > 0) return { query: itemOfToken(explorer, "produced", index - 1), key: null };
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
-/* Where the pieces of a map's row or column stand in the sentence rows: the reverse of `focusOfPiece`. */
-const piecesOfQuery = (map, query) =>
+/**
+ * Where the tokens of a map's row or column stand in the sentence rows: the reverse of `focusOfToken`.
+ *
+ * @param {AttentionMap} map
+ */
+export const tokensOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },
   );
-const piecesOfKey = (map, key) =>
+
+/** @param {AttentionMap} map */
+export const tokensOfKey = (map, key) =>
   map.columns[key].members.map((index) => ({ side: map.kind === "decoder" ? "target" : "source", index }));

@@ -1,15 +1,21 @@
 // Works out where the map's cells and labels stand, for the room there is.
 
-/*
+import { fontOf, labelsOf, widest } from "../shared/grid.js";
+import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
+
+/**
  * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
  * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
  * `shown` of them have room, from `first` on: labels and strips stay in sight.
+ *
+ * @param {Explorer} explorer
  */
-function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom) {
-  const { data, theme, parts } = explorer;
+export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = explorer.layout.zoom) {
+  const { data, theme } = explorer;
+  const { parts } = explorer.dom;
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { room } = explorer;
+  const { room } = explorer.layout;
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
@@ -22,7 +28,7 @@ function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom)
   const strip = small ? 40 : 78;
   // The longest words beside the grid, under the row labels, must have room in every font.
   context.font = fontOf(theme, 13);
-  const beside = Math.ceil(context.measureText(small ? "looked at" : "mean of column").width) + (small ? 24 : 10);
+  const beside = Math.ceil(context.measureText(small ? "received" : "mean of column").width) + (small ? 24 : 10);
   const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 
   // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px
@@ -72,26 +78,10 @@ function mapGeometry(explorer, kind, unit = explorer.unit, zoom = explorer.zoom)
   };
 }
 
-const LARGEST_CELL = 36;
+export const LARGEST_CELL = 36;
 
-function geometryOf(explorer, kind) {
-  explorer.geometries[kind] ??= mapGeometry(explorer, kind);
-  return explorer.geometries[kind];
-}
-
-/* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
-const NOTE_HEIGHT = { narrow: 186, other: 98 };
-
-/* The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it. */
-function reserveMap(explorer) {
-  // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
-  explorer.room = explorer.parts["map-box"].clientWidth;
-  explorer.tickWidth = explorer.parts.ticks.clientWidth;
-  explorer.places = overviewPlaces(explorer);
-  explorer.overviews = {};
-  explorer.geometries = {};
-  const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
-  explorer.tallest = Math.max(...heights, leastLinesHeight(explorer));
-  const note = NOTE_HEIGHT[explorer.root.dataset.width] ?? NOTE_HEIGHT.other;
-  explorer.parts["map-place"].style.minHeight = `${explorer.tallest + note}px`;
+/** @param {Explorer} explorer */
+export function geometryOf(explorer, kind) {
+  explorer.layout.geometries[kind] ??= mapGeometry(explorer, kind);
+  return explorer.layout.geometries[kind];
 }

@@ -1,14 +1,19 @@
 // Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to pin, Escape to unpin.
 
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-const between = (low, value, high) => Math.max(low, Math.min(high, value));
-const wrapped = (value, count) => (value + count) % count;
+import { ARROWS, handled } from "../shared/keys.js";
+import { between } from "../shared/numbers.js";
+import { checksAreOpen, openChecks } from "./badge.js";
+import { play } from "./controls.js";
+import { currentMap, focusOf, isKept } from "./focus.js";
+import { neighbour } from "./overview.js";
+import { canZoomIn, ZOOM_STEP } from "./picture.js";
+import { announce } from "./readout.js";
+import { pause } from "./steps.js";
+import { endPreview, goToStep, pin, showPreview, undo, unpin, update } from "./update.js";
+import { lookingWords } from "./words.js";
+import { reveal, setZoom } from "./zoom.js";
 
-function handled(event) {
-  event.preventDefault();
-  event.stopPropagation();
-}
-
+/** @param {Explorer} explorer */
 function walkMap(explorer, event) {
   const map = currentMap(explorer);
   const { query, key } = focusOf(explorer);
@@ -22,6 +27,7 @@ function walkMap(explorer, event) {
   announce(explorer);
 }
 
+/** @param {Explorer} explorer */
 function onMapKey(explorer, event) {
   if (ARROWS[event.key]) {
     handled(event);
@@ -29,46 +35,54 @@ function onMapKey(explorer, event) {
   } else if (event.key === "Enter" || event.key === " ") {
     handled(event);
     const { query, key } = focusOf(explorer);
-    if (query !== null || key !== null) keep(explorer, query, key);
+    if (query !== null || key !== null) pin(explorer, query, key);
   }
 }
 
+/** @param {Explorer} explorer */
 function onOverviewKey(explorer, event) {
   const arrow = ARROWS[event.key];
   if (!arrow) return;
   handled(event);
   const { layer, head, button } = neighbour(explorer, arrow);
-  chooseHead(explorer, layer, head);
+  update(explorer, { layer, head });
   button.focus();
 }
 
+/** @param {Explorer} explorer */
 function onSentenceKey(explorer, side, event) {
   const step = ARROWS[event.key]?.[1];
   if (!step) return;
   handled(event);
-  const words = explorer.words[side];
+  const words = explorer.dom.words[side];
   const from = words.findIndex(({ button }) => button === event.target.closest("button"));
   const next = words[from + step];
   if (!next) return;
   next.button.focus();
 }
 
-/* The keys that work on every part of the explorer, by what is pressed. */
+/**
+ * The keys that work on every part of the explorer, by what is pressed.
+ *
+ * @type {Record<string, (explorer: Explorer) => unknown>}
+ */
 const ROOT_KEYS = {
-  1: (explorer) => chooseKind(explorer, "encoder"),
-  2: (explorer) => chooseKind(explorer, "decoder"),
-  3: (explorer) => chooseKind(explorer, "cross"),
-  m: (explorer) => chooseView(explorer, "map"),
-  l: (explorer) => chooseView(explorer, "lines"),
-  w: (explorer) => chooseUnit(explorer, explorer.unit === "words" ? "pieces" : "words"),
-  ",": (explorer) => goToStep(explorer, explorer.step - 1),
-  ".": (explorer) => goToStep(explorer, explorer.step + 1),
+  1: (explorer) => update(explorer, { kind: "encoder" }),
+  2: (explorer) => update(explorer, { kind: "decoder" }),
+  3: (explorer) => update(explorer, { kind: "cross" }),
+  m: (explorer) => update(explorer, { picture: "map" }),
+  l: (explorer) => update(explorer, { picture: "lines" }),
+  w: (explorer) => update(explorer, { unit: explorer.view.unit === "words" ? "pieces" : "words" }),
+  ",": (explorer) => goToStep(explorer, explorer.now.step - 1),
+  ".": (explorer) => goToStep(explorer, explorer.now.step + 1),
   p: play,
-  "?": ({ parts }) => (parts.keys.open = !parts.keys.open),
-  "+": (explorer) => explorer.view === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.zoom * ZOOM_STEP),
-  "-": (explorer) => explorer.view === "map" && setZoom(explorer, explorer.zoom / ZOOM_STEP),
+  u: undo,
+  "?": ({ dom: { parts } }) => (parts.keys.open = !parts.keys.open),
+  "+": (explorer) => explorer.view.picture === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.layout.zoom * ZOOM_STEP),
+  "-": (explorer) => explorer.view.picture === "map" && setZoom(explorer, explorer.layout.zoom / ZOOM_STEP),
 };
 
+/** @param {Explorer} explorer */
 function onRootKey(explorer, event) {
   // A list of choices takes letters as a search in it.
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
@@ -76,23 +90,26 @@ function onRootKey(explorer, event) {
   if (!action) return;
   handled(event);
   action(explorer);
-  if (!explorer.playing) announce(explorer, lookingWords(explorer)[explorer.kind]);
+  if (!explorer.now.playing) announce(explorer, lookingWords(explorer.data)[explorer.view.kind]);
 }
 
-/*
+/**
  * Escape is heard on the whole page, because a pointer can pin a cell and then move the focus elsewhere. It closes
  * what was opened last: the checks and the keys lie over the map, so they go before the pinned cell.
+ *
+ * @param {Explorer} explorer
  */
 function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
   pause(explorer);
   if (checksAreOpen(explorer)) openChecks(explorer, false);
-  else if (explorer.parts.keys.open) explorer.parts.keys.open = false;
-  else if (isKept(explorer) || focusOf(explorer).previewed) letGo(explorer);
+  else if (explorer.dom.parts.keys.open) explorer.dom.parts.keys.open = false;
+  else if (isKept(explorer) || focusOf(explorer).previewed) unpin(explorer);
 }
 
-function listenToKeyboard(explorer) {
-  const { root, parts } = explorer;
+/** @param {Explorer} explorer */
+export function listenToKeyboard(explorer) {
+  const { root, parts } = explorer.dom;
   parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));
   parts.map.addEventListener("focus", () => {
     if (!parts.map.matches(":focus-visible") || isKept(explorer)) return;

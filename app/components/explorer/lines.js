@@ -1,36 +1,56 @@
 // Draws the chosen head as lines between two columns of words: the fewest that hold most of each row's weight.
 
-/* Scores are no shares of a row: the lines then show the weights that these scores become. */
-function linesMap(explorer) {
-  return explorer.quantity === SCORES ? mapOf(explorer.data, { ...explorer, quantity: WEIGHTS }) : currentMap(explorer);
+import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
+import { rampStep } from "../shared/theme.js";
+import { currentMap, focusOf } from "./focus.js";
+import { forEachWord } from "./map.js";
+import { isMasked, mapOf, rampOf, SCORES, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden, smallestSet } from "./measures.js";
+import { QUANTITIES } from "./words.js";
+
+/**
+ * Scores are no shares of a row: the lines then show the weights that these scores become.
+ *
+ * @param {Explorer} explorer
+ */
+export function linesMap(explorer) {
+  return explorer.view.quantity === SCORES ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
+/** @param {Explorer} explorer */
 function linesOf(explorer) {
   const map = linesMap(explorer);
-  const name = `${explorer.mass} ${[...explorer.hide]}`;
-  if (map.lines?.name !== name) map.lines = { name, ...smallestSet(map, explorer.hide, explorer.mass / 100) };
+  const name = `${explorer.view.mass} ${[...explorer.view.hide]}`;
+  if (map.lines?.name !== name) map.lines = { name, ...smallestSet(map, explorer.view.hide, explorer.view.mass / 100) };
   return map.lines;
 }
 
 const LINES_CHOICE_HEIGHT = 44; // in two rows where there is little room
+
 const LINES_MARGIN = 46;
+
 const leastPitch = (room) => (room < 460 ? 10 : 7);
 
 /* What the lines of the longer sentence need at least, their slider included. */
-function leastLinesHeight({ data: { sides }, room }) {
+export function leastLinesHeight({ data: { sides }, layout: { room } }) {
   const count = Math.max(sides.source.length, sides.produced.length);
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
-/* Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little. */
-function linesGeometry(explorer) {
-  const { theme, parts } = explorer;
+/**
+ * Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little.
+ *
+ * @param {Explorer} explorer
+ */
+export function linesGeometry(explorer) {
+  const { theme } = explorer;
+  const { parts } = explorer.dom;
   const map = linesMap(explorer);
-  const { room } = explorer;
+  const { room } = explorer.layout;
   const small = room < 460;
   const count = Math.max(map.queries, map.keys);
   // No higher than the map that it takes the place of; where words have no room, every second or third is named.
-  const space = Math.min(small ? 560 : 540, explorer.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
+  const space = Math.min(small ? 560 : 540, explorer.layout.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
   const pitch = Math.max(leastPitch(room), Math.min(30, Math.floor(space / count)));
   const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
   const context = parts.map.getContext("2d");
@@ -38,7 +58,7 @@ function linesGeometry(explorer) {
   const limit = small ? 110 : 200;
   const keyLabels = labelsOf(context, map.columns, limit);
   const queryLabels = labelsOf(context, map.rows, limit);
-  const hidden = explorer.hide.size && !small ? 64 : 0;
+  const hidden = explorer.view.hide.size && !small ? 64 : 0;
   const [keyRoom, queryRoom] = [widest(keyLabels) + 30, widest(queryLabels) + 30 + hidden];
   const width = Math.min(room, Math.max(small ? room : 620, keyRoom + queryRoom + 240));
   const start = small ? 0 : Math.round((room - width) * 0.3);
@@ -65,9 +85,10 @@ function linesGeometry(explorer) {
 const everyLabel = (fontSize, pitch) => Math.max(1, Math.ceil((fontSize * 0.92) / pitch));
 
 const keyY = ({ firsts, pitches }, key) => firsts.key + (key + 0.5) * pitches.key;
-const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
 
-function lineAt(geometry, x, y) {
+export const queryY = ({ firsts, pitches }, query) => firsts.query + (query + 0.5) * pitches.query;
+
+export function lineAt(geometry, x, y) {
   const { left, right, firsts, pitches, keyLabels, queryLabels } = geometry;
   const key = Math.floor((y - firsts.key) / pitches.key);
   const query = Math.floor((y - firsts.query) / pitches.query);
@@ -90,32 +111,42 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.globalAlpha = 1;
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ */
 function drawEnds(context, explorer, geometry) {
-  const { theme, data, kind } = explorer;
+  const { theme, data } = explorer;
+  const { kind } = explorer.view;
   const { left, right, width } = geometry;
   const language = kind === "encoder" ? data.sourceLanguage : data.targetLanguage;
-  const looked = `${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}, looked at`;
-  const doing = `${language}, being ${kind === "encoder" ? "read" : "produced"}`;
+  const keys = `key: ${kind === "decoder" ? data.targetLanguage : data.sourceLanguage}`;
+  const queries = `query: ${language}, being ${kind === "encoder" ? "read" : "produced"}`;
   context.font = fontOf(theme, 13);
-  const ends = Math.max(left - 8, context.measureText(looked).width + 1);
-  const starts = Math.min(right + 8, width - context.measureText(doing).width - 1);
-  text(context, theme, looked, ends, 12, { colour: "ink2", align: "right" });
-  text(context, theme, doing, starts, 12, { colour: "ink2" });
+  const ends = Math.max(left - 8, context.measureText(keys).width + 1);
+  const starts = Math.min(right + 8, width - context.measureText(queries).width - 1);
+  drawText(context, theme, keys, ends, 12, { colour: "ink2", align: "right" });
+  drawText(context, theme, queries, starts, 12, { colour: "ink2" });
 }
 
-function drawLines(context, explorer, geometry) {
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ */
+export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
-  const { theme, hide } = explorer;
+  const { theme } = explorer;
+  const { hide } = explorer.view;
   const { left, right, small } = geometry;
   const map = linesMap(explorer);
   const { query, key } = focusOf(explorer);
   const any = query !== null || key !== null;
   const belongs = ([q, k]) => (query === null || q === query) && (key === null || k === key || query !== null);
-  const lines = [...linesOf(explorer).lines].sort((a, b) => a[2] - b[2]);
+  const lines = linesOf(explorer).lines.toSorted((a, b) => a[2] - b[2]);
   if (any) for (const line of lines) if (!belongs(line)) drawLine(context, theme, geometry, map, line, true);
   for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
 
-  const number = (value, x, y, align) => text(context, theme, value.toFixed(2), x, y, { size: 12, align });
+  const number = (value, x, y, align) => drawText(context, theme, value.toFixed(2), x, y, { size: 12, align });
   const enough = enoughOf(map);
   const keyValue = (k) =>
     query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
@@ -145,19 +176,28 @@ function drawLines(context, explorer, geometry) {
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
     const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
-    if (mass > 0) text(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
+    if (mass > 0) drawText(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
   }
   drawBrackets(context, theme, geometry);
 }
 
-/* What is small is not written. */
+/**
+ * What is small is not written.
+ *
+ * @param {AttentionMap} map
+ */
 const enoughOf = (map) => 0.05 * map.hi;
 
-/* What a query gives the column looked at, if only a column is. */
+/**
+ * What a query gives the column looked at, if only a column is.
+ *
+ * @param {AttentionMap} map
+ */
 const valueOfQuery = (map, query, key) => (q) =>
   query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
 
-function namedQueries(map, geometry, query, key) {
+/** @param {AttentionMap} map */
+export function namedQueries(map, geometry, query, key) {
   const valueOf = valueOfQuery(map, query, key);
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
@@ -173,7 +213,7 @@ function namesShown(count, matters, every, lookedAt) {
 /* All places as they are drawn: where words stand close, large values lie over small ones, the one looked at over all. */
 function inFront(count, valueOf, lookedAt) {
   const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
-  return [...Array(count).keys()].sort((a, b) => rank(a) - rank(b));
+  return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
 /* A word, if there is room to name it, on the ground of its number; returns where the one looked at ends. */
@@ -203,12 +243,16 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   if (!named) return start + wide;
   const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
   const weight = lookedAt ? 650 : 400;
-  text(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
+  drawText(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
   const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };
-  if (token.repeated) text(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
+  if (token.repeated) drawText(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
   return start + wide;
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ */
 function drawBrackets(context, theme, geometry) {
   const { left, right, keyLabels, queryLabels, pitches } = geometry;
   context.strokeStyle = theme.ink2;
@@ -225,15 +269,17 @@ function drawBrackets(context, theme, geometry) {
   context.stroke();
 }
 
-function paintLinesNote(explorer) {
-  const { parts, mass, unit, view } = explorer;
-  parts["lines-choice"].hidden = view !== "lines";
-  if (view !== "lines") return;
+/** @param {Explorer} explorer */
+export function paintLinesNote(explorer) {
+  const { mass, unit, picture } = explorer.view;
+  const { parts } = explorer.dom;
+  parts["lines-choice"].hidden = picture !== "lines";
+  if (picture !== "lines") return;
   const { lines, open } = linesOf(explorer);
   parts.mass.value = mass;
   parts["mass-value"].textContent = `${mass}\u00a0%`;
-  const piece = unit === "words" ? "word" : "piece";
-  const shown = explorer.hide.size ? "visible " : "";
+  const token = unit === "words" ? "word" : "token";
+  const shown = explorer.view.hide.size ? "visible " : "";
   const name = QUANTITIES[linesMap(explorer).quantity].name;
-  parts["lines-count"].textContent = `of each ${piece}\u2019s ${shown}${name}: ${lines.length} lines for ${open} open cells`;
+  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${open} unmasked cells`;
 }

@@ -1,8 +1,24 @@
 // Draws the chosen head's map: cells once into a picture that is kept, labels and the place looked at above it.
 
-/* What does not depend on the place looked at: cells, axes, strips. */
-function drawStillMap(context, explorer, geometry) {
-  const { theme, hide } = explorer;
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
+import { fixed, percent } from "../shared/numbers.js";
+import { drawHatch } from "../shared/theme.js";
+import { currentMap, focusOf } from "./focus.js";
+import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
+import { isHidden, measure } from "./measures.js";
+import { mapPicture } from "./raster.js";
+import { decimalsOf, mapFigure } from "./words.js";
+
+/**
+ * What does not depend on the place looked at: cells, axes, strips.
+ *
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
+export function drawStillMap(context, explorer, geometry) {
+  const { theme } = explorer;
+  const { hide } = explorer.view;
   const map = currentMap(explorer);
   drawCells(context, theme, map, geometry, hide);
   drawAxisWords(context, theme, map, geometry);
@@ -15,6 +31,12 @@ function forShown({ first, shown }, onQuery, onKey) {
   if (onKey) for (let key = first.key; key < first.key + shown.keys; key++) onKey(key);
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawCells(context, theme, map, geometry, hide) {
   const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
   // Cells without a gap and without digits are one picture, enlarged: a hundred times as fast as rectangles.
@@ -40,6 +62,12 @@ function drawCells(context, theme, map, geometry, hide) {
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawCell(context, theme, map, geometry, query, key) {
   const { cell, gap } = geometry;
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
@@ -51,10 +79,14 @@ function drawCell(context, theme, map, geometry, query, key) {
   if (cell < 23) return;
   const digits = cellDigits(map, value);
   const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
-  if (digits) text(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
+  if (digits) drawText(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
 }
 
-/* A share without its leading zero, nothing if it is small; every score, because its sign matters. */
+/**
+ * A share without its leading zero, nothing if it is small; every score, because its sign matters.
+ *
+ * @param {AttentionMap} map
+ */
 function cellDigits(map, value) {
   if (map.signed) return mapFigure(map, value, 1).replace(/^\u22120(\.0)?$/, "0$1");
   if (value < 0.095 * map.hi) return "";
@@ -62,6 +94,12 @@ function cellDigits(map, value) {
   return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawRaster(context, theme, map, geometry) {
   const { left, top, gridWidth, gridHeight, first, shown } = geometry;
   const picture = mapPicture(map, theme, new Set());
@@ -69,7 +107,14 @@ function drawRaster(context, theme, map, geometry) {
   context.drawImage(picture, first.key, first.query, shown.keys, shown.queries, left, top, gridWidth, gridHeight);
 }
 
-/* A hidden column stays in its place: grey bars as long as what each row gives it. */
+/**
+ * A hidden column stays in its place: grey bars as long as what each row gives it.
+ *
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawHiddenColumn(context, theme, map, geometry, key) {
   const { cell } = geometry;
   const x = xOf(geometry, key);
@@ -87,16 +132,17 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
 /* Says in the corner which axis is which, and under the grid what the two strips measure. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
-  text(context, theme, "looked at", left - 22, top - 29, { colour, align: "right" });
+  drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
-  text(context, theme, map.kind === "encoder" ? "read" : "produced", left - 22, top - 12, { colour, align: "right" });
+  drawText(context, theme, "query", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
-  text(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
-  const spread = map.sumsToOne ? (small ? "bits" : "spread, bits") : small ? "top" : "largest";
-  text(context, theme, spread, left + gridWidth + 10, top + gridHeight + 16, { colour });
+  drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
+  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
+  drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
+/** @param {Drawing} context */
 function drawArrow(context, colour, x, y, dx, dy) {
   const [endX, endY] = [x + dx, y + dy];
   context.strokeStyle = colour;
@@ -110,11 +156,18 @@ function drawArrow(context, colour, x, y, dx, dy) {
   context.stroke();
 }
 
-/* Beside a row: the spread of its weights in bits; of a quantity that is no share, the row's largest number. */
+/**
+ * Beside a row: the entropy of its weights in bits; of a quantity that is no share, the row's largest number.
+ *
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   const { left, cell, gridWidth, small } = geometry;
-  const { spread, peaks } = measure(map);
-  const [value, largest] = map.sumsToOne ? [spread[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
+  const { entropy, peaks } = measure(map);
+  const [value, largest] = map.sumsToOne ? [entropy[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
   const x = left + gridWidth + 10;
   const y = yOf(geometry, query);
   const room = small ? 26 : 34;
@@ -126,17 +179,27 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
-  const number = figure((map.sumsToOne ? spread : peaks)[query], 1);
-  text(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
+  const number = fixed((map.sumsToOne ? entropy : peaks)[query], 1);
+  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
-/* Under a column: how much of all weight it receives; of another quantity, its mean. */
+/**
+ * Under a column: how much of all weight it receives; of another quantity, its mean.
+ *
+ * @param {AttentionMap} map
+ */
 function columnBar(map, key) {
   const { received, mostReceived } = measure(map);
   if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, mostReceived));
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
 function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
   const { top, cell, gridHeight } = geometry;
   context.fillStyle = lookedAt ? theme.ink : theme.ink3;
@@ -144,9 +207,14 @@ function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
   context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
-  const { left, top, cell, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
+  const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
   const map = currentMap(explorer);
   rowLabels.forEach((label, query) => {
     if (!showsQuery(geometry, query) || !showsLabel(query, every, focus.query)) return;
@@ -154,11 +222,11 @@ function drawLabels(context, explorer, geometry, focus) {
     const emphasis = emphasisOf(query, focus.query);
     drawLabel(context, geometry, theme, label, left - 8 - (numbered ? 20 : 0), y, "right", emphasis);
     const colour = emphasis === "strong" ? "ink" : "ink3";
-    if (numbered) text(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
+    if (numbered) drawText(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
   });
   columnLabels.forEach((label, key) => {
     if (!showsKey(geometry, key) || !showsLabel(key, every, focus.key)) return;
-    const emphasis = isHidden(map, key, explorer.hide) ? "hidden" : emphasisOf(key, focus.key);
+    const emphasis = isHidden(map, key, explorer.view.hide) ? "hidden" : emphasisOf(key, focus.key);
     context.save();
     context.translate(xOf(geometry, key + 0.5) + (angle < 1.2 ? 2 : 0), top - 9);
     context.rotate(-angle);
@@ -167,7 +235,7 @@ function drawLabels(context, explorer, geometry, focus) {
       context.font = fontOf(theme, fontSize, emphasis === "strong" ? 650 : 400);
       const { width } = context.measureText(label.text);
       const colour = emphasis === "strong" ? "ink" : "ink3";
-      text(context, theme, label.token.number, width + 3, 3, { size: 11, colour });
+      drawText(context, theme, label.token.number, width + 3, 3, { size: 11, colour });
     }
     context.restore();
   });
@@ -190,8 +258,8 @@ function drawLabels(context, explorer, geometry, focus) {
   context.stroke();
 }
 
-/* Calls `mark(first, last)` for each word of several pieces. */
-function forEachWord(labels, mark) {
+/* Calls `mark(first, last)` for each word of several tokens. */
+export function forEachWord(labels, mark) {
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {
     if (index < labels.length && !labels[index].token.startsWord) continue;
@@ -200,8 +268,14 @@ function forEachWord(labels, mark) {
   }
 }
 
-/* What depends on the place looked at: labels, the strips' numbers, the crosshair. */
-function drawLiveMap(context, explorer, geometry) {
+/**
+ * What depends on the place looked at: labels, the strips' numbers, the crosshair.
+ *
+ * @param {Drawing} context
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
+export function drawLiveMap(context, explorer, geometry) {
   const { theme } = explorer;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
@@ -215,8 +289,8 @@ function drawLiveMap(context, explorer, geometry) {
   if (showsKey(geometry, named)) {
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
-    const number = map.sumsToOne ? percent(received[named]) : figure(received[named], 1);
-    text(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
+    const number = map.sumsToOne ? percent(received[named]) : fixed(received[named], 1);
+    drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
   }
-  drawFocus(context, explorer, geometry, focus);
+  drawFocus(context, { theme, kept: explorer.view.kept }, geometry, focus);
 }

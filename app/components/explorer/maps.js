@@ -1,9 +1,15 @@
-// Makes the maps that are shown: of one head, over heads, over layers, of pieces or of words; each is made once.
+// Makes the maps that are shown: of one head, over heads, over layers, of tokens or of words; each is made once.
 
-const WEIGHTS = "weights";
-const SCORES = "scores";
+import { rampStep, signedStep } from "../shared/theme.js";
+import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
+
+export const WEIGHTS = "weights";
+
+export const SCORES = "scores";
+
 const NORMS = "norms";
-const ROLLOUT = "rollout";
+
+export const ROLLOUT = "rollout";
 
 /* Rows of these add up to 1, so that spread and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
@@ -18,8 +24,12 @@ function scaleOf({ lo, hi }, quantity) {
 const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
   exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
 
-/* One head's numbers for every cell of pieces; a closed cell is 0. Rollout has one map a layer for all heads. */
-function pieceValues(data, quantity, kind, layer, head) {
+/**
+ * One head's numbers for every cell of tokens; a closed cell is 0. Rollout has one map a layer for all heads.
+ *
+ * @param {RecordData} data
+ */
+function tokenValues(data, quantity, kind, layer, head) {
   const { heads, kinds } = data.quantities[quantity];
   const own = exactOf(data, quantity, kind, layer, head);
   const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
@@ -31,7 +41,7 @@ function pieceValues(data, quantity, kind, layer, head) {
 }
 
 /*
- * From pieces to words: what the pieces of a looked-at word receive is added, the pieces of a produced word are
+ * From tokens to words: what the tokens of a looked-at word receive is added, the tokens of a produced word are
  * averaged. So a row of weights still adds up to 1. Scores have no shares to add: they are averaged both ways.
  */
 function wordValues(values, open, rows, columns, keys, average) {
@@ -69,11 +79,13 @@ function combineValues(maps, combine) {
   return values;
 }
 
-/*
+/**
  * The map of a choice {quantity, unit, combine, kind, layer, head}. `head` equal to the number of heads stands for
  * all of them together, `layer` likewise; `combine` says how: "mean" or "max".
+ *
+ * @param {RecordData} data
  */
-function mapOf(data, choice) {
+export function mapOf(data, choice) {
   const { quantity, unit, combine, kind, layer, head } = choice;
   const layers = data.layers[kind];
   const together = quantity !== ROLLOUT && (head === data.heads || layer === layers);
@@ -83,7 +95,7 @@ function mapOf(data, choice) {
   const columns = data.items[unit][COLUMN_SIDE[kind]];
   const { lo, hi } = scaleOf(data.quantities[quantity].kinds[kind], quantity);
   const signed = quantity === SCORES;
-  const map = { kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed };
+  const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {
     const allHeads = [...Array(data.heads).keys()];
@@ -96,7 +108,7 @@ function mapOf(data, choice) {
     map.open = parts[0].open;
   } else {
     const one = Math.min(layer, layers - 1);
-    map.values = pieceValues(data, quantity, kind, one, head);
+    map.values = tokenValues(data, quantity, kind, one, head);
     map.error = exactOf(data, quantity, kind, one, head) ? 0 : data.quantities[quantity].kinds[kind].error;
     map.open = data.open[kind];
     if (unit === "words") {
@@ -106,13 +118,18 @@ function mapOf(data, choice) {
       if (quantity !== SCORES) map.error *= Math.max(...columns.map(({ members }) => members.length));
     }
   }
-  // Pieces of a word together may hold more than any one of them did.
+  // Tokens of a word together may hold more than any one of them did.
   if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, choice, map);
   data.maps.set(name, map);
   return map;
 }
 
-/* One scale for all heads of a kind: norms of words may exceed the largest norm of a piece. */
+/**
+ * One scale for all heads of a kind: norms of words may exceed the largest norm of a token.
+ *
+ * @param {RecordData} data
+ * @param {AttentionMap} map
+ */
 function wordCeiling(data, choice, map) {
   const name = `ceiling ${choice.kind}`;
   if (data.maps.has(name)) return data.maps.get(name);
@@ -121,7 +138,7 @@ function wordCeiling(data, choice, map) {
   const keys = data.items.pieces[COLUMN_SIDE[choice.kind]].length;
   for (let layer = 0; layer < data.layers[choice.kind]; layer++) {
     for (let head = 0; head < heads; head++) {
-      const pieces = pieceValues(data, "norms", choice.kind, layer, head);
+      const pieces = tokenValues(data, "norms", choice.kind, layer, head);
       const words = wordValues(pieces, data.open[choice.kind], map.rows, map.columns, keys, false);
       for (const value of words.values) if (value > largest) largest = value;
     }
@@ -131,14 +148,40 @@ function wordCeiling(data, choice, map) {
   return ceiling;
 }
 
-const valueAt = (map, query, key) => map.values[query * map.keys + key];
-const isMasked = (map, query, key) => !map.open[query * map.keys + key];
-const hasMasked = (data, kind) => data.open[kind].includes(0);
+/** @param {AttentionMap} map */
+export const valueAt = (map, query, key) => map.values[query * map.keys + key];
+
+/** @param {AttentionMap} map */
+export const isMasked = (map, query, key) => !map.open[query * map.keys + key];
+
+/** @param {RecordData} data */
+export const hasMasked = (data, kind) => data.open[kind].includes(0);
 
 /* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
-const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
-const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
-const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
+export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
 
-/* How far a number stands from what has no colour, 0..1: of a score this is its distance from 0. */
-const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
+/** @param {AttentionMap} map */
+export const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
+
+/**
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ */
+export const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
+
+/**
+ * How far a number stands from what has no colour, 0..1: of a score this is its distance from 0.
+ *
+ * @param {AttentionMap} map
+ */
+export const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
+
+/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
+const SHADED_FROM = 0.02;
+
+/**
+ * The step of the scale on which a word is shaded, or null.
+ *
+ * @param {AttentionMap} map
+ */
+export const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));

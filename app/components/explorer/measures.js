@@ -1,10 +1,16 @@
-// Measures a map: spread, peak, distance and role of a head, what each column receives, what is hidden.
+// Measures a map: entropy, peak, distance and role of a head, what each column receives, what is hidden.
 
-/* Spread of each row in bits, share of all weight that each column receives, and the means over rows. */
-function measure(map) {
+import { isMasked, valueAt } from "./maps.js";
+
+/**
+ * Spread of each row in bits, share of all weight that each column receives, and the means over rows.
+ *
+ * @param {AttentionMap} map
+ */
+export function measure(map) {
   if (map.measured) return map.measured;
   const { queries, keys, values } = map;
-  const spread = new Float32Array(queries);
+  const entropy = new Float32Array(queries);
   const peaks = new Float32Array(queries).fill(-Infinity);
   const received = new Float32Array(keys);
   const seenBy = new Uint32Array(keys);
@@ -24,19 +30,19 @@ function measure(map) {
       distance += value * Math.abs(key - placeOf(map, query));
     }
     // Entropy of weights that add up to `sum` instead of 1, which they miss by the rounding of the bytes.
-    spread[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
+    entropy[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
     if (peaks[query] === -Infinity) peaks[query] = 0;
   }
   // Of weights, a column's share of everything; of another quantity, its mean over the rows that see it.
   for (let key = 0; key < keys; key++) received[key] /= map.sumsToOne ? queries : Math.max(1, seenBy[key]);
   const mean = (list) => list.reduce((total, value) => total + value, 0) / list.length;
   map.measured = {
-    spread,
+    entropy,
     peaks,
     received,
     mostReceived: Math.max(...received),
     peak: mean(peaks),
-    meanSpread: mean(spread),
+    meanEntropy: mean(entropy),
     distance: distance / queries,
     roles: rolesOf(map),
   };
@@ -52,7 +58,7 @@ function placeOf({ kind, queries, keys }, query) {
   return kind === "decoder" ? query + 1 : query;
 }
 
-const ROLE_PLACES = {
+export const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
   // The token before the one produced is the one just fed in. The first two rows have so few open cells that every head
   // would seem to have a role there.
@@ -60,7 +66,11 @@ const ROLE_PLACES = {
   cross: { eos: (_q, keys) => keys - 1 },
 };
 
-/* Mean weight on the piece before, itself, the next one, <bos> or <eos>, as far as the kind has them. */
+/**
+ * Mean weight on the token before, itself, the next one, <bos> or <eos>, as far as the kind has them.
+ *
+ * @param {AttentionMap} map
+ */
 function rolesOf(map) {
   const shares = {};
   for (const [name, keyOf] of Object.entries(ROLE_PLACES[map.kind])) {
@@ -77,20 +87,32 @@ function rolesOf(map) {
   return shares;
 }
 
-/* A head that rests on one place has a role. */
-function roleOf(map) {
+/**
+ * A head that rests on one place has a role.
+ *
+ * @param {AttentionMap} map
+ */
+export function roleOf(map) {
   const [name, share] = Object.entries(measure(map).roles).reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   return share >= 0.3 ? { name, share } : null;
 }
 
-/* Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation". */
-function isHidden(map, key, hide) {
+/**
+ * Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation".
+ *
+ * @param {AttentionMap} map
+ */
+export function isHidden(map, key, hide) {
   const { special, punctuation } = map.columns[key];
   return (special && hide.has("eos")) || (punctuation && hide.has("punctuation"));
 }
 
-/* How much of a row, or of all rows on average, stands in hidden columns. */
-function hiddenMass(map, hide, query = null) {
+/**
+ * How much of a row, or of all rows on average, stands in hidden columns.
+ *
+ * @param {AttentionMap} map
+ */
+export function hiddenMass(map, hide, query = null) {
   let mass = 0;
   const rows = query === null ? [...Array(map.queries).keys()] : [query];
   for (const row of rows) {
@@ -99,22 +121,29 @@ function hiddenMass(map, hide, query = null) {
   return mass / rows.length;
 }
 
-/* Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out. */
-function rankedKeys(map, query, hide = new Set()) {
+/**
+ * Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out.
+ *
+ * @param {AttentionMap} map
+ */
+export function rankedKeys(map, query, hide = new Set()) {
   const shown = (key) => !isMasked(map, query, key) && !isHidden(map, key, hide);
-  return [...Array(map.keys).keys()].filter(shown).sort((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
+  return [...Array(map.keys).keys()].filter(shown).toSorted((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
 }
 
-function rankedQueries(map, key) {
+/** @param {AttentionMap} map */
+export function rankedQueries(map, key) {
   const queries = [...Array(map.queries).keys()].filter((query) => !isMasked(map, query, key));
-  return queries.sort((a, b) => valueAt(map, b, key) - valueAt(map, a, key));
+  return queries.toSorted((a, b) => valueAt(map, b, key) - valueAt(map, a, key));
 }
 
-/*
+/**
  * The smallest set of cells that holds at least `share` of each row's visible weight, as [query, key, value], and
  * how many cells there were to choose from. Scores are no weights: their softmax decides, see `linesMap`.
+ *
+ * @param {AttentionMap} map
  */
-function smallestSet(map, hide, share) {
+export function smallestSet(map, hide, share) {
   const lines = [];
   let open = 0;
   for (let query = 0; query < map.queries; query++) {

@@ -1,5 +1,14 @@
 // Says under the picture what its rows, columns and numbers are, and how much is hidden.
 
+import { bold } from "../shared/dom.js";
+import { percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { currentMap } from "./focus.js";
+import { paintLinesNote } from "./lines.js";
+import { ROLLOUT, SCORES, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden } from "./measures.js";
+import { derivation } from "./words.js";
+
 /*
  * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
  * of one head does not hold of its mean with others, nor of merged words, and the note says so.
@@ -17,38 +26,27 @@ const QUANTITY_NOTES = {
   },
 };
 
-/* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
-function derivation({ data, quantity, unit, combine, kind, layer, head }) {
-  if (quantity === ROLLOUT) return "rollout";
-  const together = combine === "max" ? "maximum" : "mean";
-  const heads = head === data.heads ? data.heads : 1;
-  const layers = layer === data.layers[kind] ? data.layers[kind] : 1;
-  const parts = [];
-  if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
-    parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
-  }
-  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s pieces`);
-  return parts.length ? `the ${parts.join(" of the ")}` : null;
-}
-
 const ROLLOUT_NOTES = {
   encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
   decoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
-  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the pieces read",
+  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the tokens read",
 };
 
-function paintAxisNote(explorer) {
-  const { parts, data, kind, unit, view, quantity } = explorer;
+/** @param {Explorer} explorer */
+export function paintAxisNote(explorer) {
+  const { data } = explorer;
+  const { kind, unit, picture, quantity } = explorer.view;
+  const { parts } = explorer.dom;
   const { sourceLanguage: source, targetLanguage: target } = data;
-  const lines = view === "lines";
-  const piece = unit === "words" ? "word" : "piece";
-  const row = kind === "encoder" ? `the ${source} ${piece} being read. ` : `the ${target} ${piece} being produced. `;
-  const column = kind === "decoder" ? `the ${target} ${piece} looked at, already written. ` : `the ${source} ${piece} looked at. `;
+  const lines = picture === "lines";
+  const token = unit === "words" ? "word" : "token";
+  const query = kind === "encoder" ? `the ${source} ${token} being read. ` : `the ${target} ${token} being produced. `;
+  const key = kind === "decoder" ? `the ${target} ${token}s already written. ` : `the ${source} ${token}s. `;
   parts["axis-note"].replaceChildren(
-    bold(lines ? "Right" : "Row"),
-    `: ${row}`,
-    bold(lines ? "Left" : "Column"),
-    `: ${column}`,
+    bold(lines ? "Query (right)" : "Query (row)"),
+    `: ${query}`,
+    bold(lines ? "Key (left)" : "Key (column)"),
+    `: ${key}`,
     ...numberNote(explorer, lines),
     ...hiddenMassNote(explorer),
   );
@@ -57,26 +55,32 @@ function paintAxisNote(explorer) {
   parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
 }
 
+/** @param {Explorer} explorer */
 function numberNote(explorer, lines) {
-  const { quantity, kind, unit, combine, data, layer, head } = explorer;
+  const { data } = explorer;
+  const { quantity, kind, unit, combine, layer, head } = explorer.view;
   const together = layer === data.layers[kind] || head === data.heads;
-  const how = derivation(explorer);
+  const how = derivation(explorer.data, explorer.view);
   if (quantity === SCORES && lines) {
     return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : "the weights that the scores become"}.`];
   }
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
-  const sum = lines ? "Each right-hand one gives 1 in all" : "Each row sums to\u00a01";
-  return [unit === "words" ? `${sum}; pieces of a looked-at word are added, of a produced one averaged.` : `${sum}.`];
+  const sum = lines ? "Each query gives 1 in all" : "Each row sums to\u00a01";
+  return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
 }
 
-/* What is hidden is counted: how much of all weight, and the row with the most of it. */
+/**
+ * What is hidden is counted: how much of all weight, and the row with the most of it.
+ *
+ * @param {Explorer} explorer
+ */
 function hiddenMassNote(explorer) {
-  const { hide } = explorer;
+  const { hide } = explorer.view;
   const map = currentMap(explorer);
   const hidden = map.columns.filter((_, key) => isHidden(map, key, hide));
-  if (!hidden.length || explorer.quantity === SCORES) return [];
+  if (!hidden.length || explorer.view.quantity === SCORES) return [];
   const masses = map.rows.map((_, query) => hiddenMass(map, hide, query));
   const most = masses.indexOf(Math.max(...masses));
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;

@@ -1,46 +1,62 @@
 // Shows every head of the chosen kind as a thumbnail, by layer or in the order of a measure, with means or maxima.
 
-/* Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height. */
-function buildOverview(explorer) {
-  const { data, parts } = explorer;
+import { element } from "../shared/dom.js";
+import { wrapped } from "../shared/numbers.js";
+import { isolated } from "../shared/tokens.js";
+import { ORDERS } from "./captions.js";
+import { KINDS } from "./data.js";
+import { atHead } from "./focus.js";
+import { ROLLOUT } from "./maps.js";
+import { isDense, isSorted, overviewOf } from "./overview_picture.js";
+import { headName } from "./words.js";
+
+/**
+ * Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height.
+ *
+ * @param {Explorer} explorer
+ */
+export function buildOverview(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   const layers = Math.max(...KINDS.map((kind) => data.layers[kind]));
   parts.overview.replaceChildren();
   parts.overview.style.gridTemplateColumns = `28px repeat(${data.heads}, minmax(0, 1fr)) 4px minmax(0, 1fr)`;
   parts.overview.classList.toggle("dense", isDense(data));
-  explorer.headLabels = [...Array(data.heads + 1).keys()].map((head) => {
+  explorer.dom.headLabels = [...Array(data.heads + 1).keys()].map((head) => {
     const text = head === 0 && !isDense(data) ? "head 1" : head + 1;
     const label = element("span", "head-label numbers", head === data.heads ? "" : text);
     label.style.gridArea = `1 / ${columnOf(data, head)}`;
     return label;
   });
-  explorer.orderLabel = element("span", "order-label");
-  explorer.layerLabels = [...Array(layers + 1).keys()].map((layer) => {
+  explorer.dom.orderLabel = element("span", "order-label");
+  explorer.dom.layerLabels = [...Array(layers + 1).keys()].map((layer) => {
     const label = element("span", "layer-label numbers", layer + 1);
     label.style.gridRow = layer + 2;
     return label;
   });
-  explorer.overviewMaps = element("canvas", "overview-maps");
-  explorer.overviewFocus = element("canvas", "overview-focus");
-  for (const canvas of [explorer.overviewMaps, explorer.overviewFocus]) canvas.setAttribute("aria-hidden", "true");
-  explorer.overviews = {};
-  explorer.thumbnails = [];
+  explorer.dom.overviewMaps = element("canvas", "overview-maps");
+  explorer.dom.overviewFocus = element("canvas", "overview-focus");
+  for (const canvas of [explorer.dom.overviewMaps, explorer.dom.overviewFocus]) canvas.setAttribute("aria-hidden", "true");
+  explorer.layout.overviews = {};
+  explorer.dom.thumbnails = [];
   for (let layer = 0; layer <= layers; layer++) {
     for (let head = 0; head <= data.heads; head++) {
       const thumbnail = buildThumbnail();
       thumbnail.button.style.gridArea = `${layer + 2} / ${columnOf(data, head)}`;
-      explorer.thumbnails.push(thumbnail);
+      explorer.dom.thumbnails.push(thumbnail);
     }
   }
   parts.overview.append(
-    ...explorer.headLabels,
-    explorer.orderLabel,
-    ...explorer.layerLabels,
-    ...explorer.thumbnails.map(({ button }) => button),
-    explorer.overviewMaps,
-    explorer.overviewFocus,
+    ...explorer.dom.headLabels,
+    explorer.dom.orderLabel,
+    ...explorer.dom.layerLabels,
+    ...explorer.dom.thumbnails.map(({ button }) => button),
+    explorer.dom.overviewMaps,
+    explorer.dom.overviewFocus,
   );
 }
 
+/** @param {RecordData} data */
 const columnOf = (data, head) => head + 2 + (head === data.heads ? 1 : 0);
 
 /* Its map and caption are drawn on the canvas that lies over all: see overview_picture.js. */
@@ -51,26 +67,31 @@ function buildThumbnail() {
   return { button, layer: 0, head: 0, exists: true, chosen: null, spoken: "" };
 }
 
-/* The words around the picture and the names of its buttons; writing only what changed spares the browser work. */
-function paintOverview(explorer) {
-  const { data, kind, sort, combine, quantity } = explorer;
+/**
+ * The words around the picture and the names of its buttons; writing only what changed spares the browser work.
+ *
+ * @param {Explorer} explorer
+ */
+export function paintOverview(explorer) {
+  const { data } = explorer;
+  const { kind, sort, combine, quantity } = explorer.view;
   const overview = overviewOf(explorer);
-  if (explorer.overview === overview) return;
-  explorer.overview = overview;
-  explorer.headLabels[data.heads].textContent = quantity === ROLLOUT ? "all heads" : combine;
-  const sorted = isSorted(explorer);
-  for (const [head, label] of explorer.headLabels.entries()) {
+  if (explorer.dom.overview === overview) return;
+  explorer.dom.overview = overview;
+  explorer.dom.headLabels[data.heads].textContent = quantity === ROLLOUT ? "all heads" : combine;
+  const sorted = isSorted(explorer.view);
+  for (const [head, label] of explorer.dom.headLabels.entries()) {
     label.classList.toggle("missing", head < data.heads && (sorted || quantity === ROLLOUT));
   }
-  explorer.orderLabel.textContent = sorted ? `layer.head: ${ORDERS[sort].meaning}` : "";
-  explorer.layerLabels.forEach((label, row) => {
-    label.textContent = row === data.layers[kind] ? combine : row + 1;
+  explorer.dom.orderLabel.textContent = sorted ? `layer.head: ${ORDERS[sort].meaning}` : "";
+  explorer.dom.layerLabels.forEach((label, row) => {
+    label.textContent = row === data.layers[kind] ? combine : String(row + 1);
     label.title = row === data.layers[kind] ? `${combine} over layers` : `layer ${row + 1}`;
     const exists = row <= data.layers[kind] && !(quantity === ROLLOUT && row === data.layers[kind]);
     label.classList.toggle("missing", !exists || (sorted && row < data.layers[kind]));
   });
   overview.cells.forEach((cell, index) => {
-    const thumbnail = explorer.thumbnails[index];
+    const thumbnail = explorer.dom.thumbnails[index];
     const { button } = thumbnail;
     const { layer, head, exists } = cell;
     if (thumbnail.exists !== exists) button.classList.toggle("missing", !exists);
@@ -79,7 +100,7 @@ function paintOverview(explorer) {
     if (button.dataset.h !== String(head)) button.dataset.h = head;
     if (!exists) return;
     const { word, number, meaning } = cell;
-    const name = capital(headName(atHead(explorer, layer, head)));
+    const name = capital(headName(explorer.data, atHead(explorer.view, layer, head)));
     const spoken = `${name}: ${meaning} ${isolated(word)} ${number.replace(/ b$/, " bits")}`;
     if (thumbnail.spoken === spoken) return;
     thumbnail.spoken = spoken;
@@ -89,10 +110,14 @@ function paintOverview(explorer) {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/* Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there. */
-function markChosenHead(explorer) {
-  for (const thumbnail of explorer.thumbnails) {
-    const chosen = thumbnail.exists && thumbnail.layer === explorer.layer && thumbnail.head === explorer.head;
+/**
+ * Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there.
+ *
+ * @param {Explorer} explorer
+ */
+export function markChosenHead(explorer) {
+  for (const thumbnail of explorer.dom.thumbnails) {
+    const chosen = thumbnail.exists && thumbnail.layer === explorer.view.layer && thumbnail.head === explorer.view.head;
     if (thumbnail.chosen === chosen) continue;
     thumbnail.chosen = chosen;
     thumbnail.button.setAttribute("aria-pressed", chosen);
@@ -101,10 +126,10 @@ function markChosenHead(explorer) {
 }
 
 /* The thumbnail that an arrow key leads to: the next one in that direction that is there, around the edge. */
-function neighbour(explorer, [down, right]) {
+export function neighbour(explorer, [down, right]) {
   const columns = explorer.data.heads + 1;
-  const rows = explorer.thumbnails.length / columns;
-  const { thumbnails } = explorer;
+  const rows = explorer.dom.thumbnails.length / columns;
+  const { thumbnails } = explorer.dom;
   const from = thumbnails.findIndex(({ chosen }) => chosen);
   let [row, column] = [Math.floor(from / columns), from % columns];
   do {
@@ -112,15 +137,4 @@ function neighbour(explorer, [down, right]) {
     column = wrapped(column + right, columns);
   } while (!thumbnails[row * columns + column].exists);
   return thumbnails[row * columns + column];
-}
-
-function listenToOverview(explorer) {
-  explorer.parts.overview.addEventListener("click", (event) => {
-    const button = event.target.closest(".thumbnail");
-    if (button) chooseHead(explorer, Number(button.dataset.l), Number(button.dataset.h));
-  });
-  explorer.parts.overview.addEventListener("pointerover", (event) => {
-    const button = event.target.closest(".thumbnail");
-    if (button) button.title = button.getAttribute("aria-label");
-  });
 }

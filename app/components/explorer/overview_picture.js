@@ -1,19 +1,33 @@
 // Draws the overview: all thumbnails of a kind and their captions once into a picture that is kept, the focus above it.
 
+import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
+import { isolated } from "../shared/tokens.js";
+import { captionOf, measuresOf, ORDERS } from "./captions.js";
+import { atHead, currentMap, focusOf } from "./focus.js";
+import { mapOf, ROLLOUT } from "./maps.js";
+import { drawThumbnail } from "./raster.js";
+
 /*
  * One canvas shows all thumbnails and captions: each canvas in the document is a layer of its own to the browser, and
- * each caption a piece of layout; dozens of them cost more in every switch, also in one that changes none of them,
+ * each caption a token of layout; dozens of them cost more in every switch, also in one that changes none of them,
  * than all that is drawn here. What a caption says is the name of its button.
  */
 
-/* The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads. */
+/**
+ * The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads.
+ *
+ * @param {Explorer} explorer
+ */
 function arrangement(explorer) {
-  const { data, kind, sort, quantity, thumbnails } = explorer;
+  const { data } = explorer;
+  const { kind, sort, quantity } = explorer.view;
+  const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
+  /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
-  const sorted = isSorted(explorer);
+  const sorted = isSorted(explorer.view);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, ORDERS[sort].of(measuresOf(explorer, ...place))]));
     heads.sort((a, b) => value.get(a) - value.get(b));
@@ -27,15 +41,23 @@ function arrangement(explorer) {
   });
 }
 
-const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
+export const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
 
-/* The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed. */
-function overviewOf(explorer) {
-  const { overviews, kind, hide, sort, combine, quantity, unit, kept } = explorer;
+const NO_CAPTION = { word: "", number: "", meaning: "" };
+
+/**
+ * The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed.
+ *
+ * @param {Explorer} explorer
+ */
+export function overviewOf(explorer) {
+  const { kind, hide, sort, combine, quantity, unit, kept } = explorer.view;
+  const { overviews } = explorer.layout;
   const name = [[...hide], sort, combine, quantity, unit, kept.query].join("|");
   if (overviews[kind]?.name !== name) {
+    /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>
-      cell.exists ? { ...cell, ...captionOf(explorer, cell.layer, cell.head) } : cell,
+      cell.exists ? { ...cell, ...captionOf(explorer, cell.layer, cell.head) } : { ...cell, ...NO_CAPTION },
     );
     overviews[kind] = { name, cells, canvas: overviews[kind]?.canvas ?? document.createElement("canvas") };
     drawOverview(explorer, overviews[kind]);
@@ -44,20 +66,26 @@ function overviewOf(explorer) {
 }
 
 function drawOverview(explorer, { cells, canvas }) {
-  const { data, theme, hide } = explorer;
-  const { places, width, height } = explorer.places;
+  const { data, theme } = explorer;
+  const { hide } = explorer.view;
+  const { places, width, height } = explorer.layout.places;
   const context = prepareCanvas(canvas, width, height);
   cells.forEach((cell, index) => {
     if (!cell.exists) return;
-    drawThumbnail(context, mapOf(data, atHead(explorer, cell.layer, cell.head)), theme, hide, places[index]);
+    drawThumbnail(context, mapOf(data, atHead(explorer.view, cell.layer, cell.head)), theme, hide, places[index]);
     drawCaption(context, explorer, cell, places[index], false);
   });
 }
 
-/* Shows the kept picture, with the chosen head's caption in bold. */
-function showOverview(explorer) {
-  const { overviewMaps, layer, head } = explorer;
-  const { places, width, height, captions } = explorer.places;
+/**
+ * Shows the kept picture, with the chosen head's caption in bold.
+ *
+ * @param {Explorer} explorer
+ */
+export function showOverview(explorer) {
+  const { layer, head } = explorer.view;
+  const { overviewMaps } = explorer.dom;
+  const { places, width, height, captions } = explorer.layout.places;
   const { cells, canvas } = overviewOf(explorer);
   const context = prepareCanvas(overviewMaps, width, height);
   context.drawImage(canvas, 0, 0, width, height);
@@ -69,40 +97,44 @@ function showOverview(explorer) {
 }
 
 /* How captions are set, by the room that there is: word and number beside each other, or one over the other. */
-function captionStyle({ data, root }) {
+function captionStyle({ data, dom: { root } }) {
   const { width } = root.dataset;
   if (isDense(data)) return { size: 10.5, stacked: true, spare: true, reach: 3 };
   return { size: width === "medium" ? 11 : 12, stacked: false, spare: width === "wide", reach: 0 };
 }
 
-const isDense = ({ heads }) => heads > 5;
+export const isDense = ({ heads }) => heads > 5;
 
 function drawCaption(context, explorer, { word, number }, { left, top, size: room }, chosen) {
-  const { theme, places: { captions } } = explorer;
+  const { theme } = explorer;
+  const { places: { captions } } = explorer.layout;
   const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
   context.font = fontOf(theme, style.size, style.weight);
   const line = top + room + 3 + captions.size * 0.6;
   const beside = captions.stacked ? 0 : context.measureText(number).width + 3;
-  // Where there is no room to spare, the number alone says that a head looks broadly.
-  if (captions.spare || word !== "broad") {
-    text(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
+  // Where there is no room to spare, the number alone, in bits, says that it is the entropy.
+  if (captions.spare || word !== "entropy") {
+    drawText(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
   }
-  if (captions.stacked) text(context, theme, number, left, line + 12, style);
-  else text(context, theme, number, left + room, line, { ...style, align: "right" });
+  if (captions.stacked) drawText(context, theme, number, left, line + 12, style);
+  else drawText(context, theme, number, left + room, line, { ...style, align: "right" });
 }
 
-/*
+/**
  * The row and column looked at, over every thumbnail, on one canvas that covers them all: anything in the document
  * itself would make the browser work out the style of every thumbnail at each move.
+ *
+ * @param {Explorer} explorer
  */
-function paintOverviewFocus(explorer) {
-  const { theme, thumbnails } = explorer;
+export function paintOverviewFocus(explorer) {
+  const { theme } = explorer;
+  const { thumbnails } = explorer.dom;
   const { query, key } = focusOf(explorer);
-  const { places, width, height } = explorer.places;
+  const { places, width, height } = explorer.layout.places;
   const empty = query === null && key === null;
-  if (empty && explorer.overviewFocus.dataset.empty) return;
-  explorer.overviewFocus.dataset.empty = empty ? "true" : "";
-  const context = prepareCanvas(explorer.overviewFocus, width, height);
+  if (empty && explorer.dom.overviewFocus.dataset.empty) return;
+  explorer.dom.overviewFocus.dataset.empty = empty ? "true" : "";
+  const context = prepareCanvas(explorer.dom.overviewFocus, width, height);
   context.strokeStyle = theme.ink3;
   context.lineWidth = 1;
   const { queries, keys } = currentMap(explorer);
@@ -117,9 +149,13 @@ function paintOverviewFocus(explorer) {
   context.stroke();
 }
 
-/* Where the thumbnails stand, and how their captions are set. */
-function overviewPlaces(explorer) {
-  const { parts, thumbnails, overviewMaps, overviewFocus } = explorer;
+/**
+ * Where the thumbnails stand, and how their captions are set.
+ *
+ * @param {Explorer} explorer
+ */
+export function overviewPlaces(explorer) {
+  const { parts, thumbnails, overviewMaps, overviewFocus } = explorer.dom;
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];
   const places = thumbnails.map(({ button }) => ({
     left: button.offsetLeft,
@@ -132,38 +168,4 @@ function overviewPlaces(explorer) {
   }
   const [{ button }] = thumbnails; // square, but for the room beneath it
   return { places, width, height, captions: { ...captionStyle(explorer), height: button.offsetHeight - button.offsetWidth } };
-}
-
-const scratch = document.createElement("canvas");
-
-/* A map with one pixel a cell, enlarged to a square. */
-function drawThumbnail(context, map, theme, hide, { left, top, size }) {
-  context.imageSmoothingEnabled = false;
-  context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
-}
-
-/* One pixel a cell, on a canvas that holds it until the next is asked for. */
-function mapPicture(map, theme, hide) {
-  if (scratch.width !== map.keys) scratch.width = map.keys;
-  if (scratch.height !== map.queries) scratch.height = map.queries;
-  scratch.getContext("2d").putImageData(mapPixels(map, theme, hide), 0, 0);
-  return scratch;
-}
-
-/* Coloured once for each theme and choice of hidden columns. */
-function mapPixels(map, theme, hide) {
-  const name = `${theme.name} ${[...hide]}`;
-  if (map.image?.name === name) return map.image.data;
-  const image = new ImageData(map.keys, map.queries);
-  const pixels = new Uint32Array(image.data.buffer);
-  const ramp = rampOf(theme, map);
-  for (let cell = 0; cell < pixels.length; cell++) {
-    pixels[cell] = map.open[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
-  }
-  for (let key = 0; hide.size && key < map.keys; key++) {
-    if (!isHidden(map, key, hide)) continue;
-    for (let cell = key; cell < pixels.length; cell += map.keys) if (map.open[cell]) pixels[cell] = theme.hiddenPixel;
-  }
-  map.image = { name, data: image };
-  return image;
 }

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from app.components.tokens import described, short
+
 KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
 """All three kinds' numbers are sent as they are, in four bytes each, up to this; else in fewer."""
@@ -114,10 +116,10 @@ def payload(
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
         "verdict": "edited" if record.search.endswith(", edited") else verdict,
-        "source": [_token(token) for token in record.source],
-        "target_in": [_token(token) for token in record.target_in],
+        "source": [described(token) for token in record.source],
+        "target_in": [described(token) for token in record.target_in],
         "target_out": [
-            {**_token(token), "p": _probability(log_prob)}
+            {**described(token), "p": _probability(log_prob)}
             for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
         ],
         "alternatives": _alternatives(record),
@@ -179,7 +181,7 @@ def _quantity(
 
 
 def _alternatives(record: Any) -> list[list[list[Any]]]:
-    """The likeliest pieces of each step: [text, starts a word, probability, was written].
+    """The likeliest tokens of each step: [label, probability, was written].
 
     What was written stands among them, as the last if need be: of a given target it may be far
     less likely than all of them.
@@ -197,12 +199,7 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
             row[-1] = (written, own)
         steps.append(
             [
-                [
-                    _shown(token),
-                    int(token.starts_word or token.special),
-                    _probability(log_prob),
-                    int(token.id == written.id),
-                ]
+                [short(token), _probability(log_prob), int(token.id == written.id)]
                 for token, log_prob in row
             ]
         )
@@ -235,21 +232,6 @@ def pack(data: dict[str, Any]) -> bytes:
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 4)
     return b"".join([struct.pack("<I", len(text)), text, *blobs])
-
-
-def _shown(token: Any) -> str:
-    """A token's text; half a surrogate pair, which is no text, becomes `?`."""
-    return token.text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _token(token: Any) -> dict[str, Any]:
-    """Give what is shown of a token."""
-    return {
-        "text": _shown(token),
-        "start": bool(token.starts_word),
-        "special": bool(token.special),
-        "unknown": bool(token.unknown),
-    }
 
 
 def _check(check: Any) -> dict[str, Any]:

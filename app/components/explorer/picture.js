@@ -1,48 +1,61 @@
 // Paints the chosen view, map or lines, on the one canvas that shows it, and hears the pointer there.
 
+import { placeAt, prepareCanvas } from "../shared/grid.js";
+import { geometryOf } from "./geometry.js";
+import { drawLines, lineAt, linesGeometry } from "./lines.js";
+import { drawLiveMap, drawStillMap } from "./map.js";
+
 /* `still` is what stays while the place looked at changes: it is drawn once. Of the lines nearly nothing stays. */
-const VIEWS = {
+export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
 };
 
-/* The lines' geometry is measured once a paint of the head; the map's is kept by kind. */
-function shownGeometry(explorer) {
-  if (explorer.view === "map") return geometryOf(explorer, explorer.kind);
-  explorer.linesGeometry ??= linesGeometry(explorer);
-  return explorer.linesGeometry;
+/**
+ * The lines' geometry is measured once a paint of the head; the map's is kept by kind.
+ *
+ * @param {Explorer} explorer
+ */
+export function shownGeometry(explorer) {
+  if (explorer.view.picture === "map") return geometryOf(explorer, explorer.view.kind);
+  explorer.layout.linesGeometry ??= linesGeometry(explorer);
+  return explorer.layout.linesGeometry;
 }
 
-function drawBase(explorer) {
-  const { still } = VIEWS[explorer.view];
+/** @param {Explorer} explorer */
+export function drawBase(explorer) {
+  const { still } = VIEWS[explorer.view.picture];
   if (!still) return;
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.base, geometry.width, geometry.height);
+  const context = prepareCanvas(explorer.dom.base, geometry.width, geometry.height);
   still(context, explorer, geometry);
 }
 
-/* Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs. */
-function paintLive(explorer) {
+/**
+ * Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs.
+ *
+ * @param {Explorer} explorer
+ */
+export function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.parts.map, geometry.width, geometry.height);
-  const { still, live } = VIEWS[explorer.view];
-  if (still) context.drawImage(explorer.base, 0, 0, geometry.width, geometry.height);
+  const context = prepareCanvas(explorer.dom.parts.map, geometry.width, geometry.height);
+  const { still, live } = VIEWS[explorer.view.picture];
+  if (still) context.drawImage(explorer.dom.base, 0, 0, geometry.width, geometry.height);
   live(context, explorer, geometry);
 }
 
-function paintPicture(explorer) {
-  drawBase(explorer);
-  paintFocus(explorer);
-}
-
-/* Tells page and tests where the cells lie; done when the geometry changes, not at each paint. */
-function placeMap(explorer) {
-  const { map } = explorer.parts;
-  explorer.linesGeometry = null;
+/**
+ * Tells page and tests where the cells lie; done when the geometry changes, not at each paint.
+ *
+ * @param {Explorer} explorer
+ */
+export function placeMap(explorer) {
+  const { map } = explorer.dom.parts;
+  explorer.layout.linesGeometry = null;
   const geometry = shownGeometry(explorer);
   map.style.width = `${geometry.width}px`;
   map.style.height = `${geometry.height}px`;
-  const isMap = explorer.view === "map";
+  const isMap = explorer.view.picture === "map";
   map.dataset.left = isMap ? geometry.left : "";
   map.dataset.top = isMap ? geometry.top : "";
   map.dataset.cell = isMap ? geometry.cell : "";
@@ -50,25 +63,27 @@ function placeMap(explorer) {
   map.dataset.firstKey = isMap ? geometry.first.key : "";
   const what = isMap ? "Attention map" : "Attention lines";
   const zoom = isMap ? " Plus and minus zoom." : "";
-  map.setAttribute("aria-label", `${what}. Arrow keys move, Enter keeps, Escape lets go.${zoom}`);
+  map.setAttribute("aria-label", `${what}. Arrow keys move, Enter pins, Escape unpins.${zoom}`);
 }
 
-function listenToPicture(explorer) {
-  const { map } = explorer.parts;
-  const placeOf = (event) => {
-    const box = map.getBoundingClientRect();
-    return VIEWS[explorer.view].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
-  };
-  map.addEventListener("pointermove", (event) => {
-    if (event.pointerType === "touch") return;
-    const place = placeOf(event);
-    if (place) showPreview(explorer, place.query, place.key);
-    else endPreview(explorer);
-  });
-  map.addEventListener("pointerleave", () => endPreview(explorer));
-  map.addEventListener("click", (event) => {
-    const place = placeOf(event);
-    if (place) keep(explorer, place.query, place.key);
-    else letGo(explorer);
-  });
+export const ZOOM_STEP = 1.5;
+
+/**
+ * From the whole map to cells at full size; a map that fits needs no zoom.
+ *
+ * @param {Explorer} explorer
+ */
+export const canZoomIn = (explorer) => geometryOf(explorer, explorer.view.kind).cell < 27;
+
+/** @param {Explorer} explorer */
+export function paintZoom(explorer) {
+  const { picture } = explorer.view;
+  const { zoom } = explorer.layout;
+  const { parts } = explorer.dom;
+  const small = geometryOf(explorer, explorer.view.kind).whole < 20;
+  // Hidden it keeps its room, so that the row does not move.
+  parts.zoom.classList.toggle("unused", picture !== "map" || !small);
+  parts["zoom-in"].disabled = !canZoomIn(explorer);
+  parts["zoom-out"].disabled = zoom === 1;
+  parts.map.classList.toggle("zoomed", zoom > 1);
 }

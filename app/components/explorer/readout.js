@@ -1,61 +1,16 @@
 // Says in one line, as a sentence, and a smaller second line, what the pictures show at the place looked at.
 
+import { bold, element } from "../shared/dom.js";
+import { fixed, percent } from "../shared/numbers.js";
+import { tokenName } from "../shared/tokens.js";
+import { currentMap, focusOf, isKept } from "./focus.js";
+import { isMasked, rampOf, SCORES, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
+import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
+
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
-const figure = (value, digits) => value.toFixed(digits).replace("-", "\u2212");
-const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 
-const allHeads = ({ data, head }) => head === data.heads;
-const allLayers = ({ data, kind, layer }) => layer === data.layers[kind];
-
-/* What the chosen map is of, to be read inside a sentence. */
-function headName(explorer) {
-  const { data, kind, layer, head, combine, quantity } = explorer;
-  const together = combine === "max" ? "the maximum" : "the mean";
-  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
-  if (allLayers(explorer) && allHeads(explorer)) return `${together} of all ${data.heads * layer} heads`;
-  if (allLayers(explorer)) return `${together} of head ${head + 1} over all layers`;
-  return allHeads(explorer) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
-}
-
-/* The same as a heading. */
-function mapTitle(explorer) {
-  const { data, layer, head, combine, quantity } = explorer;
-  const how = combine === "max" ? "maximum" : "mean";
-  if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
-  if (allLayers(explorer) && allHeads(explorer)) return `All layers, ${how} of all heads`;
-  if (allLayers(explorer)) return `Head ${head + 1}, ${how} of all layers`;
-  return `Layer ${layer + 1}, ${allHeads(explorer) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
-}
-
-/* How each quantity is spoken of; `digits` are those of the short form. */
-const QUANTITIES = {
-  weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
-  scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
-  norms: {
-    name: "norm",
-    digits: 2,
-    gives: " takes a vector of length ",
-    to: " from ",
-    most: " takes most from ",
-    column: " contributes most",
-  },
-  rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
-};
-
-/* How many decimals of a map's numbers mean something: the last of them may be wrong by one, where it was rounded. */
-const decimalsOf = ({ error }, most) =>
-  error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
-const mapFigure = (map, value, digits) => figure(value, decimalsOf(map, digits));
-
-/* A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off. */
-function printedValue(map, value) {
-  const digits = decimalsOf(map, 4);
-  if (map.error) return `${figure(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
-  if (value === 0 || Math.abs(value) >= 0.00005) return figure(value, 4);
-  return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
-}
-
-function valueChip({ theme, quantity }, map, value) {
+function valueChip({ theme, view: { quantity } }, map, value) {
   const chip = element("span", "weight numbers", mapFigure(map, value, QUANTITIES[quantity].digits));
   const step = stepOf(map, value);
   chip.style.background = rampOf(theme, map).css[step];
@@ -63,11 +18,16 @@ function valueChip({ theme, quantity }, map, value) {
   return chip;
 }
 
-const byTouch = window.matchMedia("(pointer: coarse)").matches;
+export const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
-/* Each case returns the first line as nodes and strings, the second as a list of short statements. */
+/**
+ * Each case returns the first line as nodes and strings, the second as a list of short statements.
+ *
+ * @param {Explorer} explorer
+ */
 function describe(explorer) {
-  const { preview, quantity } = explorer;
+  const { quantity } = explorer.view;
+  const { preview } = explorer.now;
   const focus = focusOf(explorer);
   if (preview.note) return describeUnseen(explorer, preview.note);
   const map = currentMap(explorer);
@@ -78,12 +38,12 @@ function describe(explorer) {
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
   const peak = valueChip(explorer, map, measure(map).peak);
-  const piece = explorer.unit === "words" ? "word" : "piece";
+  const token = explorer.view.unit === "words" ? "word" : "token";
   return {
     first:
       quantity === WEIGHTS
-        ? [`On average, ${headName(explorer)} puts `, peak, ` of a row on a single ${piece}`]
-        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer)} is `, peak],
+        ? [`On average, ${headName(explorer.data, explorer.view)} puts `, peak, ` of a row on a single ${token}`]
+        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer.data, explorer.view)} is `, peak],
     second: [
       byTouch
         ? "Tap a word or a cell to read one number; tap again to unpin."
@@ -92,53 +52,58 @@ function describe(explorer) {
   };
 }
 
-function describeUnseen({ data, kind }, note) {
+function describeUnseen({ data }, note) {
   const { sourceLanguage: source, targetLanguage: target } = data;
   if (note === "target") {
     return {
-      first: [`The encoder looks only at ${source} pieces: it never sees the translation.`],
+      first: [`The encoder looks only at ${source} tokens: it never sees the translation.`],
       second: ["Choose Cross to see the two sentences linked."],
     };
   }
   if (note === "source") {
     return {
-      first: [`Decoder self-attention looks only at ${target} pieces; ${source} reaches it through cross-attention.`],
+      first: [`Decoder self-attention looks only at ${target} tokens; ${source} reaches it through cross-attention.`],
       second: ["Choose Cross to see the two sentences linked."],
     };
   }
   const name = tokenName(data.sides.target[0]);
   return {
     first: [bold(name), " is fed in to start the sentence: no step produces it, so it has no row here."],
-    second: ["Point at a later piece to see where the decoder looked while producing it."],
+    second: ["Point at a later token to see where the decoder looked while producing it."],
   };
 }
 
-const bold = (text) => element("b", "", text);
+/** @param {AttentionMap} map */
 const verb = (map) => (map.kind === "encoder" ? "reading" : "producing");
 
+/** @param {AttentionMap} map */
 function describeMasked(_explorer, map, query, key) {
   const start = [`While ${verb(map)} `, bold(tokenName(map.rows[query])), ", ", bold(tokenName(map.columns[key]))];
   const notWritten = map.kind === "decoder" && key > query;
   return {
-    first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked: this place is closed."],
+    first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked."],
     second: [
-      `The ${notWritten ? "causal " : ""}mask closes this cell: its weight is exactly 0 by rule, not by choice.`,
+      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by rule, not by choice.`,
       ...unknownNote(map, query, key),
     ],
   };
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeCell(explorer, map, query, key) {
-  const { gives, to } = QUANTITIES[explorer.quantity];
+  const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
-  const how = derivation(explorer);
+  const how = derivation(explorer.data, explorer.view);
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
-    ...spreadNote(map, query),
+    ...entropyNote(map, query),
   ];
-  if (map.kind !== "encoder" && explorer.unit === "pieces") {
+  if (map.kind !== "encoder" && explorer.view.unit === "pieces") {
     const fed = tokenName(explorer.data.sides.fed[query]);
     second.push(`row ${query + 1}: ${fed} was fed in, ${tokenName(map.rows[query])} came out`);
   }
@@ -146,7 +111,7 @@ function describeCell(explorer, map, query, key) {
     first: [
       `While ${verb(map)} `,
       bold(tokenName(map.rows[query])),
-      `, ${headName(explorer)}${gives}`,
+      `, ${headName(explorer.data, explorer.view)}${gives}`,
       valueChip(explorer, map, value),
       to,
       bold(tokenName(map.columns[key])),
@@ -156,12 +121,17 @@ function describeCell(explorer, map, query, key) {
   };
 }
 
-const spreadNote = (map, query) =>
-  map.sumsToOne ? [`row spread ${measure(map).spread[query].toFixed(1)} bits`] : [];
+/** @param {AttentionMap} map */
+const entropyNote = (map, query) =>
+  map.sumsToOne ? [`entropy ${measure(map).entropy[query].toFixed(1)} bits`] : [];
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeRow(explorer, map, query) {
-  const { most, digits } = QUANTITIES[explorer.quantity];
-  const [top, ...rest] = rankedKeys(map, query, explorer.hide);
+  const { most, digits } = QUANTITIES[explorer.view.quantity];
+  const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
     const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
@@ -173,7 +143,7 @@ function describeRow(explorer, map, query) {
     first: [
       `While ${verb(map)} `,
       row,
-      `, ${headName(explorer)}${most}`,
+      `, ${headName(explorer.data, explorer.view)}${most}`,
       bold(tokenName(map.columns[top])),
       " ",
       valueChip(explorer, map, valueAt(map, query, top)),
@@ -183,20 +153,24 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
       ...hiddenNote(explorer, map, query),
       others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
-      ...spreadNote(map, query),
+      ...entropyNote(map, query),
     ],
   };
 }
 
 /* What is left out of a row is counted where the row is described. */
-function hiddenNote({ hide, quantity }, map, query) {
+function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || quantity === SCORES) return [];
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {AttentionMap} map
+ */
 function describeColumn(explorer, map, key) {
-  const { column, digits } = QUANTITIES[explorer.quantity];
+  const { column, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedQueries(map, key);
   if (top === undefined) return { first: ["Every cell of this column is masked."], second: [] };
   const nameAndValue = (query) => `${tokenName(map.rows[query])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
@@ -212,23 +186,25 @@ function describeColumn(explorer, map, key) {
     ],
     second: [
       ...unknownNote(map, null, key),
-      ...(isHidden(map, key, explorer.hide) ? ["hidden in the picture"] : []),
+      ...(isHidden(map, key, explorer.view.hide) ? ["hidden in the picture"] : []),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
-        ? `it receives ${percent(received)} of everything ${headName(explorer)} gives`
-        : `its mean over the rows that may look at it is ${figure(received, digits)}`,
+        ? `it receives ${percent(received)} of everything ${headName(explorer.data, explorer.view)} gives`
+        : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
     ],
   };
 }
 
+/** @param {AttentionMap} map */
 function unknownNote(map, query, key) {
   const shown = [query === null ? null : map.rows[query], key === null ? null : map.columns[key]];
   const unknown = shown.find((token) => token?.unknown);
   return unknown ? [`${tokenName(unknown)} is not in the vocabulary: the model sees <unk>`] : [];
 }
 
-function paintReadout(explorer) {
-  const { parts } = explorer;
+/** @param {Explorer} explorer */
+export function paintReadout(explorer) {
+  const { parts } = explorer.dom;
   const { first, second } = describe(explorer);
   parts["readout-first"].replaceChildren(...first);
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
@@ -238,7 +214,7 @@ function paintReadout(explorer) {
 }
 
 /* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */
-function announce({ parts }, ...before) {
+export function announce({ dom: { parts } }, ...before) {
   const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
   parts.spoken.textContent = [...before, ...lines].join(". ");
 }

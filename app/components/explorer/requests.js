@@ -1,12 +1,15 @@
 // Asks Python for what the browser does not hold, waits, and says in one line if it does not come.
 
+import { currentMap } from "./focus.js";
+import { isMasked, ROLLOUT } from "./maps.js";
+
 const ANSWER_WITHIN = 20_000;
 
 /*
  * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is told
  * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting.
  */
-function request(explorer, name, value, { what, take, giveUp = () => {} }) {
+export function request(explorer, name, value, { what, take, giveUp = () => {} }) {
   forgetRequest(explorer, name);
   const late = () => refuse(explorer, name, `${what} did not come within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
@@ -14,11 +17,13 @@ function request(explorer, name, value, { what, take, giveUp = () => {} }) {
   explorer.ask(name, value);
 }
 
-function forgetRequest(explorer, name) {
+/** @param {Explorer} explorer */
+export function forgetRequest(explorer, name) {
   clearTimeout(explorer.requests[name]?.timer);
   delete explorer.requests[name];
 }
 
+/** @param {Explorer} explorer */
 function refuse(explorer, name, line) {
   const waiting = explorer.requests[name];
   forgetRequest(explorer, name);
@@ -26,23 +31,31 @@ function refuse(explorer, name, line) {
   waiting?.giveUp();
 }
 
-const sayRefusal = ({ parts }, line) => (parts["request-note"].textContent = line);
+const sayRefusal = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
-/* New data may answer what was asked, refuse it, or be of something else. */
-function settleRequests(explorer) {
+/**
+ * New data may answer what was asked, refuse it, or be of something else.
+ *
+ * @param {Explorer} explorer
+ */
+export function settleRequests(explorer) {
   const { data, requests } = explorer;
   for (const [name, line] of Object.entries(data.failed)) refuse(explorer, name, line);
   for (const [name, { take }] of Object.entries(requests)) if (take(data)) forgetRequest(explorer, name);
 }
 
-/* What was asked of one sentence is no longer wanted with the next. */
-function forgetRequests(explorer) {
+/**
+ * What was asked of one sentence is no longer wanted with the next.
+ *
+ * @param {Explorer} explorer
+ */
+export function forgetRequests(explorer) {
   for (const name of Object.keys(explorer.requests)) forgetRequest(explorer, name);
   sayRefusal(explorer, "");
 }
 
 /* The maps behind the chosen one: null for all layers or all heads. */
-function mapsBehind({ data, quantity, kind, layer, head }) {
+function mapsBehind(data, { quantity, kind, layer, head }) {
   const rows = quantity === ROLLOUT ? 1 : data.heads;
   return {
     quantity,
@@ -52,15 +65,20 @@ function mapsBehind({ data, quantity, kind, layer, head }) {
   };
 }
 
+/** @param {Explorer} explorer */
 const isExact = (explorer) => currentMap(explorer).error === 0;
 
-/* Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has. */
-function withExact(explorer, then) {
+/**
+ * Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has.
+ *
+ * @param {Explorer} explorer
+ */
+export function withExact(explorer, then) {
   const { data } = explorer;
   if (isExact(explorer)) return then(data);
   if (data.alone) return undefined;
   const chosen = { ...explorer };
-  return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(explorer) }, {
+  return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(data, explorer.view) }, {
     what: "The exact numbers",
     take: (held) => {
       if (!isExact({ ...chosen, data: held })) return false;
@@ -70,9 +88,13 @@ function withExact(explorer, then) {
   });
 }
 
-/* A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent. */
-function pinExact(explorer) {
-  const { query, key } = explorer.kept;
+/**
+ * A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent.
+ *
+ * @param {Explorer} explorer
+ */
+export function pinExact(explorer) {
+  const { query, key } = explorer.view.kept;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;
   if (!explorer.requests.exact) withExact(explorer, () => {});
 }

@@ -1,34 +1,32 @@
-// Builds the two sentence rows and shades their pieces by the numbers of the row or column looked at.
+// Builds the two sentence rows and shades their tokens by the numbers of the row or column looked at.
 
-/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
-const SHADED_FROM = 0.02;
+import { element } from "../shared/dom.js";
+import { isolated } from "../shared/tokens.js";
+import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
+import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
+import { isHidden } from "./measures.js";
 
 /* What Python names the search when a person gave the translation. */
 const GIVEN_TARGET = "given target";
 
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function buildSentences(explorer) {
-  const { data, parts } = explorer;
+/** @param {Explorer} explorer */
+export function buildSentences(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
-  const pieces = data.sides.source.length;
-  parts["source-note"].textContent = `read by the encoder, ${pieces} ${pieces === 1 ? "piece" : "pieces"}`;
+  const tokens = data.sides.source.length;
+  parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
   const writer = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
-  parts["target-note"].textContent = `${writer}, one piece a step; the line under a piece is its probability`;
+  parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
   const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
   parts.score.textContent = `log-probability ${score}, ${data.search}`;
-  explorer.words = {
+  explorer.dom.words = {
     source: buildRow(parts.source, data.sides.source, false),
     target: buildRow(parts.target, data.sides.target, true),
   };
-  parts.source.setAttribute("aria-label", `${data.sourceLanguage} pieces. Left and right arrows move.`);
-  parts.target.setAttribute("aria-label", `${data.targetLanguage} pieces. Left and right arrows move.`);
+  parts.source.setAttribute("aria-label", `${data.sourceLanguage} tokens. Left and right arrows move.`);
+  parts.target.setAttribute("aria-label", `${data.targetLanguage} tokens. Left and right arrows move.`);
 }
 
 function buildRow(host, tokens, isTarget) {
@@ -43,23 +41,21 @@ function buildRow(host, tokens, isTarget) {
     } else {
       word.classList.add("multi");
     }
-    const button = buildPiece(token);
+    const button = buildToken(token);
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0) button.append(buildProbability(token.probability));
-    button.setAttribute("aria-label", pieceName(token, index, tokens.length, isTarget));
+    button.setAttribute("aria-label", spokenToken(token, index, tokens.length, isTarget));
     word.append(button);
     return { button, shown: "" };
   });
 }
 
-function buildPiece(token) {
+function buildToken(token) {
   const button = element("button", token.special ? "piece special" : "piece");
   button.type = "button";
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
-  for (const segment of token.segments) {
-    form.append(segment.hidden ? element("span", "hidden-mark", segment.text) : segment.text);
-  }
+  for (const [words, hidden] of token.parts) form.append(hidden ? element("span", "hidden-mark", words) : words);
   button.append(form);
   if (token.repeated) button.append(element("sub", "numbers", token.number));
   if (token.unknown) button.title = "not in the vocabulary: the model sees <unk>";
@@ -74,15 +70,19 @@ function buildProbability(probability) {
   return bar;
 }
 
-function pieceName(token, index, count, isTarget) {
+function spokenToken(token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
-  if (!isTarget) return `${name}, piece ${index + 1} of ${count}`;
+  if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
   return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${token.probability.toFixed(2)}`;
 }
 
-/* The largest type at which both sentences stay on one line each, or the smallest if neither size does it. */
-function fitSentences(explorer) {
-  const { root, words } = explorer;
+/**
+ * The largest type at which both sentences stay on one line each, or the smallest if neither size does it.
+ *
+ * @param {Explorer} explorer
+ */
+export function fitSentences(explorer) {
+  const { root, words } = explorer.dom;
   const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
@@ -96,9 +96,6 @@ function fitSentences(explorer) {
     if (onOneLine(words.source) && onOneLine(words.target)) return;
   }
 }
-
-/* The step of the scale on which a word is shaded, or null. */
-const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
 function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
@@ -117,8 +114,10 @@ function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
   button.setAttribute("aria-pressed", pinned);
 }
 
-function paintSentences(explorer) {
-  const { words, theme } = explorer;
+/** @param {Explorer} explorer */
+export function paintSentences(explorer) {
+  const { theme } = explorer;
+  const { words } = explorer.dom;
   const looks = looksOf(explorer);
   const map = currentMap(explorer);
   const colours = { ramp: rampOf(theme, map), signed: map.signed };
@@ -129,9 +128,14 @@ function paintSentences(explorer) {
   }
 }
 
-/* For every piece of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned. */
+/**
+ * For every token of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
+ *
+ * @param {Explorer} explorer
+ */
 function looksOf(explorer) {
-  const { words, kept, kind, hide } = explorer;
+  const { kept, kind, hide } = explorer.view;
+  const { words } = explorer.dom;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const looks = {};
@@ -140,29 +144,29 @@ function looksOf(explorer) {
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
-    // Everything a decoder step cannot see is greyed, except the piece that it produces.
+    // Everything a decoder step cannot see is greyed, except the token that it produces.
     const produced = map.rows[focus.query].members;
     const last = produced[produced.length - 1];
     if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { closed: index > last + 1 }));
     for (let key = 0; key < map.keys; key++) {
       if (isMasked(map, focus.query, key)) {
-        if (kind !== "decoder") put(piecesOfKey(map, key), { closed: true });
+        if (kind !== "decoder") put(tokensOfKey(map, key), { closed: true });
       } else if (!isHidden(map, key, hide)) {
-        put(piecesOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
+        put(tokensOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
       }
     }
   } else if (focus.key !== null) {
     for (let query = 0; query < map.queries; query++) {
       if (isMasked(map, query, focus.key)) continue;
-      put(piecesOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
+      put(tokensOfQuery(map, query), { shade: shadeOf(map, valueAt(map, query, focus.key)) });
     }
   }
-  if (explorer.stepping) {
-    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.step + 1 }));
+  if (explorer.now.stepping) {
+    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.now.step + 1 }));
   }
   const placesOf = (query, key) => [
-    ...(query === null ? [] : piecesOfQuery(map, query)),
-    ...(key === null ? [] : piecesOfKey(map, key)),
+    ...(query === null ? [] : tokensOfQuery(map, query)),
+    ...(key === null ? [] : tokensOfKey(map, key)),
   ];
   const mark = (query, key, name) => {
     for (const { side, index } of placesOf(query, key)) looks[side][index].mark ||= name;
@@ -173,43 +177,11 @@ function looksOf(explorer) {
   return looks;
 }
 
-/* When the theme turns, the shades must be written again although no weight changed. */
-function forgetShades(explorer) {
-  for (const side of ["source", "target"]) for (const word of explorer.words[side]) word.shown = "";
-}
-
-/* One piece of a sentence is reached by Tab: the one that had the focus last, by key or by pointer. */
-function chooseStop(explorer, side, chosen) {
-  for (const { button } of explorer.words[side]) button.tabIndex = button === chosen ? 0 : -1;
-}
-
-function listenToSentences(explorer) {
-  for (const side of ["source", "target"]) {
-    const host = explorer.parts[side];
-    const indexOf = (event) => {
-      const button = event.target.closest("button");
-      return button ? Number(button.dataset.index) : null;
-    };
-    const preview = (index) => {
-      if (index === null) return endPreview(explorer);
-      const { query = null, key = null, note = null } = focusOfPiece(explorer, side, index);
-      return showPreview(explorer, query, key, note);
-    };
-    host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
-    host.addEventListener("pointerleave", () => endPreview(explorer));
-    host.addEventListener("focusin", (event) => {
-      if (!event.target.matches(":focus-visible")) return;
-      preview(indexOf(event));
-      announce(explorer);
-    });
-    host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
-    host.addEventListener("focusout", () => endPreview(explorer));
-    host.addEventListener("click", (event) => {
-      const index = indexOf(event);
-      if (index === null) return;
-      const { query = null, key = null, note } = focusOfPiece(explorer, side, index);
-      if (note) showPreview(explorer, null, null, note);
-      else keep(explorer, query, key);
-    });
-  }
+/**
+ * When the theme turns, the shades must be written again although no weight changed.
+ *
+ * @param {Explorer} explorer
+ */
+export function forgetShades(explorer) {
+  for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

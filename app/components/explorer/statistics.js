@@ -1,20 +1,29 @@
 // Shows the chosen head's measures among those of all heads of its kind: short ticks for them, a tall one for it.
 
+import { element } from "../shared/dom.js";
+import { prepareCanvas } from "../shared/grid.js";
+import { percent } from "../shared/numbers.js";
+import { measuredMap, measuresOf } from "./captions.js";
+import { KINDS } from "./data.js";
+import { ROLLOUT } from "./maps.js";
+import { measure, ROLE_PLACES } from "./measures.js";
+import { mapTitle } from "./words.js";
+
 const STATISTICS = [
-  { label: "peak of a row", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
+  { label: "largest weight", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
   {
-    label: "spread",
-    of: ({ meanSpread }) => meanSpread,
+    label: "entropy",
+    of: ({ meanEntropy }) => meanEntropy,
     shown: (bits, most) => `${bits.toFixed(1)} of ${most.toFixed(1)} bits`,
     scale: (map) => Math.log2(Math.max(2, map.keys)),
   },
-  { label: "distance", of: ({ distance }) => distance, shown: (pieces) => `${pieces.toFixed(1)} pieces` },
-  { label: "on the piece before", role: "prev" },
-  { label: "two pieces before", role: "second" },
+  { label: "distance", of: ({ distance }) => distance, shown: (tokens) => `${tokens.toFixed(1)} tokens` },
+  { label: "on the token before", role: "prev" },
+  { label: "two tokens before", role: "second" },
   { label: "on itself", role: "self" },
-  { label: "on the piece after", role: "next" },
-  { label: "rests on <bos>", role: "bos" },
-  { label: "rests on <eos>", role: "eos" },
+  { label: "on the token after", role: "next" },
+  { label: "attention to <bos>", role: "bos" },
+  { label: "attention to <eos>", role: "eos" },
 ].map((line) =>
   line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: percent, scale: () => 1 } : line,
 );
@@ -24,9 +33,13 @@ function statisticsOf(kind) {
   return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
 }
 
-/* Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas. */
-function buildStatistics(explorer) {
-  const { parts } = explorer;
+/**
+ * Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas.
+ *
+ * @param {Explorer} explorer
+ */
+export function buildStatistics(explorer) {
+  const { parts } = explorer.dom;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
   parts.statistics.replaceChildren(
     ...[...Array(most)].map(() => {
@@ -39,17 +52,20 @@ function buildStatistics(explorer) {
 
 const STATISTIC_HEIGHT = 22;
 
-function paintStatistics(explorer) {
-  const { data, parts, kind, layer, head, theme, quantity } = explorer;
+/** @param {Explorer} explorer */
+export function paintStatistics(explorer) {
+  const { data, theme } = explorer;
+  const { kind, layer, head, quantity } = explorer.view;
+  const { parts } = explorer.dom;
   const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
   const map = measuredMap(explorer, layer, head);
   const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
-  parts["statistics-title"].textContent = mapTitle(explorer);
+  parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
   parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
   const rows = [...parts.statistics.children];
-  const context = prepareCanvas(parts.ticks, explorer.tickWidth, STATISTIC_HEIGHT * rows.length);
+  const context = prepareCanvas(parts.ticks, explorer.layout.tickWidth, STATISTIC_HEIGHT * rows.length);
   rows.forEach((row, index) => {
     const line = lines[index];
     row.classList.toggle("missing", !line);
@@ -59,10 +75,14 @@ function paintStatistics(explorer) {
     const most = line.scale?.(map) ?? Math.max(...values, 1);
     row.children[0].textContent = line.label;
     row.children[1].textContent = line.shown(value, most);
-    drawTicks(context, theme, explorer.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
+    drawTicks(context, theme, explorer.layout.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
   });
 }
 
+/**
+ * @param {Drawing} context
+ * @param {Theme} theme
+ */
 function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
   context.fillStyle = theme.line;

@@ -1,12 +1,16 @@
-// The step strip: the sentence so far, and the piece that was written among the likeliest ones at that step.
+// The step strip: the sentence so far, and the token that was written among the likeliest ones at that step.
 
-const PLAY_EVERY = 750;
+import { element } from "../shared/dom.js";
+import { isolated } from "../shared/tokens.js";
+import { focusOf, itemsOf } from "./focus.js";
+
 const SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
-const lastStep = ({ data }) => data.sides.produced.length - 1;
+export const lastStep = ({ data }) => data.sides.produced.length - 1;
 
-function buildSteps(explorer) {
-  const { parts } = explorer;
+/** @param {Explorer} explorer */
+export function buildSteps(explorer) {
+  const { parts } = explorer.dom;
   pause(explorer);
   parts.step.max = lastStep(explorer) + 1;
   parts.alternatives.replaceChildren(
@@ -18,25 +22,31 @@ function buildSteps(explorer) {
       return item;
     }),
   );
-  explorer.stepShown = -1;
+  explorer.dom.stepShown = -1;
 }
 
-/* The step of the row that is looked at, else the step that was chosen last. */
-function shownStep(explorer) {
+/**
+ * The step of the row that is looked at, else the step that was chosen last.
+ *
+ * @param {Explorer} explorer
+ */
+export function shownStep(explorer) {
   const { query, previewed } = focusOf(explorer);
-  if (explorer.kind === "encoder" || query === null || !previewed) return explorer.step;
+  if (explorer.view.kind === "encoder" || query === null || !previewed) return explorer.now.step;
   return itemsOf(explorer, "produced")[query].members[0];
 }
 
-function paintSteps(explorer) {
-  const { parts, data } = explorer;
+/** @param {Explorer} explorer */
+export function paintSteps(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
   const step = shownStep(explorer);
-  parts.step.value = explorer.step + 1;
-  parts["step-number"].textContent = explorer.step + 1;
+  parts.step.value = explorer.now.step + 1;
+  parts["step-number"].textContent = explorer.now.step + 1;
   parts["step-count"].textContent = lastStep(explorer) + 1;
-  if (explorer.stepShown === step) return;
-  explorer.stepShown = step;
-  parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.step));
+  if (explorer.dom.stepShown === step) return;
+  explorer.dom.stepShown = step;
+  parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.now.step));
   parts["step-looked-at"].textContent = `at step ${step + 1}`;
   data.alternatives[step].forEach(({ label, probability, written }, index) => {
     const item = parts.alternatives.children[index];
@@ -54,43 +64,14 @@ function stepInWords({ data }, step) {
   return `step ${step + 1} of ${data.sides.produced.length}: ${isolated(label)}, probability ${probability.toFixed(2)}`;
 }
 
-/* Goes to a step: its row is kept, where the kind has one, and what is not yet written is greyed. */
-function goToStep(explorer, step) {
-  explorer.step = between(0, step, lastStep(explorer));
-  explorer.stepping = true;
-  const query = itemOfPiece(explorer, "produced", explorer.step);
-  setKept(explorer, explorer.kind === "encoder" ? NOTHING : { query, key: null });
-}
-
-function pause(explorer) {
-  clearInterval(explorer.playing);
-  explorer.playing = 0;
+/** @param {Explorer} explorer */
+export function pause(explorer) {
+  clearInterval(explorer.now.playing);
+  explorer.now.playing = 0;
   paintPlay(explorer);
 }
 
-function play(explorer) {
-  if (explorer.playing) return pause(explorer);
-  if (explorer.step >= lastStep(explorer)) goToStep(explorer, 0);
-  explorer.playing = setInterval(() => {
-    if (explorer.step < lastStep(explorer)) goToStep(explorer, explorer.step + 1);
-    if (explorer.step >= lastStep(explorer)) pause(explorer);
-  }, PLAY_EVERY);
-  return paintPlay(explorer);
-}
-
-function paintPlay({ parts, playing }) {
+export function paintPlay({ dom: { parts }, now: { playing } }) {
   parts["play-shape"].setAttribute("d", playing ? SHAPES.pause : SHAPES.play);
   parts.play.setAttribute("aria-label", playing ? "Pause" : "Play the steps");
-}
-
-function listenToSteps(explorer) {
-  const { parts } = explorer;
-  const walk = (step) => {
-    pause(explorer);
-    goToStep(explorer, step);
-  };
-  parts.step.addEventListener("input", () => walk(Number(parts.step.value) - 1));
-  parts["step-back"].addEventListener("click", () => walk(explorer.step - 1));
-  parts["step-on"].addEventListener("click", () => walk(explorer.step + 1));
-  parts.play.addEventListener("click", () => play(explorer));
 }

@@ -1,22 +1,24 @@
 // Enlarges a map that is too large to read at once and moves the part of it that is seen.
 
-const ZOOM_STEP = 1.5;
+import { placeAt, xOf, yOf } from "../shared/grid.js";
+import { handled } from "../shared/keys.js";
+import { between } from "../shared/numbers.js";
+import { focusOf } from "./focus.js";
+import { geometryOf, LARGEST_CELL } from "./geometry.js";
+import { paint } from "./paint.js";
+import { drawBase, placeMap, ZOOM_STEP } from "./picture.js";
 
-/* From the whole map to cells at full size; a map that fits needs no zoom. */
-const canZoomIn = (explorer) => geometryOf(explorer, explorer.kind).cell < 27;
-
-function setZoom(explorer, zoom, around = null) {
-  const before = geometryOf(explorer, explorer.kind);
+/** @param {Explorer} explorer */
+export function setZoom(explorer, zoom, around = null) {
+  const before = geometryOf(explorer, explorer.view.kind);
   const place = around ?? centreOf(explorer, before);
   const at = { x: xOf(before, place.key) - before.left, y: yOf(before, place.query) - before.top };
-  explorer.zoom = Math.max(1, Math.min(LARGEST_CELL / before.whole, zoom));
-  explorer.geometries = {};
-  const after = geometryOf(explorer, explorer.kind);
+  explorer.layout.zoom = Math.max(1, Math.min(LARGEST_CELL / before.whole, zoom));
+  explorer.layout.geometries = {};
+  const after = geometryOf(explorer, explorer.view.kind);
   // What was under the pointer stays there, as far as the map's edges let it.
   moveTo(explorer, after, place.query - Math.floor(at.y / after.cell), place.key - Math.floor(at.x / after.cell));
-  placeMap(explorer);
-  paintZoom(explorer);
-  paintPicture(explorer);
+  paint(explorer, ["zoom", "now"]);
 }
 
 /* The place looked at, else the middle of what is seen. */
@@ -28,6 +30,10 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
+/**
+ * @param {Explorer} explorer
+ * @param {MapGeometry} geometry
+ */
 function moveTo(explorer, geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {
@@ -36,10 +42,14 @@ function moveTo(explorer, geometry, query, key) {
   };
 }
 
-/* Moves the seen part so that it holds a cell; returns whether it had to. */
-function reveal(explorer, query, key) {
-  if (explorer.zoom === 1 || explorer.view !== "map") return false;
-  const geometry = geometryOf(explorer, explorer.kind);
+/**
+ * Moves the seen part so that it holds a cell; returns whether it had to.
+ *
+ * @param {Explorer} explorer
+ */
+export function reveal(explorer, query, key) {
+  if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return false;
+  const geometry = geometryOf(explorer, explorer.view.kind);
   const { first, shown } = geometry;
   const nearest = (start, count, index) =>
     index === null ? start : index < start ? index : Math.max(start, index - count + 1);
@@ -50,31 +60,22 @@ function reveal(explorer, query, key) {
   return true;
 }
 
-function paintZoom(explorer) {
-  const { parts, zoom, view } = explorer;
-  const small = geometryOf(explorer, explorer.kind).whole < 20;
-  // Hidden it keeps its room, so that the row does not move.
-  parts.zoom.classList.toggle("unused", view !== "map" || !small);
-  parts["zoom-in"].disabled = !canZoomIn(explorer);
-  parts["zoom-out"].disabled = zoom === 1;
-  parts.map.classList.toggle("zoomed", zoom > 1);
-}
-
-function listenToZoom(explorer) {
-  const { parts } = explorer;
-  parts["zoom-in"].addEventListener("click", () => setZoom(explorer, explorer.zoom * ZOOM_STEP));
-  parts["zoom-out"].addEventListener("click", () => setZoom(explorer, explorer.zoom / ZOOM_STEP));
+/** @param {Explorer} explorer */
+export function listenToZoom(explorer) {
+  const { parts } = explorer.dom;
+  parts["zoom-in"].addEventListener("click", () => setZoom(explorer, explorer.layout.zoom * ZOOM_STEP));
+  parts["zoom-out"].addEventListener("click", () => setZoom(explorer, explorer.layout.zoom / ZOOM_STEP));
   // A pinch arrives as a wheel with the control key; a plain wheel scrolls the page, or a zoomed map sideways.
   parts.map.addEventListener("wheel", (event) => onWheel(explorer, event), { passive: false });
   let grabbed = null;
   parts.map.addEventListener("pointerdown", (event) => {
-    if (explorer.zoom === 1 || explorer.view !== "map") return;
-    const { first } = geometryOf(explorer, explorer.kind);
+    if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return;
+    const { first } = geometryOf(explorer, explorer.view.kind);
     grabbed = { x: event.clientX, y: event.clientY, first, moved: false };
   });
   parts.map.addEventListener("pointermove", (event) => {
     if (!grabbed || !event.buttons) return;
-    const geometry = geometryOf(explorer, explorer.kind);
+    const geometry = geometryOf(explorer, explorer.view.kind);
     const cells = (pixels) => Math.round(pixels / geometry.cell);
     const [down, right] = [cells(grabbed.y - event.clientY), cells(grabbed.x - event.clientX)];
     if (!grabbed.moved && !down && !right) return;
@@ -93,26 +94,27 @@ function listenToZoom(explorer) {
   parts.map.addEventListener("pointercancel", () => (grabbed = null));
 }
 
+/** @param {Explorer} explorer */
 function onWheel(explorer, event) {
-  if (explorer.view !== "map") return;
-  const geometry = geometryOf(explorer, explorer.kind);
+  if (explorer.view.picture !== "map") return;
+  const geometry = geometryOf(explorer, explorer.view.kind);
   if (event.ctrlKey) {
     handled(event);
-    const box = explorer.parts.map.getBoundingClientRect();
+    const box = explorer.dom.parts.map.getBoundingClientRect();
     const place = placeAt(geometry, event.clientX - box.left, event.clientY - box.top);
     const around = place?.query != null && place.key != null ? place : null;
-    setZoom(explorer, explorer.zoom * (event.deltaY < 0 ? ZOOM_STEP : 1 / ZOOM_STEP), around);
-  } else if (explorer.zoom > 1 && event.shiftKey) {
+    setZoom(explorer, explorer.layout.zoom * (event.deltaY < 0 ? ZOOM_STEP : 1 / ZOOM_STEP), around);
+  } else if (explorer.layout.zoom > 1 && event.shiftKey) {
     handled(event);
     pan(explorer, geometry.first.query, geometry.first.key + Math.sign(event.deltaY || event.deltaX));
   }
 }
 
+/** @param {Explorer} explorer */
 function pan(explorer, query, key) {
-  const geometry = geometryOf(explorer, explorer.kind);
+  const geometry = geometryOf(explorer, explorer.view.kind);
   const { first } = geometry;
   moveTo(explorer, geometry, query, key);
   if (first.query === geometry.first.query && first.key === geometry.first.key) return;
-  placeMap(explorer);
-  paintPicture(explorer);
+  paint(explorer, ["zoom", "now"]);
 }

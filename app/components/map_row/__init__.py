@@ -6,29 +6,25 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.components.assets import joined, palette, read
+from app.components.assets import as_module, joined, palette, read
 from app.components.explorer.payload import pack
 from app.components.map_row.payload import MapRow, payload
 
 __all__ = ["map_row", "script"]
 
 _HERE = Path(__file__).parent
-_SHARED = ("colour.js", "tokens.js", "bytes.js", "grid.js", "svg.js", "csv.js")
-"""Of the explorer: what does not know what its maps are of."""
-_SCRIPTS = ("numbers.js", "drawing.js", "saving.js", "main.js")
 
 
 def script() -> str:
-    """The explorer's shared scripts and the row's own, joined."""
-    shared = (_HERE.parent / "explorer" / name for name in _SHARED)
-    return joined([*shared, *(_HERE / name for name in _SCRIPTS)])
+    """The row's modules, joined."""
+    return joined(_HERE / "main.js")
 
 
 _mount = st.components.v2.component(
     "map_row",
     html=read(_HERE / "map_row.html"),
     css=f"{palette('.map-row')}\n{read(_HERE / 'map_row.css')}",
-    js=script(),
+    js=as_module(script()),
 )
 
 

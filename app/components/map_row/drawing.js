@@ -1,17 +1,34 @@
 // Draws the row's maps: cells, hatching, axes and bar once into a picture that is kept; labels and the place looked at above it.
 
-const GAP = 24;
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
+import { scientific } from "../shared/numbers.js";
+import { drawHatch, drawScale, rampStep, signedStep } from "../shared/theme.js";
+import { subscript } from "../shared/tokens.js";
+
+export const GAP = 24;
+
 const LEAST_CELL = 5;
+
 const MOST_CELL = 24;
+
 const MOST_BESIDE = 3;
+
 const LONGEST_LABEL = 84;
+
 const LEAST_WIDTH = 240; // what the words above a map need
+
 const BAR = { top: 10, height: 10, foot: 40 };
 
+/** @param {Theme} theme */
 const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
+
 const colourStep = ({ limit }, value) => (limit === null ? rampStep(value) : signedStep(value / limit));
 
-/* Labels with the numbers of repeated words, which a cut leaves standing. */
+/**
+ * Labels with the numbers of repeated words, which a cut leaves standing.
+ *
+ * @param {Drawing} context
+ */
 function numberedLabels(context, tokens) {
   return labelsOf(context, tokens, LONGEST_LABEL).map((label) => {
     if (!label.token.repeated) return label;
@@ -21,13 +38,13 @@ function numberedLabels(context, tokens) {
 }
 
 /* One geometry for all maps of the row, as geometry.js has it; as many beside each other as have room for their cells. */
-function rowGeometry({ data, theme, parts }) {
+export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");
   context.font = fontOf(theme, 13, 650);
   const [rowLabels, columnLabels] = [data.queries, data.keys].map((tokens) => numberedLabels(context, tokens));
   context.font = fontOf(theme, 12);
-  const titles = { query: `row: ${data.words.query}`, key: `column: ${data.words.key}` };
+  const titles = { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
   const [queryTitle, keyTitle] = [titles.query, titles.key].map((title) => context.measureText(title).width);
   const [queries, keys] = [rowLabels.length, columnLabels.length];
   const left = Math.max(72, Math.ceil(widest(rowLabels)) + 30);
@@ -59,7 +76,7 @@ function rowGeometry({ data, theme, parts }) {
 }
 
 /* What does not depend on the place looked at. */
-function drawStill(context, { data, theme }, geometry, map) {
+export function drawStill(context, { data, theme }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
   context.drawImage(raster(rampOf(theme, map), map, shown), left, top, gridWidth, gridHeight);
@@ -100,13 +117,13 @@ function hatchClosed(context, theme, { open }, { left, top, cell, shown: { queri
 }
 
 function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {
-  text(context, theme, titles.key, left, 9, { size: 12, colour: "ink2" });
+  drawText(context, theme, titles.key, left, 9, { size: 12, colour: "ink2" });
   // A long title beside few rows takes the margin above them as well.
   const middle = queryTitle <= gridHeight ? top + gridHeight / 2 : height / 2;
   context.save();
   context.translate(8, middle);
   context.rotate(-Math.PI / 2);
-  text(context, theme, titles.query, 0, 0, { size: 12, colour: "ink2", align: "center" });
+  drawText(context, theme, titles.query, 0, 0, { size: 12, colour: "ink2", align: "center" });
   context.restore();
 }
 
@@ -119,15 +136,15 @@ function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
   drawScale(scale, rampOf(theme, map));
   context.drawImage(scale, left, y, width, BAR.height);
   const small = { size: 12, colour: "ink2" };
-  text(context, theme, map.word, left - 8, y + BAR.height / 2, { ...small, align: "right" });
+  drawText(context, theme, map.word, left - 8, y + BAR.height / 2, { ...small, align: "right" });
   const ends = map.limit === null ? ["0", "0.5", "1"] : [scientific(-map.limit), "0", scientific(map.limit)];
   ["left", "center", "right"].forEach((align, place) =>
-    text(context, theme, ends[place], left + (place * width) / 2, y + BAR.height + 10, { ...small, align }),
+    drawText(context, theme, ends[place], left + (place * width) / 2, y + BAR.height + 10, { ...small, align }),
   );
 }
 
 /* What depends on the place looked at: labels and crosshair. */
-function drawLive(context, { theme, kept }, geometry, focus) {
+export function drawLive(context, { theme, kept }, geometry, focus) {
   const { left, top, every, rowLabels, columnLabels } = geometry;
   rowLabels.forEach((label, query) => {
     if (!showsLabel(query, every, focus.query)) return;
@@ -142,4 +159,10 @@ function drawLive(context, { theme, kept }, geometry, focus) {
     context.restore();
   });
   drawFocus(context, { theme, kept }, geometry, focus);
+}
+
+/* The cell looked at: under the pointer or the keyboard, else the pinned one. */
+export function focusOf({ preview, kept }) {
+  const previewed = preview.query !== null;
+  return { ...(previewed ? preview : kept), previewed };
 }

@@ -1,23 +1,44 @@
 // Mounts a row of maps, holds the layer, head and cell that all of them show, and hears pointer and keys.
 
-/* Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. */
-const views = new WeakMap();
+import { sameBytes, unpack } from "../shared/bytes.js";
+import { element, partsOf } from "../shared/dom.js";
+import { placeAt, prepareCanvas } from "../shared/grid.js";
+import { ARROWS } from "../shared/keys.js";
+import { mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
+import { between, exactly } from "../shared/numbers.js";
+import { readTheme } from "../shared/theme.js";
+import { tokenName } from "../shared/tokens.js";
+import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
+import { decodeRow, mapAt, noteOf } from "./numbers.js";
+import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
 
 /* What was last chosen under each component key: leaving the page and coming back finds it again. */
 const lastChoices = new Map();
 
 const NOWHERE = Object.freeze({ query: null, key: null });
-const WALK = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-const clamped = (low, value, high) => Math.max(low, Math.min(high, value));
 
 function createView(parent, key) {
   const root = parent.querySelector(".map-row");
-  const parts = {};
-  for (const part of root.querySelectorAll("[data-part]")) parts[part.dataset.part] = part;
+  const parts = partsOf(root);
   const { layer, head } = lastChoices.get(key) ?? { layer: 0, head: 0 };
-  const { pathname } = window.location;
-  const view = { key, root, pathname, parts, bytes: null, data: null, theme: null, layer, head, kept: NOWHERE, preview: NOWHERE };
-  Object.assign(view, { maps: [], geometry: null, size: "", painted: 0 });
+  /** @type {RowView} */
+  const view = {
+    key,
+    root,
+    pathname: window.location.pathname,
+    parts,
+    bytes: null,
+    data: null,
+    theme: null,
+    layer,
+    head,
+    kept: NOWHERE,
+    preview: NOWHERE,
+    maps: [],
+    geometry: null,
+    size: "",
+    painted: 0,
+  };
   for (const name of ["layer", "head"]) {
     parts[`${name}s`].addEventListener("change", (event) => choose(view, { [name]: Number(event.target.value) }));
   }
@@ -28,53 +49,34 @@ function createView(parent, key) {
     // A hidden tab has no width: there is nothing to fit until it is shown again.
     if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
   };
-  const observer = new ResizeObserver(check);
-  observer.observe(root);
-  const gone = new AbortController();
-  onOtherPixels(check, gone.signal);
-  view.destroy = () => {
-    observer.disconnect();
-    gone.abort();
-    views.delete(parent);
-  };
+  onceFontsCome(root, () => layOut(view));
+  view.destroy = onNewSize(root, check);
   return view;
 }
 
-/* On a screen with finer pixels the width may stay; a query of the resolution answers once, for the one it names. */
-function onOtherPixels(check, signal) {
-  const again = () => {
-    check();
-    onOtherPixels(check, signal);
-  };
-  matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", again, { once: true, signal });
-}
-
-function made(tag, className, words = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = words;
-  return element;
-}
-
-/* New data keeps the layer and head as far as it has them, and the kept cell where the words are the same. */
+/**
+ * New data keeps the layer and head as far as it has them, and the kept cell where the words are the same.
+ *
+ * @param {RowView} view
+ */
 function takeData(view, bytes) {
   const data = decodeRow(unpack(bytes));
   const wordsOf = (given) => JSON.stringify([given?.queries, given?.keys]);
   if (wordsOf(data) !== wordsOf(view.data)) view.kept = NOWHERE;
   Object.assign(view, { bytes, data, preview: NOWHERE });
   if (data.opened && data.opened.turn !== lastChoices.get(view.key)?.turn) turnTo(view, data.opened);
-  view.layer = clamped(0, view.layer, data.layers.length - 1);
-  view.head = clamped(0, view.head, data.heads - 1);
+  view.layer = between(0, view.layer, data.layers.length - 1);
+  view.head = between(0, view.head, data.heads - 1);
   fillSegments(view, "layer", data.layers);
   fillSegments(view, "head", [...Array(data.heads).keys()]);
   view.maps = data.maps.map(({ name }) => {
-    const figure = made("figure", "map");
-    const [note, box, canvas] = [made("p", "note"), made("div", "box"), made("canvas", "")];
+    const figure = element("figure", "map");
+    const [note, box, canvas] = [element("p", "note"), element("div", "box"), element("canvas", "")];
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application"); // so that a screen reader hands the arrow keys on
-    canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter keeps one, Escape lets go.`);
+    canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter pins one, Escape unpins.`);
     box.append(canvas);
-    figure.append(made("p", "name", name), note, box);
+    figure.append(element("p", "name", name), note, box);
     return { figure, note, canvas, base: document.createElement("canvas"), map: null };
   });
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
@@ -83,17 +85,18 @@ function takeData(view, bytes) {
 /* The browser's own radio buttons: one stop for Tab, arrow keys between them, names for screen readers. */
 function fillSegments({ parts, ...view }, name, places) {
   const segments = places.map((shown, place) => {
-    const label = made("label", "segment");
+    const label = element("label", "segment");
     const input = document.createElement("input");
     Object.assign(input, { type: "radio", name, value: place, checked: place === view[name] });
     input.setAttribute("aria-label", `${name} ${shown + 1}`);
-    label.append(input, made("span", "", shown + 1));
+    label.append(input, element("span", "", shown + 1));
     return label;
   });
   parts[`${name}s`].replaceChildren(...segments);
   parts[`${name}s`].parentElement.hidden = places.length < 2;
 }
 
+/** @param {RowView} view */
 function choose(view, choice) {
   turnTo(view, { ...view, ...choice });
   paintHead(view);
@@ -117,6 +120,7 @@ function keepInAddress({ data, layer, head, pathname }) {
 
 const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
 
+/** @param {RowView} view */
 function layOut(view) {
   const { root, parts } = view;
   view.size = sizeOf(view);
@@ -132,7 +136,11 @@ function layOut(view) {
   paintHead(view);
 }
 
-/* Everything that depends on the layer and head. */
+/**
+ * Everything that depends on the layer and head.
+ *
+ * @param {RowView} view
+ */
 function paintHead(view) {
   const { data, geometry, layer, head, parts } = view;
   view.maps.forEach((shown, place) => {
@@ -145,12 +153,11 @@ function paintHead(view) {
   paintFocus(view);
 }
 
-function focusOf({ preview, kept }) {
-  const previewed = preview.query !== null;
-  return { ...(previewed ? preview : kept), previewed };
-}
-
-/* Everything that depends on the cell looked at, in all maps. */
+/**
+ * Everything that depends on the cell looked at, in all maps.
+ *
+ * @param {RowView} view
+ */
 function paintFocus(view) {
   const { root, data, geometry, maps } = view;
   const focus = focusOf(view);
@@ -163,31 +170,29 @@ function paintFocus(view) {
   const cell = query === null ? null : query * data.keys.length + key;
   const open = cell !== null && data.open[cell] === 1;
   sayCell(view, focus, cell, open);
-  root.dataset.layer = data.layers[view.layer];
-  root.dataset.head = view.head;
-  root.dataset.query = query ?? "";
-  root.dataset.key = key ?? "";
+  Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
   root.dataset.values = open ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
-  root.dataset.painted = ++view.painted;
+  root.dataset.painted = String(++view.painted);
 }
 
 function sayCell({ data, maps, parts }, { query, key }, cell, open) {
   const parted = (words, value) => {
-    const part = made("span", "part", words);
-    part.append(made("b", "", value));
+    const part = element("span", "part", words);
+    part.append(element("b", "", value));
     return part;
   };
   if (cell === null) {
     const all = maps.length === 1 ? "the map" : `all ${maps.length} maps`;
-    parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to keep it.`;
+    parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
     return;
   }
-  const found = [parted("row: ", tokenName(data.queries[query])), parted("column: ", tokenName(data.keys[key]))];
+  const found = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
   if (open) maps.forEach(({ map }) => found.push(parted(`${map.short} `, exactly(map.values[cell]))));
-  else found.push(made("span", "part", "closed by the mask: no number of it counts"));
+  else found.push(element("span", "part", "masked: no number of it counts"));
   parts.readout.replaceChildren(...found.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 
+/** @param {RowView} view */
 function preview(view, place) {
   if (view.preview.query === place.query && view.preview.key === place.key) return;
   view.preview = place;
@@ -202,6 +207,7 @@ function keep(view, { query, key }) {
   paintFocus(view);
 }
 
+/** @param {RowView} view */
 function listenToMaps(view) {
   const { maps } = view.parts;
   const placeOf = (event) => {
@@ -222,13 +228,14 @@ function listenToMaps(view) {
   maps.addEventListener("keydown", (event) => onMapKey(view, event));
 }
 
+/** @param {RowView} view */
 function onMapKey(view, event) {
   const focus = focusOf(view);
-  const walked = WALK[event.key];
+  const walked = ARROWS[event.key];
   const keeps = event.key === "Enter" || event.key === " ";
   if (walked) {
     const { queries, keys } = view.data;
-    const step = (from, by, count) => (from === null ? 0 : clamped(0, from + by, count - 1));
+    const step = (from, by, count) => (from === null ? 0 : between(0, from + by, count - 1));
     preview(view, { query: step(focus.query, walked[0], queries.length), key: step(focus.key, walked[1], keys.length) });
   } else if (keeps && focus.query !== null) keep(view, focus);
   else if (event.key === "Escape") keep(view, view.kept);
@@ -236,14 +243,10 @@ function onMapKey(view, event) {
   event.preventDefault();
 }
 
+const viewAt = mounts(createView);
+
 export default function render({ data, parentElement, key }) {
-  let view = views.get(parentElement);
-  if (!view) {
-    view = createView(parentElement, key);
-    views.set(parentElement, view);
-    // Labels are measured: if the page's font was still on its way, everything is fitted again once it is there.
-    if (document.fonts.status !== "loaded") document.fonts.ready.then(() => view.root.isConnected && layOut(view));
-  }
+  const view = viewAt(parentElement, key);
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
   view.theme = theme;

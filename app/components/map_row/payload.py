@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.look.labels import label
+from app.components.tokens import described
 from core.record.record import RecordToken
 
 
@@ -68,8 +68,8 @@ def sides(
 ) -> tuple[Side, Side]:
     """Queries and keys of self-attention: the same tokens twice."""
     return (
-        Side(tokens, numbers, f"{language} that looks"),
-        Side(tokens, numbers, f"{language} looked at"),
+        Side(tokens, numbers, f"{language} token being read"),
+        Side(tokens, numbers, f"{language} token"),
     )
 
 
@@ -172,13 +172,7 @@ def _side(side: Side) -> dict[str, Any]:
     if len(side.numbers) != len(side.tokens):
         raise ValueError(f"{len(side.tokens)} tokens have {len(side.numbers)} numbers")
     tokens = [
-        {
-            "text": label(token),
-            "start": token.starts_word,
-            "special": token.special,
-            "unknown": token.unknown,
-            "number": int(number),
-        }
+        {**described(token), "number": int(number)}
         for token, number in zip(side.tokens, side.numbers, strict=True)
     ]
     return {"tokens": tokens, "words": side.words}

@@ -1,8 +1,16 @@
 // Saves what the row shows: all its maps as one SVG picture, and their numbers as CSV, a line a cell.
 
-const headingOf = ({ data, layer, head }) => `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
+import { csvOf, numbered, quoted } from "../shared/csv.js";
+import { drawText } from "../shared/grid.js";
+import { save } from "../shared/save.js";
+import { SvgContext } from "../shared/svg.js";
+import { drawLive, drawStill, focusOf, GAP } from "./drawing.js";
+import { noteOf } from "./numbers.js";
 
-function rowAsSvg(view) {
+export const headingOf = ({ data, layer, head }) => `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
+
+/** @param {RowView} view */
+export function rowAsSvg(view) {
   const { data, theme, geometry, maps } = view;
   const above = 44;
   const width = maps.length * (geometry.width + GAP);
@@ -10,12 +18,12 @@ function rowAsSvg(view) {
   const context = new SvgContext(width, height, document.createElement("canvas").getContext("2d"));
   context.fillStyle = theme.page;
   context.fillRect(0, 0, width, height);
-  text(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
+  drawText(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
   maps.forEach(({ map }, place) => {
     context.save();
     context.translate(place * (geometry.width + GAP) + 8, 24);
-    text(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
-    text(context, theme, noteOf(data, map), 0, 32, { colour: "ink2" });
+    drawText(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
+    drawText(context, theme, noteOf(data, map), 0, 32, { colour: "ink2" });
     context.translate(0, above);
     drawStill(context, view, geometry, map);
     drawLive(context, view, geometry, focusOf(view));
@@ -25,9 +33,9 @@ function rowAsSvg(view) {
 }
 
 /* A closed cell is empty. */
-function rowAsCsv({ data, maps }) {
+export function rowAsCsv({ data, maps }) {
   const named = ({ label }, place) => numbered(label, place);
-  const lines = [["row", "column", ...data.maps.map((map) => quoted(map.name))]];
+  const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
@@ -38,11 +46,7 @@ function rowAsCsv({ data, maps }) {
   return csvOf(lines);
 }
 
-function saveRow(view, ending, blob) {
-  const link = document.createElement("a");
-  const place = `layer${view.data.layers[view.layer] + 1}_head${view.head + 1}`;
-  link.href = URL.createObjectURL(blob);
-  link.download = `headlight_${view.data.site.toLowerCase()}_${place}_maps.${ending}`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+export function saveRow({ data, layer, head }, ending, blob) {
+  const place = `layer${data.layers[layer] + 1}_head${head + 1}`;
+  save(`headlight_${data.site.toLowerCase()}_${place}_maps.${ending}`, blob);
 }

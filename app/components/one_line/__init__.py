@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.components.assets import read
+from app.components.assets import as_module, joined, read
 
 __all__ = ["one_line"]
 
@@ -15,7 +15,7 @@ _HERE = Path(__file__).parent
 _mount = st.components.v2.component(
     "one_line",
     css=read(_HERE / "one_line.css"),
-    js=read(_HERE / "one_line.js"),
+    js=as_module(joined(_HERE / "one_line.js")),
     isolate_styles=False,  # the style is about the text area, which lies outside the component
 )
 

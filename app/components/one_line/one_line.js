@@ -30,13 +30,14 @@ const NARROW = "(max-width: 768px)"; // where Streamlit lays the sidebar over th
 
 function makeRoom(event) {
   if (!event.target.closest?.("[class*=st-key-example_] button") || !window.matchMedia(NARROW).matches) return;
-  document.querySelector("[data-testid=stSidebarCollapseButton] button")?.click();
+  const button = document.querySelector("[data-testid=stSidebarCollapseButton] button");
+  /** @type {HTMLElement | null} */ (button)?.click();
 }
 
 const prepared = new WeakSet();
 
 function prepare(box) {
-  const area = document.querySelector(`.st-key-${box} textarea`);
+  const area = /** @type {HTMLTextAreaElement | null} */ (document.querySelector(`.st-key-${box} textarea`));
   if (!area || prepared.has(area)) return;
   prepared.add(area);
   area.rows = 1; // of three, for browsers that do not size a field by its content

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.assets import joined, palette, read
+from app.components.assets import as_module, joined, palette, read
 
 __all__ = ["payload", "token_table"]
 
@@ -20,7 +20,7 @@ _mount = st.components.v2.component(
     "token_table",
     html=read(_HERE / "token_table.html"),
     css=f"{palette('.token-table')}\n{read(_HERE / 'token_table.css')}",
-    js=joined([_HERE.parent / "explorer/colour.js", _HERE / "table.js"]),
+    js=as_module(joined(_HERE / "table.js")),
 )
 
 
@@ -35,7 +35,7 @@ def payload(
     sentences, places = ids.shape
     return {
         "title": title,
-        "note": f"int64 [sentence, place] = [{sentences}, {places}] · hatched: padding, id 0",
+        "note": f"int64 [sentence, position] = [{sentences}, {places}] · hatched: padding, id 0",
         "rows": [
             [
                 [int(id), words[row][place] if words and place < len(words[row]) else None]

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from app.components.explorer import explorer
 from app.components.explorer.answers import answered
+from app.components.explorer.mount import explorer
 from app.components.explorer.payload import Arrays
 from app.state import address, results, visit
 from core.checkpoint.folder import Card

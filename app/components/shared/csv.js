@@ -1,9 +1,9 @@
 // Writes tables as CSV: the one writer of all canvases.
 
-const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
+export const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
 
 /* The fewest digits that give the same 32-bit number again. */
-function shortest(value) {
+export function shortest(value) {
   if (!Number.isFinite(value)) return String(value);
   for (let digits = 1; digits < 9; digits++) {
     const text = value.toPrecision(digits);
@@ -16,7 +16,7 @@ function shortest(value) {
  * A place in front of its words, counted from 1: it keeps repeated words apart, and a spreadsheet from taking a word
  * like =1+1 for a formula.
  */
-const numbered = (words, index) => quoted(`${index + 1} ${words}`);
+export const numbered = (words, index) => quoted(`${index + 1} ${words}`);
 
 /* Lines of cells that are written already; spreadsheets need the mark in front to read UTF-8. */
-const csvOf = (lines) => new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });
+export const csvOf = (lines) => new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });

@@ -1,9 +1,16 @@
 // What every grid of labelled cells needs: its canvas, words and labels, what lies under a point, the place looked at.
 
-const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
+import { graphemes, isolated } from "./tokens.js";
 
-/* Cuts a label that is wider than `limit`, at whole characters, and marks the cut. */
-function cutLabel(context, text, limit) {
+/** @param {Theme} theme */
+export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
+
+/**
+ * Cuts a label that is wider than `limit`, at whole characters, and marks the cut.
+ *
+ * @param {Drawing} context
+ */
+export function cutLabel(context, text, limit) {
   if (context.measureText(text).width <= limit) return text;
   const characters = graphemes(text);
   let low = 1;
@@ -17,16 +24,17 @@ function cutLabel(context, text, limit) {
   return `${characters.slice(0, low).join("")}\u2026`;
 }
 
-function labelsOf(context, tokens, limit) {
+/** @param {Drawing} context */
+export function labelsOf(context, tokens, limit) {
   return tokens.map((token) => {
     const text = cutLabel(context, token.label, limit);
     return { token, text: isolated(text), width: context.measureText(text).width };
   });
 }
 
-const widest = (labels) => Math.max(...labels.map((label) => label.width));
+export const widest = (labels) => Math.max(...labels.map((label) => label.width));
 
-function text(context, theme, words, x, y, { size = 13, weight = 400, colour = "ink", align = "left" } = {}) {
+export function drawText(context, theme, words, x, y, { size = 13, weight = 400, colour = "ink", align = "left" } = {}) {
   context.font = fontOf(theme, size, weight);
   context.fillStyle = theme[colour] ?? colour;
   context.textAlign = align;
@@ -35,7 +43,7 @@ function text(context, theme, words, x, y, { size = 13, weight = 400, colour = "
 }
 
 /* Sizes a canvas in device pixels and leaves it empty, with drawing in CSS pixels. */
-function prepareCanvas(canvas, width, height) {
+export function prepareCanvas(canvas, width, height) {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) {
@@ -49,17 +57,22 @@ function prepareCanvas(canvas, width, height) {
 }
 
 /* Every label is drawn while there is room; else every second or third, and always the one looked at. */
-function showsLabel(index, every, lookedAt) {
+export function showsLabel(index, every, lookedAt) {
   if (index === lookedAt) return true;
   return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
 }
 
-function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
+/**
+ * @param {Drawing} context
+ * @param {Grid} geometry
+ * @param {Theme} theme
+ */
+export function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
   const quiet = token.special || emphasis === "hidden";
   const colour = emphasis === "strong" ? "ink" : quiet ? "ink3" : emphasis === "weak" ? "ink2" : "ink";
-  text(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
+  drawText(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
   if (!token.unknown) return;
   const { width } = context.measureText(label.text);
   context.strokeStyle = theme.ink3;
@@ -70,15 +83,22 @@ function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   context.setLineDash([]);
 }
 
-const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
+export const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
 
-const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
-const yOf = ({ top, first, cell }, query) => top + (query - first.query) * cell;
-const showsQuery = ({ first, shown }, query) => query >= first.query && query < first.query + shown.queries;
-const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
+export const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
 
-/* The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside. */
-function placeAt(geometry, x, y) {
+export const yOf = ({ top, first, cell }, query) => top + (query - first.query) * cell;
+
+export const showsQuery = ({ first, shown }, query) => query >= first.query && query < first.query + shown.queries;
+
+export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
+
+/**
+ * The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside.
+ *
+ * @param {Grid} geometry
+ */
+export function placeAt(geometry, x, y) {
   const { left, top, cell, angle, first, shown } = geometry;
   const column = Math.floor((x - left) / cell);
   const row = Math.floor((y - top) / cell);
@@ -95,8 +115,7 @@ function placeAt(geometry, x, y) {
   return inColumns ? { query: null, key } : null;
 }
 
-function drawFocus(context, explorer, geometry, focus) {
-  const { theme, kept } = explorer;
+export function drawFocus(context, { theme, kept }, geometry, focus) {
   const { left, top, cell, gridWidth, gridHeight } = geometry;
   const frameRow = (query) => {
     if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);

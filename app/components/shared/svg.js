@@ -1,8 +1,8 @@
 // Draws what a canvas would draw into an SVG document: the part of the canvas interface that the pictures use.
 
-const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+import { svgElement } from "./dom.js";
 
-class SvgContext {
+export class SvgContext {
   isVector = true;
   fillStyle = "#000000";
   strokeStyle = "#000000";
@@ -24,11 +24,9 @@ class SvgContext {
   }
 
   #make(tag, attributes) {
-    const made = document.createElementNS(SVG_NAMESPACE, tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (value !== "" && value !== null) made.setAttribute(name, typeof value === "number" ? +value.toFixed(2) : value);
-    }
-    return made;
+    const given = Object.entries(attributes).filter(([, value]) => value !== "" && value !== null);
+    const rounded = given.map(([name, value]) => [name, typeof value === "number" ? +value.toFixed(2) : value]);
+    return svgElement(tag, Object.fromEntries(rounded));
   }
 
   #add(tag, attributes) {

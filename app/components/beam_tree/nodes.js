@@ -1,0 +1,104 @@
+// Knows the tree without drawing it: what a node is to the others, where a key leads, and how it is named.
+
+import { fixed } from "../shared/numbers.js";
+import { isolated } from "../shared/tokens.js";
+
+/* Adds to the nodes what only their company tells: who won, who ended, who has no children. */
+export function prepare(raw) {
+  const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, fate, forced, next]) => ({
+    parent, id, step, rank, log_prob, total, score, fate, forced, next,
+    probability: Math.exp(Math.min(0, log_prob)),
+    ended: raw.tokens[id].end || step === raw.limit,
+    winner: false,
+    childless: true,
+    place: 0,
+  }));
+  for (const node of nodes) if (node.parent !== null) nodes[node.parent].childless = false;
+  raw.hypotheses.forEach(({ end }, place) => (nodes[end].place = place + 1));
+  const data = { ...raw, nodes };
+  const [best] = raw.hypotheses;
+  if (best) for (const at of [0, ...pathTo(data, best.end)]) nodes[at].winner = true;
+  return data;
+}
+
+/**
+ * The nodes from the first token to this one.
+ *
+ * @param {TreeData} data
+ */
+export function pathTo(data, index) {
+  const path = [];
+  for (let at = index; data.nodes[at].parent !== null; at = data.nodes[at].parent) path.unshift(at);
+  return path;
+}
+
+/** @param {TreeData} data */
+export const idsOf = (data, index) => pathTo(data, index).map((at) => data.nodes[at].id);
+
+/** @param {TreeData} data */
+export const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?? 0);
+
+/** @param {TreeData} data */
+const childrenOf = (data, index) =>
+  data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
+
+export function neighbour({ data, kept }, key) {
+  const node = data.nodes[kept];
+  const beside = (rank) => data.nodes.findIndex((other) => other.step === node.step && other.rank === rank);
+  switch (key) {
+    case "ArrowLeft":
+      return node.parent ?? kept;
+    case "ArrowRight": {
+      const children = childrenOf(data, kept);
+      return children.find((at) => data.nodes[at].winner) ?? children[0] ?? kept;
+    }
+    case "ArrowUp":
+      return beside(node.rank - 1);
+    case "ArrowDown":
+      return beside(node.rank + 1);
+    case "Home":
+      return 0;
+    case "End":
+      return data.hypotheses[0]?.end ?? kept;
+    default:
+      return null;
+  }
+}
+
+/**
+ * @param {TreeData} data
+ * @param {TreeNode} node
+ */
+export function nameOf(data, node) {
+  const { label } = data.tokens[node.id];
+  if (node.parent === null) return `${label}, fed in first`;
+  const sums = `log-probability ${fixed(node.log_prob, 2)}, sum ${fixed(node.total, 2)}`;
+  return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfFate(data, node)}`;
+}
+
+/**
+ * What became of a hypothesis, and why.
+ *
+ * @param {TreeData} data
+ * @param {TreeNode} node
+ */
+export function wordsOfFate(data, node) {
+  const { beam } = data;
+  const ended = node.ended ? "It ended here" : "";
+  const best = beam === 1 ? "another token was likelier" : `${beam} others did better in this step`;
+  const forced = node.forced ? "Forced, whatever its probability. " : "";
+  switch (node.fate) {
+    case "finished":
+      return `${forced}Finished: ${node.place === 1 ? "the winner" : `place ${node.place}`}.`;
+    case "overtaken":
+      return `${ended}, and ${beam} others ended with a better score.`;
+    case "left":
+      return "Still open when the search was settled: the best that had ended could not be beaten any more.";
+    case "pruned":
+      return `${ended ? `${ended} and was pruned` : "Pruned"}: ${best}.`;
+    default:
+      if (node.parent === null) return "Every hypothesis begins here.";
+      if (node.winner) return `${forced}On the winner's path.`;
+      return `${forced}${node.childless ? "Active for one step more; none of its continuations was." : "It went on."}`;
+  }
+}

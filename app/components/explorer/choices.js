@@ -1,0 +1,17 @@
+// What can be chosen beside kind, layer and head, and what is so until something is.
+
+import { ORDERS } from "./captions.js";
+
+export const OPTIONS = {
+  picture: ["map", "lines"],
+  unit: ["pieces", "words"],
+  sort: Object.keys(ORDERS),
+  combine: ["mean", "max"],
+  quantity: ["weights", "scores", "norms", "rollout"],
+};
+
+export const QUANTITY_OPTIONS = { weights: "weights", scores: "scores", norms: "value norms", rollout: "rollout" };
+
+export const HIDEABLE = ["eos", "punctuation"];
+
+export const MASSES = { least: 30, most: 95, usual: 70 };

@@ -1,0 +1,58 @@
+// Hears the buttons, lists and sliders beside the pictures.
+
+import { checksAreOpen, openChecks } from "./badge.js";
+import { HIDEABLE } from "./choices.js";
+import { lastStep, paintPlay, pause } from "./steps.js";
+import { chooseQuantity, goToStep, hideColumns, update } from "./update.js";
+
+const PLAY_EVERY = 750;
+
+/** @param {Explorer} explorer */
+export function play(explorer) {
+  if (explorer.now.playing) return pause(explorer);
+  if (explorer.now.step >= lastStep(explorer)) goToStep(explorer, 0);
+  explorer.now.playing = setInterval(() => {
+    if (explorer.now.step < lastStep(explorer)) goToStep(explorer, explorer.now.step + 1);
+    if (explorer.now.step >= lastStep(explorer)) pause(explorer);
+  }, PLAY_EVERY);
+  return paintPlay(explorer);
+}
+
+/** @param {Explorer} explorer */
+export function listenToOptions(explorer) {
+  const { parts } = explorer.dom;
+  const onClick = (group, name, value) => {
+    for (const button of parts[group].children) {
+      button.addEventListener("click", () => update(explorer, { [value]: button.dataset[name] }));
+    }
+  };
+  onClick("kinds", "kindOption", "kind");
+  onClick("views", "viewOption", "picture");
+  onClick("units", "unitOption", "unit");
+  onClick("combines", "combineOption", "combine");
+  parts.sort.addEventListener("change", () => update(explorer, { sort: parts.sort.value }));
+  parts.quantity.addEventListener("change", () => chooseQuantity(explorer, parts.quantity.value));
+  parts.mass.addEventListener("input", () => update(explorer, { mass: Number(parts.mass.value) }));
+  for (const name of HIDEABLE) {
+    const box = parts[`hide-${name}`];
+    box.addEventListener("change", () => hideColumns(explorer, name, box.checked));
+  }
+}
+
+/** @param {Explorer} explorer */
+export function listenToSteps(explorer) {
+  const { parts } = explorer.dom;
+  const walk = (step) => {
+    pause(explorer);
+    goToStep(explorer, step);
+  };
+  parts.step.addEventListener("input", () => walk(Number(parts.step.value) - 1));
+  parts["step-back"].addEventListener("click", () => walk(explorer.now.step - 1));
+  parts["step-on"].addEventListener("click", () => walk(explorer.now.step + 1));
+  parts.play.addEventListener("click", () => play(explorer));
+}
+
+/** @param {Explorer} explorer */
+export function listenToBadge(explorer) {
+  explorer.dom.parts.badge.addEventListener("click", () => openChecks(explorer, !checksAreOpen(explorer)));
+}

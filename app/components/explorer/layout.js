@@ -1,0 +1,71 @@
+// Fits the explorer to its width: sizes, the room of the map, and what is painted again when that changes.
+
+import { prepareCanvas } from "../shared/grid.js";
+import { onNewSize } from "../shared/mounts.js";
+import { drawHatch } from "../shared/theme.js";
+import { KINDS } from "./data.js";
+import { mapGeometry } from "./geometry.js";
+import { leastLinesHeight } from "./lines.js";
+import { overviewPlaces } from "./overview_picture.js";
+import { paint } from "./paint.js";
+import { fitSentences } from "./sentences.js";
+
+/** @type {[number, string][]} */
+const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
+
+/**
+ * The layout follows the component's own width, because a sidebar may or may not stand beside it.
+ *
+ * @param {Explorer} explorer
+ */
+export function layOut(explorer) {
+  const { theme } = explorer;
+  const { root, parts } = explorer.dom;
+  const width = root.clientWidth;
+  root.dataset.width = WIDTHS.find(([limit]) => width < limit)[1];
+  explorer.layout.size = sizeOf(explorer);
+  fitSentences(explorer);
+  reserveMap(explorer);
+  drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
+  paint(explorer);
+}
+
+const sizeOf = ({ dom: { root } }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
+
+/** @param {Explorer} explorer */
+export function watchSize(explorer) {
+  let timer = 0;
+  const check = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      // A hidden tab has no width: there is nothing to fit until it is shown again.
+      if (explorer.data && explorer.dom.root.clientWidth && explorer.layout.size !== sizeOf(explorer)) layOut(explorer);
+    }, 40);
+  };
+  const end = onNewSize(explorer.dom.root, check);
+  return () => {
+    clearTimeout(timer);
+    end();
+  };
+}
+
+/* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
+const NOTE_HEIGHT = { narrow: 186, other: 98 };
+
+/**
+ * The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it.
+ *
+ * @param {Explorer} explorer
+ */
+function reserveMap(explorer) {
+  // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
+  explorer.layout.room = explorer.dom.parts["map-box"].clientWidth;
+  explorer.layout.tickWidth = explorer.dom.parts.ticks.clientWidth;
+  explorer.layout.places = overviewPlaces(explorer);
+  explorer.layout.overviews = {};
+  explorer.layout.geometries = {};
+  const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
+  explorer.layout.tallest = Math.max(...heights, leastLinesHeight(explorer));
+  const note = NOTE_HEIGHT[explorer.dom.root.dataset.width] ?? NOTE_HEIGHT.other;
+  explorer.dom.parts["map-place"].style.minHeight = `${explorer.layout.tallest + note}px`;
+}

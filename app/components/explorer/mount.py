@@ -1,0 +1,34 @@
+"""Mounts the attention explorer: two sentences, every head's map, one line of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app.components.assets import as_module
+from app.components.explorer.markup import markup
+from app.components.explorer.payload import pack
+
+_FILES = markup()
+_mount = st.components.v2.component(
+    "explorer", html=_FILES.html, css=_FILES.css, js=as_module(_FILES.script)
+)
+
+
+def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
+    """Show the explorer for one translation.
+
+    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
+    and views and pointing at things happen in the browser alone. What the payload does not hold is
+    asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`.
+    """
+    _mount(
+        key=key,
+        data=pack(payload),
+        width="stretch",
+        height="content",
+        on_quantity_change=lambda: None,
+        on_exact_change=lambda: None,
+        on_page_change=lambda: None,
+    )

@@ -1,0 +1,80 @@
+// Hears the pointer over sentences, thumbnails and the picture.
+
+import { focusOfToken } from "./focus.js";
+import { shownGeometry, VIEWS } from "./picture.js";
+import { announce } from "./readout.js";
+import { endPreview, pin, showPreview, unpin, update } from "./update.js";
+
+/**
+ * One token of a sentence is reached by Tab: the one that had the focus last, by key or by pointer.
+ *
+ * @param {Explorer} explorer
+ */
+function chooseStop(explorer, side, chosen) {
+  for (const { button } of explorer.dom.words[side]) button.tabIndex = button === chosen ? 0 : -1;
+}
+
+/** @param {Explorer} explorer */
+export function listenToSentences(explorer) {
+  for (const side of ["source", "target"]) {
+    const host = explorer.dom.parts[side];
+    const indexOf = (event) => {
+      const button = event.target.closest("button");
+      return button ? Number(button.dataset.index) : null;
+    };
+    const preview = (index) => {
+      if (index === null) return endPreview(explorer);
+      const { query = null, key = null, note = null } = focusOfToken(explorer, side, index);
+      return showPreview(explorer, query, key, note);
+    };
+    host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
+    host.addEventListener("pointerleave", () => endPreview(explorer));
+    host.addEventListener("focusin", (event) => {
+      if (!event.target.matches(":focus-visible")) return;
+      preview(indexOf(event));
+      announce(explorer);
+    });
+    host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
+    host.addEventListener("focusout", () => endPreview(explorer));
+    host.addEventListener("click", (event) => {
+      const index = indexOf(event);
+      if (index === null) return;
+      const { query = null, key = null, note } = focusOfToken(explorer, side, index);
+      if (note) showPreview(explorer, null, null, note);
+      else pin(explorer, query, key);
+    });
+  }
+}
+
+/** @param {Explorer} explorer */
+export function listenToOverview(explorer) {
+  explorer.dom.parts.overview.addEventListener("click", (event) => {
+    const button = event.target.closest(".thumbnail");
+    if (button) update(explorer, { layer: Number(button.dataset.l), head: Number(button.dataset.h) });
+  });
+  explorer.dom.parts.overview.addEventListener("pointerover", (event) => {
+    const button = event.target.closest(".thumbnail");
+    if (button) button.title = button.getAttribute("aria-label");
+  });
+}
+
+/** @param {Explorer} explorer */
+export function listenToPicture(explorer) {
+  const { map } = explorer.dom.parts;
+  const placeOf = (event) => {
+    const box = map.getBoundingClientRect();
+    return VIEWS[explorer.view.picture].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
+  };
+  map.addEventListener("pointermove", (event) => {
+    if (event.pointerType === "touch") return;
+    const place = placeOf(event);
+    if (place) showPreview(explorer, place.query, place.key);
+    else endPreview(explorer);
+  });
+  map.addEventListener("pointerleave", () => endPreview(explorer));
+  map.addEventListener("click", (event) => {
+    const place = placeOf(event);
+    if (place) pin(explorer, place.query, place.key);
+    else unpin(explorer);
+  });
+}

@@ -1,0 +1,48 @@
+// Colours a map with one pixel a cell: thumbnails, and the large picture of a long sentence.
+
+import { rampOf, stepOf } from "./maps.js";
+import { isHidden } from "./measures.js";
+
+const scratch = document.createElement("canvas");
+
+/* A map with one pixel a cell, enlarged to a square. */
+export function drawThumbnail(context, map, theme, hide, { left, top, size }) {
+  context.imageSmoothingEnabled = false;
+  context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
+}
+
+/**
+ * One pixel a cell, on a canvas that holds it until the next is asked for.
+ *
+ * @param {AttentionMap} map
+ * @param {Theme} theme
+ */
+export function mapPicture(map, theme, hide) {
+  if (scratch.width !== map.keys) scratch.width = map.keys;
+  if (scratch.height !== map.queries) scratch.height = map.queries;
+  scratch.getContext("2d").putImageData(mapPixels(map, theme, hide), 0, 0);
+  return scratch;
+}
+
+/**
+ * Coloured once for each theme and choice of hidden columns.
+ *
+ * @param {AttentionMap} map
+ * @param {Theme} theme
+ */
+export function mapPixels(map, theme, hide) {
+  const name = `${theme.name} ${[...hide]}`;
+  if (map.image?.name === name) return map.image.data;
+  const image = new ImageData(map.keys, map.queries);
+  const pixels = new Uint32Array(image.data.buffer);
+  const ramp = rampOf(theme, map);
+  for (let cell = 0; cell < pixels.length; cell++) {
+    pixels[cell] = map.open[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
+  }
+  for (let key = 0; hide.size && key < map.keys; key++) {
+    if (!isHidden(map, key, hide)) continue;
+    for (let cell = key; cell < pixels.length; cell += map.keys) if (map.open[cell]) pixels[cell] = theme.hiddenPixel;
+  }
+  map.image = { name, data: image };
+  return image;
+}

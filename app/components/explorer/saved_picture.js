@@ -1,0 +1,187 @@
+// Makes a file of what is shown: map or lines with both tokens of each row, or the overview, as PNG and as SVG.
+
+import { cutLabel, drawText, fontOf, showsLabel, yOf } from "../shared/grid.js";
+import { SvgContext } from "../shared/svg.js";
+import { isOverview } from "./captions.js";
+import { atHead, currentMap, focusOf } from "./focus.js";
+import { linesMap, namedQueries, queryY } from "./lines.js";
+import { mapOf } from "./maps.js";
+import { isSorted, overviewOf } from "./overview_picture.js";
+import { shownGeometry, VIEWS } from "./picture.js";
+import { drawThumbnail } from "./raster.js";
+import { derivation, mapTitle, pictureTitle } from "./words.js";
+
+const TITLE_HEIGHT = 34;
+
+const MARGIN = 12;
+
+const PNG_SCALE = 2;
+
+/**
+ * The picture in view: its size, what stands left of its origin, and how it is drawn there.
+ *
+ * @param {Explorer} explorer
+ */
+export function viewPicture(explorer) {
+  const geometry = shownGeometry(explorer);
+  const { still, live } = VIEWS[explorer.view.picture];
+  const fed = fedColumn(explorer, geometry);
+  return {
+    title: `${mapTitle(explorer.data, explorer.view)} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
+    before: geometry.lines ? 0 : fed.width,
+    width: geometry.width + fed.width,
+    height: geometry.height,
+    draw: (context) => {
+      still?.(context, explorer, geometry);
+      live(context, explorer, geometry);
+      fed.draw(context);
+    },
+  };
+}
+
+const FED_LIMIT = 150;
+
+/**
+ * On the page the sentences above say which token is fed in when another one is produced; a file has to say it in each
+ * row: left of the map's rows, right of the lines' words.
+ *
+ * @param {Explorer} explorer
+ */
+function fedColumn(explorer, geometry) {
+  const { theme } = explorer;
+  const { kind } = explorer.view;
+  if (kind === "encoder") return { width: 0, draw: () => {} };
+  const measuring = explorer.dom.base.getContext("2d");
+  const { size, places } = geometry.lines ? fedBesideLines(explorer, geometry) : fedBesideMap(explorer, geometry);
+  measuring.font = fontOf(theme, size);
+  const words = currentMap(explorer).rows.map((row) => cutLabel(measuring, fedIn(explorer, row), FED_LIMIT));
+  const widths = [...words, "fed in"].map((shown) => measuring.measureText(shown).width);
+  const arrow = 20;
+  const [align, start, step] = geometry.lines ? ["left", geometry.width, 1] : ["right", 0, -1];
+  const sign = geometry.lines ? "\u2190" : "\u2192";
+  const draw = (context) => {
+    drawText(context, theme, "fed in", start + step * arrow, geometry.lines ? 12 : geometry.top - 12, { colour: "ink2", align });
+    for (const [query, y] of places) {
+      drawText(context, theme, sign, start + (step * arrow) / 2, y, { size, colour: "ink3", align: "center" });
+      drawText(context, theme, words[query], start + step * arrow, y, { size, colour: "ink2", align });
+    }
+  };
+  return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
+}
+
+/**
+ * The rows whose own words are drawn, and at which height.
+ *
+ * @param {Explorer} explorer
+ */
+function fedBesideMap(explorer, geometry) {
+  const { first, shown, every, fontSize } = geometry;
+  const { query: lookedAt } = focusOf(explorer);
+  const rows = [...Array(shown.queries).keys()].map((row) => first.query + row);
+  const named = rows.filter((query) => showsLabel(query, every, lookedAt));
+  return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
+}
+
+/** @param {Explorer} explorer */
+function fedBesideLines(explorer, geometry) {
+  const { query, key } = focusOf(explorer);
+  const named = namedQueries(linesMap(explorer), geometry, query, key);
+  return { size: geometry.fontSize, places: [...named].map((place) => [place, queryY(geometry, place) + 1]) };
+}
+
+const TILE = 84;
+
+/** @param {Explorer} explorer */
+export function overviewPicture(explorer) {
+  const { data, theme } = explorer;
+  const { hide } = explorer.view;
+  const rows = explorer.dom.thumbnails.length / (data.heads + 1);
+  return {
+    title: `Every layer and head \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
+    width: 40 + (data.heads + 1) * (TILE + 10),
+    height: rows * (TILE + 30) + 8,
+    draw: (context) => {
+      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, number }, index) => {
+        if (!exists) return;
+        const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
+        const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
+        const map = mapOf(data, atHead(explorer.view, layer, head));
+        drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
+        context.strokeStyle = theme.line;
+        context.lineWidth = 1;
+        context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
+        const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
+        // Ordered by a measure, the caption itself names the head.
+        const name = isSorted(explorer.view) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
+        context.font = fontOf(theme, 11);
+        drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
+        drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
+      });
+    },
+  };
+}
+
+/* Ground, title and picture, in the order in which they lie. */
+function drawPicture(context, { theme }, picture) {
+  context.fillStyle = theme.page;
+  context.fillRect(0, 0, picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN);
+  context.font = fontOf(theme, 13);
+  const title = cutLabel(context, picture.title, picture.width);
+  drawText(context, theme, title, MARGIN, MARGIN + 10, { size: 13, colour: "ink2" });
+  context.translate(MARGIN + (picture.before ?? 0), MARGIN + TITLE_HEIGHT);
+  picture.draw(context);
+}
+
+const sizeOfPicture = ({ width, height }) => [width + 2 * MARGIN, height + TITLE_HEIGHT + 2 * MARGIN];
+
+/** @param {Explorer} explorer */
+export function pictureAsPng(explorer, picture) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = sizeOfPicture(picture).map((size) => Math.round(size * PNG_SCALE));
+  const context = canvas.getContext("2d");
+  context.scale(PNG_SCALE, PNG_SCALE);
+  drawPicture(context, explorer, picture);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+/** @param {Explorer} explorer */
+export function pictureAsSvg(explorer, picture) {
+  const [width, height] = sizeOfPicture(picture);
+  const context = new SvgContext(width, height, explorer.dom.base.getContext("2d"));
+  const { sourceText, translation } = explorer.data;
+  context.describe(picture.title, [...aboutLines(explorer), sourceText, translation].join("\n"));
+  drawPicture(context, explorer, picture);
+  return new Blob([context.toText()], { type: "image/svg+xml" });
+}
+
+/**
+ * A row's token; where it is produced, after the token that was fed in for it, as in every file.
+ *
+ * @param {Explorer} explorer
+ */
+export function rowName(explorer, row) {
+  return explorer.view.kind === "encoder" ? row.label : `${fedIn(explorer, row)} \u2192 ${row.label}`;
+}
+
+const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
+
+/**
+ * What every file says of itself: who made it, of which record, and how far its numbers can be trusted.
+ *
+ * @param {Explorer} explorer
+ */
+export function aboutLines(explorer) {
+  const { data } = explorer;
+  return [
+    `${data.model} (weights ${data.weightsSha256.slice(0, 8)}), ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
+    `record ${data.sentence}, ${precisionOf(explorer)}`,
+  ];
+}
+
+/** @param {Explorer} explorer */
+function precisionOf(explorer) {
+  const { error } = currentMap(explorer);
+  const how = derivation(explorer.data, explorer.view);
+  const numbers = error ? `numbers rounded, at most ${error.toPrecision(1)} off` : "32-bit numbers as recorded";
+  return how ? `derived, ${how}, from ${numbers}` : numbers;
+}

@@ -1,0 +1,168 @@
+// Changes what is shown: the one way to another view, and to another place, step or quantity.
+
+import { between } from "../shared/numbers.js";
+import { saveAddress } from "./address.js";
+import { HIDEABLE } from "./choices.js";
+import { itemOfToken, itemsOf, NOTHING, NOWHERE } from "./focus.js";
+import { paint } from "./paint.js";
+import { announce } from "./readout.js";
+import { forgetRequest, pinExact, request } from "./requests.js";
+import { lastStep } from "./steps.js";
+import { linkOf, nextView, samePlace } from "./view.js";
+import { QUANTITY_TITLES } from "./words.js";
+
+/* What was last chosen under each component key: leaving the page and coming back finds it again. */
+const lastViews = new Map();
+
+/** @param {Explorer} explorer */
+export const lastViewOf = (explorer) => lastViews.get(explorer.key);
+
+/* How many views one can go back. */
+const LONGEST_PAST = 100;
+
+/**
+ * The one way in which the view changes: makes the next one, paints what differs, and keeps it.
+ *
+ * @param {Explorer} explorer
+ */
+export function update(explorer, change) {
+  const before = explorer.view;
+  const view = nextView(explorer.data, before, change);
+  const names = Object.keys(view).filter((name) => view[name] !== before[name]);
+  if (names.length && !explorer.now.playing) {
+    explorer.past.push(before);
+    if (explorer.past.length > LONGEST_PAST) explorer.past.shift();
+  }
+  show(explorer, view, names);
+}
+
+/**
+ * Goes back to the view before the last change, as long as there is one.
+ *
+ * @param {Explorer} explorer
+ */
+export function undo(explorer) {
+  const view = explorer.past.pop();
+  if (!view) return;
+  explorer.now.wanted = view.quantity;
+  explorer.now.stepping = false;
+  show(explorer, view, Object.keys(view).filter((name) => view[name] !== explorer.view[name]));
+}
+
+/* Where the pointer was means something else on another picture. */
+const ELSEWHERE = ["kind", "unit", "picture", "kept"];
+
+/**
+ * @param {Explorer} explorer
+ * @param {View} view
+ */
+function show(explorer, view, names) {
+  const { now, layout } = explorer;
+  const unit = names.includes("unit");
+  explorer.view = view;
+  if (names.includes("kind") || unit) {
+    if (unit || layout.zoom > 1) layout.geometries = {};
+    layout.zoom = 1;
+  }
+  if (names.some((name) => ELSEWHERE.includes(name))) now.preview = NOWHERE;
+  // A pinned row of the decoder is also the step of the strip.
+  if (view.kept.query !== null && view.kind !== "encoder") {
+    const { members } = itemsOf(explorer, "produced")[view.kept.query];
+    if (!members.includes(now.step)) [now.step] = members;
+  }
+  paint(explorer, [...names, "now"]);
+  remember(explorer);
+}
+
+/** @param {Explorer} explorer */
+function remember(explorer) {
+  const { data, memory, key } = explorer;
+  memory.chosen = true;
+  pinExact(explorer);
+  lastViews.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
+  saveAddress(explorer);
+}
+
+/** @param {Explorer} explorer */
+export function hideColumns(explorer, name, hidden) {
+  const { hide } = explorer.view;
+  update(explorer, { hide: new Set(HIDEABLE.filter((part) => (part === name ? hidden : hide.has(part)))) });
+}
+
+/**
+ * Another quantity than the weights is worked out where the model is: it is asked for once, shown when it comes, and
+ * the picture stays what it is until then.
+ *
+ * @param {Explorer} explorer
+ */
+export function chooseQuantity(explorer, quantity) {
+  explorer.now.wanted = quantity;
+  forgetRequest(explorer, "quantity");
+  if (!explorer.data.quantities[quantity]) askQuantity(explorer);
+  if (explorer.requests.quantity) paint(explorer, ["wanted"]);
+  else if (quantity === explorer.view.quantity) paint(explorer, ["wanted"]);
+  else update(explorer, { quantity });
+}
+
+/** @param {Explorer} explorer */
+export function askQuantity(explorer) {
+  const { now } = explorer;
+  request(explorer, "quantity", now.wanted, {
+    what: `What was chosen, ${QUANTITY_TITLES[now.wanted]},`,
+    take: ({ quantities }) => now.wanted in quantities,
+    giveUp: () => {
+      // Python forgets it too: else it would try again with each sentence.
+      now.wanted = explorer.view.quantity;
+      explorer.ask("quantity", now.wanted);
+      paint(explorer, ["wanted"]);
+    },
+  });
+}
+
+/** @param {Explorer} explorer */
+export function showPreview(explorer, query, key, note = null) {
+  const { preview } = explorer.now;
+  if (samePlace(preview, { query, key }) && preview.note === note) return;
+  explorer.now.preview = { query, key, note };
+  paint(explorer, ["now"]);
+}
+
+/** @param {Explorer} explorer */
+export const endPreview = (explorer) => showPreview(explorer, null, null);
+
+/**
+ * Pinning what is already pinned unpins it.
+ *
+ * @param {Explorer} explorer
+ */
+export function pin(explorer, query, key) {
+  explorer.now.stepping = false;
+  setPinned(explorer, samePlace(explorer.view.kept, { query, key }) ? NOTHING : { query, key });
+}
+
+/** @param {Explorer} explorer */
+export function unpin(explorer) {
+  explorer.now.stepping = false;
+  setPinned(explorer, NOTHING);
+}
+
+/** @param {Explorer} explorer */
+function setPinned(explorer, kept) {
+  const { now } = explorer;
+  now.preview = NOWHERE;
+  update(explorer, { kept });
+  if (!now.playing) announce(explorer);
+}
+
+/**
+ * Goes to a step: its row is pinned, where the kind has one, and what is not yet written is greyed.
+ *
+ * @param {Explorer} explorer
+ */
+export function goToStep(explorer, step) {
+  const { now } = explorer;
+  now.step = between(0, step, lastStep(explorer));
+  now.stepping = true;
+  const query = itemOfToken(explorer, "produced", now.step);
+  setPinned(explorer, explorer.view.kind === "encoder" ? NOTHING : { query, key: null });
+}

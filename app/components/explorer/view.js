@@ -1,0 +1,190 @@
+// The view: what a link holds. Makes the next view of one and a change, a view of a link and the reverse; touches no page.
+
+import { between } from "../shared/numbers.js";
+import { HIDEABLE, MASSES, OPTIONS } from "./choices.js";
+import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
+import { NOTHING } from "./focus.js";
+import { ROLLOUT, WEIGHTS } from "./maps.js";
+import { allHeads, allLayers } from "./words.js";
+
+/**
+ * The view before anything is known.
+ *
+ * @type {Readonly<View>}
+ */
+export const FIRST_VIEW = Object.freeze({
+  kind: "cross",
+  layer: 0,
+  head: 0,
+  picture: "map",
+  unit: "pieces",
+  hide: new Set(),
+  sort: "layer",
+  combine: "mean",
+  quantity: WEIGHTS,
+  mass: MASSES.usual,
+  kept: NOTHING,
+  /* With rollout, which has no heads: the head that it stands before, null for all of them, and whether all layers. */
+  behind: null,
+});
+
+/** @param {View} view */
+const altered = (view, change) => Object.freeze({ ...view, ...change });
+
+/**
+ * The view after a change of some of its values, with all that follows from them: what stays of the pinned cell with
+ * another kind or unit, where the layers end, and what rollout does without.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function nextView(data, view, change) {
+  let next = view;
+  if ("kind" in change && change.kind !== next.kind) next = withKind(data, next, change.kind);
+  if ("unit" in change && change.unit !== next.unit) next = withUnit(data, next, change.unit);
+  if ("quantity" in change) next = withQuantity(data, next, change.quantity);
+  const { kind: _kind, unit: _unit, quantity: _quantity, ...rest } = change;
+  if ("mass" in rest) rest.mass = between(MASSES.least, rest.mass, MASSES.most);
+  if ("kept" in rest && samePlace(rest.kept, next.kept)) rest.kept = next.kept;
+  return altered(next, rest);
+}
+
+export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
+
+/**
+ * Decoder and cross share their rows, so a pinned row stays; anything else would point at a different word.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+function withKind(data, view, kind) {
+  const sharesRows = ROW_SIDE[kind] === ROW_SIDE[view.kind];
+  const layers = data.layers[kind];
+  const every = allLayers(data, view) && view.quantity !== ROLLOUT;
+  return altered(view, {
+    kind,
+    kept: sharesRows ? { query: view.kept.query, key: null } : NOTHING,
+    layer: every ? layers : between(0, view.layer, layers - 1),
+  });
+}
+
+/**
+ * The pinned row and column stay: those of the first token, or the word that holds it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+function withUnit(data, view, unit) {
+  const moved = (side, index) => {
+    if (index === null) return null;
+    const [first] = data.items[view.unit][side][index].members;
+    return data.items[unit][side].findIndex(({ members }) => members.includes(first));
+  };
+  const { kind, kept } = view;
+  return altered(view, {
+    unit,
+    kept: { query: moved(ROW_SIDE[kind], kept.query), key: moved(COLUMN_SIDE[kind], kept.key) },
+  });
+}
+
+/**
+ * Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+function withQuantity(data, view, quantity) {
+  const last = data.layers[view.kind] - 1;
+  if (quantity === ROLLOUT) {
+    const behind = view.behind ?? { head: allHeads(data, view) ? null : view.head, everyLayer: allLayers(data, view) };
+    return altered(view, { quantity, behind, head: data.heads, layer: Math.min(view.layer, last) });
+  }
+  if (!view.behind) return altered(view, { quantity });
+  const { head, everyLayer } = view.behind;
+  return altered(view, {
+    quantity,
+    behind: null,
+    head: head === null ? data.heads : Math.min(head, data.heads - 1),
+    layer: everyLayer && view.layer === last ? last + 1 : view.layer,
+  });
+}
+
+/**
+ * The same view of other data: all layers and all heads stand after the last one, however many there are now.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function viewOfOther(data, view, before) {
+  const layers = data.layers[view.kind];
+  return altered(view, {
+    layer: allLayers(before, view) ? layers : between(0, view.layer, layers - 1),
+    head: allHeads(before, view) ? data.heads : between(0, view.head, data.heads - 1),
+    kept: data.sentence === before.sentence ? view.kept : NOTHING,
+  });
+}
+
+/**
+ * What a link holds, by its names there; what is as usual is null and stays out of it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function linkOf(data, view) {
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, kept, behind } = view;
+  return {
+    kind,
+    layer: layer < data.layers[kind] ? layer : combine,
+    // Rollout has no heads: the one that it stands before is kept.
+    head: behind ? (behind.head ?? combine) : head < data.heads ? head : combine,
+    view: picture === "map" ? null : picture,
+    words: unit === "words" ? 1 : null,
+    hide: hide.size ? [...hide].join(",") : null,
+    sort: sort === "layer" ? null : sort,
+    combine: combine === "mean" ? null : combine,
+    quantity: quantity === WEIGHTS ? null : quantity,
+    mass: mass === MASSES.usual ? null : mass,
+    q: kept.query,
+    k: kept.key,
+  };
+}
+
+/* The names of a link that Python does not always give. */
+export const FURTHER = ["view", "words", "hide", "sort", "combine", "quantity", "mass", "q", "k"];
+
+/**
+ * A view as a link asks for it, as far as that is known; what it asks wrongly stays as in `view`. The quantity, whose
+ * numbers may have to come first, is returned beside it.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function viewOfLink(data, view, asked) {
+  const known = (name, value) => OPTIONS[name].includes(value);
+  const together = [asked.layer, asked.head].find((value) => known("combine", value));
+  const place = (value, count) => (known("combine", value) ? count : between(0, Number(value) || 0, count - 1));
+  const change = {
+    kind: asked.kind,
+    layer: place(asked.layer, data.layers[asked.kind]),
+    head: place(asked.head, data.heads),
+  };
+  if (known("picture", asked.view)) change.picture = asked.view;
+  if (String(asked.words) === "1") change.unit = "words";
+  if (asked.hide) change.hide = new Set(String(asked.hide).split(",").filter((name) => HIDEABLE.includes(name)));
+  if (known("sort", asked.sort)) change.sort = asked.sort;
+  if (known("combine", asked.combine)) change.combine = asked.combine;
+  if (together) change.combine = together;
+  if (Number(asked.mass)) change.mass = between(MASSES.least, Math.round(Number(asked.mass)), MASSES.most);
+  return {
+    view: altered(view, change),
+    quantity: known("quantity", asked.quantity) ? asked.quantity : null,
+  };
+}
+
+/* The pinned row and column of a link, where the view's map has them. */
+export function keptOfLink(data, { kind, unit }, asked) {
+  const place = (value, items) =>
+    /^\d+$/.test(String(value ?? "")) && Number(value) < items.length ? Number(value) : null;
+  const items = data.items[unit];
+  return { query: place(asked.q, items[ROW_SIDE[kind]]), key: place(asked.k, items[COLUMN_SIDE[kind]]) };
+}

@@ -1,0 +1,111 @@
+// Names what is shown in words: the head, the quantity, how a map was made, and a number to the digits that it has.
+
+import { figureText, fixed } from "../shared/numbers.js";
+import { ROLLOUT, SCORES } from "./maps.js";
+
+export const allHeads = (data, { head }) => head === data.heads;
+
+export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
+
+/**
+ * What the chosen map is of, to be read inside a sentence.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function headName(data, view) {
+  const { kind, layer, head, combine, quantity } = view;
+  const together = combine === "max" ? "the maximum" : "the mean";
+  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
+  if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
+  if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
+  return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
+}
+
+/**
+ * The same as a heading.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function mapTitle(data, view) {
+  const { layer, head, combine, quantity } = view;
+  const how = combine === "max" ? "maximum" : "mean";
+  if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
+  if (allLayers(data, view) && allHeads(data, view)) return `All layers, ${how} of all heads`;
+  if (allLayers(data, view)) return `Head ${head + 1}, ${how} of all layers`;
+  return `Layer ${layer + 1}, ${allHeads(data, view) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
+}
+
+export const lookingWords = ({ sourceLanguage: source, targetLanguage: target }) => ({
+  encoder: `${source} looks at ${source}`,
+  decoder: `${target} looks back at ${target}`,
+  cross: `${target} looks at ${source}`,
+});
+
+/* How each quantity is spoken of; `digits` are those of the short form. */
+export const QUANTITIES = {
+  weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
+  scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
+  norms: {
+    name: "norm",
+    digits: 2,
+    gives: " takes a vector of length ",
+    to: " from ",
+    most: " takes most from ",
+    column: " contributes most",
+  },
+  rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
+};
+
+export const QUANTITY_TITLES = {
+  weights: "attention weights",
+  scores: "scores before softmax",
+  norms: "value-weighted norms",
+  rollout: "attention rollout",
+};
+
+/**
+ * Every picture says what it is of, in its first line.
+ *
+ * @param {RecordData} data
+ * @param {View} view
+ */
+export function pictureTitle(data, view) {
+  const looking = lookingWords(data)[view.kind];
+  const shown = QUANTITY_TITLES[view.quantity];
+  return `${shown} \u00b7 ${looking} \u00b7 ${data.search}`;
+}
+
+/* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
+export function derivation(data, { quantity, unit, combine, kind, layer, head }) {
+  if (quantity === ROLLOUT) return "rollout";
+  const together = combine === "max" ? "maximum" : "mean";
+  const heads = head === data.heads ? data.heads : 1;
+  const layers = layer === data.layers[kind] ? data.layers[kind] : 1;
+  const parts = [];
+  if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
+    parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
+  }
+  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s tokens`);
+  return parts.length ? `the ${parts.join(" of the ")}` : null;
+}
+
+/* How many decimals of a map's numbers mean something: the last of them may be wrong by one, where it was rounded. */
+export const decimalsOf = ({ error }, most) =>
+  error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
+
+/** @param {AttentionMap} map */
+export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
+
+/**
+ * A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off.
+ *
+ * @param {AttentionMap} map
+ */
+export function printedValue(map, value) {
+  const digits = decimalsOf(map, 4);
+  if (map.error) return `${fixed(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
+  if (value === 0 || Math.abs(value) >= 0.00005) return fixed(value, 4);
+  return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
+}

@@ -1,0 +1,22 @@
+// Makes elements and finds the named parts of a component.
+
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+export function element(tag, className, words) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (words !== undefined) made.textContent = words;
+  return made;
+}
+
+export function svgElement(tag, attributes = {}) {
+  const made = document.createElementNS(SVG_NAMESPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+export const bold = (words) => element("b", "", words);
+
+/* The elements that a component's markup names, by their names. */
+export const partsOf = (root) =>
+  Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));

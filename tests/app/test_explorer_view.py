@@ -1,0 +1,139 @@
+"""The explorer's view as a value: what follows from a choice, what a link holds, what is undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from app.components.assets import joined
+from app.components.explorer.payload import KINDS, pack, payload
+from tests.app.explorer_harness import synthetic_quantity, synthetic_record
+from tests.app.test_explorer_arithmetic import groups, sides
+
+SCRIPT = joined(Path(__file__).parents[2] / "app/components/explorer/view.js")
+VIEW = {"kind": "cross", "layer": 0, "head": 0}
+LAYERS, HEADS, DECODER_LAYERS = 3, 4, 2
+# The views after each of some changes, one after the other, as plain values with their link.
+WORK = f"""([bytes, changes]) => {{
+{SCRIPT}
+  const data = decodePayload(unpack(Uint8Array.from(bytes)));
+  const told = (view) => ({{
+    ...view, hide: [...view.hide], link: linkOf(data, view), frozen: Object.isFrozen(view),
+  }});
+  let view = FIRST_VIEW;
+  return changes.map((change) => {{
+    if (change.link) {{
+      const asked = viewOfLink(data, FIRST_VIEW, change.link);
+      view = nextView(data, asked.view, {{ quantity: asked.quantity ?? "weights" }});
+      view = nextView(data, view, {{ kept: keptOfLink(data, view, change.link) }});
+    }} else {{
+      const {{ hide, ...rest }} = change;
+      view = nextView(data, view, hide ? {{ ...rest, hide: new Set(hide) }} : rest);
+    }}
+    return told(view);
+  }});
+}}"""
+
+
+@pytest.fixture(scope="module")
+def record():
+    return synthetic_record("long", LAYERS, HEADS, DECODER_LAYERS)
+
+
+@pytest.fixture(scope="module")
+def packed(record) -> list[int]:
+    numbers = {name: synthetic_quantity(record, name) for name in ("scores", "norms", "rollout")}
+    return list(pack(payload(record, VIEW, quantities=numbers)))
+
+
+def views(page: Page, packed: list[int], *changes: dict[str, Any]) -> list[dict[str, Any]]:
+    return page.evaluate(WORK, [packed, list(changes)])
+
+
+def test_a_pinned_row_stays_where_it_means_the_same(page: Page, packed) -> None:
+    pinned = {"kept": {"query": 5, "key": 2}}
+    found = views(page, packed, pinned, {"kind": "decoder"}, pinned, {"kind": "encoder"})
+    assert found[1]["kept"] == {"query": 5, "key": None}  # the same token is produced
+    assert found[3]["kept"] == {"query": None, "key": None}
+
+
+def test_a_pinned_token_becomes_the_word_that_holds_it(page: Page, packed, record) -> None:
+    queries, keys = map(groups, sides(record, "cross"))
+    key = int(np.flatnonzero(np.bincount(keys)[keys] > 2)[2])  # inside a word of several
+    pinned = {"kept": {"query": 7, "key": key}}
+    words, again = views(page, packed, pinned, {"unit": "words"}, {"unit": "pieces"})[1:]
+    assert words["kept"] == {"query": int(queries[7]), "key": int(keys[key])}
+    first = {"query": queries == queries[7], "key": keys == keys[key]}
+    assert again["kept"] == {axis: int(np.argmax(of)) for axis, of in first.items()}
+
+
+def test_layers_end_where_a_kind_has_no_more(page: Page, packed) -> None:
+    steps = ({"kind": "encoder", "layer": 2}, {"kind": "cross"}, {"layer": 2}, {"kind": "encoder"})
+    found = views(page, packed, *steps)
+    assert [view["layer"] for view in found] == [2, 1, 2, 3]  # the last of two; all, and all again
+
+
+@pytest.mark.parametrize(("layer", "head"), [(1, 2), (0, HEADS), (DECODER_LAYERS, 1)])
+def test_the_head_behind_rollout_comes_back(page: Page, packed, layer: int, head: int) -> None:
+    choice = {"layer": layer, "head": head}
+    one, rollout, again, back = views(
+        page, packed, choice, *({"quantity": name} for name in ("rollout", "rollout", "weights"))
+    )
+    assert rollout == again
+    assert (rollout["head"], rollout["layer"]) == (HEADS, min(layer, DECODER_LAYERS - 1))
+    assert rollout["link"]["head"] == one["link"]["head"]
+    assert back == one
+
+
+def random_change(random: np.random.Generator, kind: str, rows: dict) -> dict[str, Any]:
+    queries, keys = rows[kind]
+    counts = {"encoder": LAYERS}
+    choices = {
+        "kind": str(random.choice(KINDS)),
+        "layer": int(random.integers(counts.get(kind, DECODER_LAYERS) + 1)),
+        "head": int(random.integers(HEADS + 1)),
+        "picture": str(random.choice(["map", "lines"])),
+        "hide": [name for name in ("eos", "punctuation") if random.random() < 0.5],
+        "sort": str(random.choice(["layer", "confidence", "spread", "distance"])),
+        "combine": str(random.choice(["mean", "max"])),
+        "quantity": str(random.choice(["weights", "scores", "norms"])),
+        "mass": int(random.integers(0, 120)),
+        "unit": str(random.choice(["pieces", "words"])),
+        "kept": {"query": int(random.integers(queries)), "key": int(random.integers(keys))},
+    }
+    name = str(random.choice(list(choices)))
+    return {name: choices[name]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) -> None:
+    """After any changes the view is within its ends, frozen, and the same again from its link."""
+    random = np.random.default_rng(seed)
+    ends = {kind: [groups(side)[-1] + 1 for side in sides(record, kind)] for kind in KINDS}
+    changes: list[dict[str, Any]] = []
+    kind = "cross"
+    for _ in range(60):
+        changes.append(random_change(random, kind, ends))
+        kind = changes[-1].get("kind", kind)
+    found = views(page, packed, *changes)
+    again = views(page, packed, *({"link": view["link"]} for view in found))
+    layers = {"encoder": LAYERS, "decoder": DECODER_LAYERS, "cross": DECODER_LAYERS}
+    for view, other in zip(found, again, strict=True):
+        assert view["frozen"]
+        assert view["layer"] <= layers[view["kind"]] and view["head"] <= HEADS
+        assert 30 <= view["mass"] <= 95
+        assert other == view
+    assert len({str(view) for view in found}) > 20
+
+
+def test_what_a_link_asks_wrongly_stays_as_usual(page: Page, packed) -> None:
+    wrong = {
+        "kind": "cross", "layer": "99", "head": "-3", "view": "pie", "words": "2", "hide": "all",
+        "sort": "size", "combine": "sum", "quantity": "gold", "mass": "x", "q": "999", "k": "1.5",
+    }  # fmt: skip
+    usual, found = views(page, packed, {"layer": DECODER_LAYERS - 1}, {"link": wrong})
+    assert found == usual
