@@ -18,6 +18,7 @@ position_change_side, position_seed, position_shift, position_translation, posit
 position_maps, parts_kind, score_parts,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
+open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map,
@@ -253,13 +254,17 @@ def _use_reference(reference: str | None) -> None:
         visit.put("target", reference)
 
 
-def sentence(given_target: bool = True) -> "tuple[Card, TranslationRecord]":
+def sentence(
+    given_target: bool = True, ask_target: bool = False
+) -> "tuple[Card, TranslationRecord]":
     """The box, and the record of the sentence in it: what the first page would show now.
 
     Where there is none it says why, in one line, and stops the page. With `given_target` the
-    record is of the translation that was given on the first page, if there is one.
+    record is of the translation that was given on the first page, which alone asks for one.
     """
     source_box()
+    if ask_target:
+        target_box()
     chosen = selection()
     for line in models.problems():
         st.error(plain(line))

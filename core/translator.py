@@ -17,8 +17,9 @@ from core.checkpoint.folder import Card, Checkpoint, load
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.device import pick_device
-from core.model.baseline import copy_to_baseline, copy_to_scratch
-from core.model.interface import Seq2Seq, build
+from core.model.baseline import copy_weights
+from core.model.build import build
+from core.model.interface import Seq2Seq
 from core.record.checks import check
 from core.record.edits import Edits, edited
 from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
@@ -111,10 +112,7 @@ class Translator:
         """The other architecture with the same weights: what it shows must be what this shows."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
         twin = build(other, self.card.model).to(self.device).eval()
-        if other == "baseline":
-            copy_to_baseline(self._model, twin)
-        else:
-            copy_to_scratch(self._model, twin)
+        copy_weights(self._model, twin)
         card = dataclasses.replace(self.card, architecture=other)
         checkpoint = Checkpoint(card, twin, self._source, self._target)
         return type(self)(checkpoint, self.device)
@@ -281,8 +279,9 @@ class Translator:
         languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
         named = (record.model, record.source_language, record.target_language)
         if named != (card.folder.name, *languages):
+            itself = " ".join(", ".join(named).split())[:200]  # a file may say anything
             raise ValueError(
-                f"it names itself {', '.join(named)}: these weights are "
+                f"it names itself {itself}: these weights are "
                 f"{', '.join((card.folder.name, *languages))}"
             )
         if record.search.endswith(_EDITED):
@@ -290,13 +289,16 @@ class Translator:
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         hypotheses = [h.ids for h in record.hypotheses]
         candidates = [t.id for row in record.alternatives for t in row]
+        fed = [t.id for t in record.target_in]
         model = card.model
         if len(hypotheses) > _MOST_HYPOTHESES:
             raise ValueError(f"it holds {len(hypotheses)} hypotheses: no search keeps so many")
         for ids in (source, target, *hypotheses):
             if not 1 <= len(ids) <= model.max_length:
                 raise ValueError(f"one of its texts has {len(ids)} tokens: {model.max_length} fit")
-        written = [*target, *candidates, *(id for ids in hypotheses for id in ids)]
+        if (each := len(record.alternatives[0])) > model.target_vocab_size:
+            raise ValueError(f"it holds {each:,} alternatives a step: no vocabulary has so many")
+        written = [*fed, *target, *candidates, *(id for ids in hypotheses for id in ids)]
         for ids, size in ((source, model.source_vocab_size), (written, model.target_vocab_size)):
             if odd := [id for id in ids if not 0 <= id < size]:
                 raise ValueError(f"it holds the token id {odd[0]}: the vocabulary has {size:,}")

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from core.config import ModelConfig
 from core.model.baseline import Baseline, copy_to_scratch
-from core.model.interface import build
+from core.model.build import build
 from core.model.transformer import Transformer
 from core.parity import networks
 from core.text.tokenizer import BOS, EOS, PAD

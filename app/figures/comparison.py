@@ -65,7 +65,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
         layout=layout(
             theme,
             "Training",
-            "nats a token; training has dropout and smoothed labels",
+            "nats per token; training has dropout and smoothed labels",
             height=66 + 190 + below,
         )
     )

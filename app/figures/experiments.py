@@ -124,7 +124,7 @@ def cheating_figure(
     figure = go.Figure(
         layout=layout(
             theme,
-            "Two networks learn to foresee dice",
+            "Two networks learn to predict random tokens",
             f"mean probability of the right next word; guessing gives {chance:.4g}",
             height=300,
         )
@@ -162,9 +162,9 @@ def cheating_figure(
 def extrapolation_figure(
     shift: NDArray, probability: NDArray, longest: int, theme: str
 ) -> go.Figure:
-    """Mean probability of a translation's tokens against how far all places are moved up.
+    """Mean probability of a translation's tokens against how far all positions are moved up.
 
-    Beyond `longest`, which is drawn as a line, training has shown no place.
+    Beyond `longest`, which is drawn as a line, training has shown no position.
     """
     palette = PALETTES[theme]
     figure = go.Figure(
@@ -174,7 +174,7 @@ def extrapolation_figure(
             mode="lines+markers",
             line={"color": palette.ink, "width": 2},
             marker={"size": 6, "color": palette.ink},
-            hovertemplate="all places + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
+            hovertemplate="all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
         ),
         layout(
             theme,
@@ -187,14 +187,14 @@ def extrapolation_figure(
     figure.add_annotation(
         x=longest,
         y=0.04,
-        text="training knew no place beyond",
+        text="training knew no position beyond",
         xanchor="left",
         xshift=6,
         yanchor="bottom",
         showarrow=False,
         font={"size": 13, "color": palette.second},
     )
-    return _probabilities(figure, "k, added to every place", [0, int(shift[-1])], theme)
+    return _probabilities(figure, "k, added to every position", [0, int(shift[-1])], theme)
 
 
 def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:

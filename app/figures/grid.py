@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,16 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import escape, framed, hover_axis, layout, nothing, text_width, word_ticks
+from app.figures.style import (
+    Colourscale,
+    escape,
+    framed,
+    hover_axis,
+    layout,
+    nothing,
+    text_width,
+    word_ticks,
+)
 from app.look.palette import PALETTES
 
 LONGEST = 12  # characters of a label beside a grid; the hover shows all of it
@@ -18,8 +28,8 @@ _GRID = 216  # px for a grid: three beside each other on a desktop screen, one o
 _LEAST = 310  # px that a title and a subtitle need
 _FOOT = 64  # px under a grid, for ids or a bar
 
-Closed = Mapping[str, NDArray[np.bool_]]
-"""The closed cells [query, key] by the reason why."""
+Masked = Mapping[str, NDArray[np.bool_]]
+"""The masked cells [query, key] by the reason why."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +113,17 @@ def bar_beneath(
     }
 
 
-def close(figure: go.Figure, closed: Closed, theme: str, shapes: Mapping[str, str]) -> None:
-    """Hatch the closed cells of a grid, each reason in its own way: forbidden is not unused."""
-    for reason, cells in closed.items():
+def hatch(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
+    """Hatch the masked cells of a grid, each reason in its own way: forbidden is not unused."""
+    for reason, cells in masked.items():
         bars = hatching(cells, reason, shapes[reason], theme)
         figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
 
 
-def hatching(closed: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
-    """Hatched bars over the closed cells, one for each run of them in a row: few at any size."""
+def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
+    """Hatched bars over the masked cells, one for each run of them in a row: few at any size."""
     palette = PALETTES[theme]
-    edges = np.diff(np.pad(closed, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    edges = np.diff(np.pad(masked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, start = np.nonzero(edges == 1)
     _, end = np.nonzero(edges == -1)
     return go.Bar(
@@ -174,3 +184,29 @@ def _beneath(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
         "ticks": "",
         "title": {"text": "id", "font": {"size": 12, "color": colour}, "standoff": 4},
     }
+
+
+def numbers(heat: go.Heatmap, size: int) -> go.Scatter:
+    """What stands in the cells of a heat map, each in the ink that its cell's colour asks for.
+
+    Plotly's own choice between white and a dark grey falls short of 4.5:1 on middle colours.
+    """
+    rows, columns = np.nonzero(np.array(heat.text, dtype=object) != "")
+    at = (np.array(heat.z)[rows, columns] - heat.zmin) / (heat.zmax - heat.zmin)
+    return go.Scatter(
+        x=columns,
+        y=rows,
+        text=[heat.text[row][column] for row, column in zip(rows, columns, strict=True)],
+        mode="text",
+        textfont={"size": size, "color": [_ink(value, heat.colorscale) for value in at]},
+        hoverinfo="skip",
+    )
+
+
+def _ink(at: float, scale: Colourscale) -> str:
+    """Black or white, whichever reads better on the colour at a place from 0 to 1 of a scale."""
+    colours = np.array([[int(c) for c in re.findall(r"\d+", colour)] for _, colour in scale]) / 255
+    places = [place for place, _ in scale]
+    shown = np.array([np.interp(at, places, channel) for channel in colours.T])
+    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
+    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"

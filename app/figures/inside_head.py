@@ -1,4 +1,4 @@
-"""Draws the stations inside one head: vectors, products, scores, weights, weighted values."""
+"""Draws the stages inside one head: vectors, products, scores, weights, weighted values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
     """The inputs of query and key as strips [2, D]; below them q and k as bars [E] each."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
     figure = _figure(theme, 452)
-    figure.add_trace(_strips(inputs, ["x that looks", "x looked at"], theme, (0.88, 1)))
+    figure.add_trace(_strips(inputs, ["x of the query", "x of the key"], theme, (0.88, 1)))
     figure.update_layout(
         margin={"r": _BAR},
         xaxis={"anchor": "y", "tickvals": [], "title": {"text": f"{inputs.shape[1]} dimensions"}},
@@ -58,7 +58,7 @@ def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
 def scores_figure(
     values: ArrayLike, is_open: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
 ) -> go.Figure:
-    """One score a key [K]; closed keys are hatched, and their number is −∞."""
+    """One score a key [K]; masked keys are hatched, and their number is −∞."""
     figure = _figure(theme, 270)
     figure.update_layout(margin={"b": 64})
     _add_bars(figure, values, words, "score", (0, 1), 1, theme, chosen=key)
@@ -235,19 +235,19 @@ def _add_bars(
     )
 
 
-def _hatch(figure: go.Figure, closed: NDArray[np.bool_], theme: str) -> None:
-    """Hatching behind the bars of closed keys, as high as the figure."""
+def _hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None:
+    """Hatching behind the bars of masked keys, as high as the figure."""
     low, high = figure.layout.yaxis.range
-    keys = np.flatnonzero(closed)
+    keys = np.flatnonzero(masked)
     figure.add_trace(
         go.Bar(
             x=keys,
             y=np.full(len(keys), high - low),
             base=low,
             width=1.0,
-            name="closed",
+            name="masked",
             hoverinfo="skip",
-            marker=hatching(closed[None], "closed", "/", theme).marker,
+            marker=hatching(masked[None], "masked", "/", theme).marker,
         )
     )
     figure.data = figure.data[::-1]

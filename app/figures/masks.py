@@ -1,4 +1,4 @@
-"""Draws masks: which cells are closed and why, and one row on its way from scores to weights."""
+"""Draws masks: which cells are masked and why, and one row on its way from scores to weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, cell_size, cells, close, frame, hatching
+from app.figures.grid import Axes, cell_size, cells, frame, hatch, hatching, numbers
 from app.figures.style import (
     FLOOR,
     beside,
@@ -26,7 +26,7 @@ from app.look.palette import PALETTES
 FUTURE = "the future: written later"
 PADDING = "padding: no token at all"
 BOTH = "padding, and in the future"
-_OTHER = "closed"
+_OTHER = "masked"
 _HATCH = {FUTURE: "/", PADDING: "\\", BOTH: "x"}
 _LETTER = {FUTURE: "f", PADDING: "p", BOTH: "pf"}
 _LONGEST = 12
@@ -35,17 +35,17 @@ Bools = NDArray[np.bool_]
 
 
 def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
-    """The closed cells [query, key] by why they are closed, of two masks, True = may look."""
+    """The masked cells [query, key] by why they are masked, of two masks, True = may look."""
     found = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
     return {reason: where for reason, where in found.items() if where.any()}
 
 
 def mask_figure(
-    mask: Bools, closed: dict[str, Bools], axes: Axes, title: str, subtitle: str, theme: str
+    mask: Bools, masked: dict[str, Bools], axes: Axes, title: str, subtitle: str, theme: str
 ) -> go.Figure:
-    """A boolean mask [query, key], True = may look; each closed cell is hatched and says why.
+    """A boolean mask [query, key], True = may look; each masked cell is hatched and says why.
 
-    `closed` are its closed cells by reason, as `reasons` gives them.
+    `masked` are its masked cells by reason, as `reasons` gives them.
     """
     palette = PALETTES[theme]
     figure = frame(axes, title, subtitle, theme)
@@ -53,8 +53,8 @@ def mask_figure(
     cell = cell_size(figure, len(axes.columns))
     gap = 1 if cell >= 12 else 0  # lines between smaller cells would be a grey veil
     figure.add_trace(cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
-    close(figure, closed, theme, _HATCH)
-    for reason, where in closed.items():
+    hatch(figure, masked, theme, _HATCH)
+    for reason, where in masked.items():
         hover = f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞"
         figure.add_trace(cells(where, "rgba(0,0,0,0)", 0, hover))
         if cell > 11.5:
@@ -86,7 +86,7 @@ def row_figure(
 ) -> go.Figure:
     """One row of a head on its way: scores [keys], scores after the mask, weights after softmax.
 
-    Scores are zero-centred orange to blue on one scale for both strips, weights are 0 to 1; closed
+    Scores are zero-centred orange to blue on one scale for both strips, weights are 0 to 1; masked
     cells are hatched from the mask on, where `fill` is what stands in them.
     """
     palette = PALETTES[theme]
@@ -100,7 +100,7 @@ def row_figure(
         layout=layout(
             theme,
             escape(title),
-            "hatched: closed · scores orange below 0, blue above · weights 0 to 1",
+            "hatched: masked · scores orange below 0, blue above · weights 0 to 1",
             height=round(top + 3 * row + 16),
         )
     )
@@ -152,19 +152,20 @@ def row_figure(
                 hoverongaps=False,
                 customdata=np.array([words] * 3, dtype=object),
                 text=[[number(value, digits) for value in line] for line in rows],
-                texttemplate="%{text}" if width >= 30 else "",
                 hovertemplate="%{customdata}<br><b>%{z:.4f}</b><extra></extra>",
             )
         )
-    closed = np.stack([np.zeros(K, bool), ~is_open, ~is_open])
-    figure.add_trace(hatching(closed, _OTHER, "/", theme).update(width=0.86))
+    hidden = np.stack([np.zeros(K, bool), ~is_open, ~is_open])
+    figure.add_trace(hatching(hidden, _OTHER, "/", theme).update(width=0.86))
     figure.add_trace(_said_once(~is_open, {1: fill, 2: "0"}, palette.second))
+    if width >= 30:
+        figure.add_traces([numbers(heat, 12) for heat in figure.data[:2]])
     return figure
 
 
-def _said_once(closed: Bools, texts: dict[int, str], colour: str) -> go.Scatter:
-    """What stands in the closed cells of some rows: once for each run of cells, in its middle."""
-    edges = np.diff(np.pad(closed, 1).astype(np.int8))
+def _said_once(masked: Bools, texts: dict[int, str], colour: str) -> go.Scatter:
+    """What stands in the masked cells of some rows: once for each run of cells, in its middle."""
+    edges = np.diff(np.pad(masked, 1).astype(np.int8))
     starts, ends = np.nonzero(edges == 1)[0], np.nonzero(edges == -1)[0] - 1
     spots = [
         ((start + end) / 2, row, text if start == end else f"{text} each")

@@ -1,4 +1,4 @@
-"""Draws where every head of the decoder looked in the source while one piece was produced."""
+"""Draws where every head of the decoder looked in the source while one token was produced."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
         yaxis={
             **row_ticks,
             "range": row_ticks["range"][::-1],
-            "title": {"text": "layer.head that looks", "standoff": 4},
+            "title": {"text": "layer.head", "standoff": 4},
         },
         # A line over the mean, and one between layers.
         shapes=[

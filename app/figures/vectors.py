@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from app.figures.grid import numbers
 from app.figures.positions import wavelength, wavelength_words
 from app.figures.style import (
     FLOOR,
@@ -47,8 +48,6 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             xgap=1,
             ygap=1,
             text=[["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)],
-            texttemplate="%{text}",
-            textfont={"size": 12},
             hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -58,6 +57,7 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             height=86 + cell * N + 16,
         ),
     )
+    figure.add_trace(numbers(figure.data[0], 12))
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
         margin={"l": 60, "r": 12, "t": 86, "b": 16},
@@ -73,17 +73,17 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
 
 
 def circles_figure(
-    table: NDArray, place: int, k: int, dimensions: Sequence[int], theme: str
+    table: NDArray, position: int, k: int, dimensions: Sequence[int], theme: str
 ) -> go.Figure:
     """Pairs of dimensions as points on circles: from PE(p) to PE(p+k) each turns by its own angle.
 
-    `table` [length, d_model] holds both places; `dimensions` are the pairs' even ones.
+    `table` [length, d_model] holds both positions; `dimensions` are the pairs' even ones.
     """
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(
             theme,
-            f"From place {place} to place {place + k}",
+            f"From position {position} to position {position + k}",
             "each pair of dimensions (sin, cos) turns by k · 2π / λ",
             height=290,
         )
@@ -122,7 +122,7 @@ def circles_figure(
             go.Scatter(x=np.cos(turn), y=np.sin(turn), mode="lines", line=line, **axes)
         )
         sine, cosine = table[:, even], table[:, even + 1]
-        start = np.arctan2(sine[place], cosine[place])
+        start = np.arctan2(sine[position], cosine[position])
         angle = 2 * np.pi * k / wavelength(even, table.shape[1])
         arc = start + np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))
         figure.add_trace(
@@ -134,7 +134,7 @@ def circles_figure(
                 **axes,
             )
         )
-        for at, symbol in ((place, "circle-open"), (place + k, "circle")):
+        for at, symbol in ((position, "circle-open"), (position + k, "circle")):
             figure.add_trace(
                 go.Scatter(
                     x=[cosine[at]],
@@ -143,7 +143,7 @@ def circles_figure(
                     yaxis=f"y{name}",
                     mode="markers",
                     marker=dots(11, palette.ink, symbol),
-                    hovertemplate=f"place {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
+                    hovertemplate=f"position {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
                 )
             )
     figure.update_layout(margin={"l": 12, "r": 12, "t": 70, "b": 48})
@@ -223,7 +223,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
             theme,
             "The words in a plane",
             "ring: embedding · √d_model · dot: with its position (stronger: later)<br>"
-            f"principal components of both: {percent(sums.explained)} of their spread",
+            f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,
         )
     )

@@ -11,11 +11,11 @@ def number(value: float, places: int = 4, sign: str = "") -> str:
 
 
 def scientific(value: float) -> str:
-    """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; NaN and the boundless as words."""
+    """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; what is not finite says so."""
     sign = "−" if value < 0 else ""
     size = abs(value)
-    if not size < 1e300:  # the checklist writes the largest float there is where there is no number
-        return "no number"
+    if not size < 1e300:  # the checklist writes the largest float there is for it
+        return "not finite"
     if size == 0:
         return "0"
     if 0.001 <= size < 10_000:

@@ -33,7 +33,7 @@ def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
 
 
 def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
-    """Search this sentence again behind a prefix; an empty one lets the search free."""
+    """Search this sentence again behind a prefix; an empty one removes the forced prefix."""
     visit.keep("forced", ((record.model, record.source_text), prefix))
     visit.put("tree_shown", "forced")
 
@@ -73,12 +73,12 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
             key="tree_shown",
             label_visibility="collapsed",
         )
-        st.button("Let the search free", key="free", on_click=force, args=(record, ()))
+        st.button("Remove the forced prefix", key="free", on_click=force, args=(record, ()))
 
 
 @st.fragment
 def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
-    """The tree, and below it where the heads looked for the node that is kept."""
+    """The tree, and below it where the heads looked for the node that is pinned."""
     tree = written.tree
     chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
@@ -90,15 +90,15 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
                 st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
-    seen = results.inspect(card, record.source_text, target_ids=tree.ids(here))
+    path = results.inspect(card, record.source_text, target_ids=tree.ids(here))
     st.subheader("Where the heads looked at this step", anchor=False)
     with st.container(key="step_words"):
         st.text(
-            f"While producing “{label(seen.target_out[-1])}” behind "
-            f"“{' · '.join(label(token) for token in seen.target_in[-4:])}”"
+            f"While producing “{label(path.target_out[-1])}” behind "
+            f"“{' · '.join(label(token) for token in path.target_in[-4:])}”"
         )
     show(
-        heads_figure(seen, visit.theme()),
+        heads_figure(path, visit.theme()),
         "step_heads",
         "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
         f"{record.source_language} token. A head looks before the token is chosen, so all tokens "
@@ -108,14 +108,14 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
     shown = st.toggle("All maps of this path", key="path_maps")
     address.keep_choice("path_maps", shown, False)
     if shown:
-        explored(seen, address.first_view(seen), card, key="path_explorer")
+        explored(path, address.first_view(path), card, key="path_explorer")
 
 
 st.title("Step by step")
 card, record = controls.sentence()
 chosen = controls.selection()
 st.caption(
-    "A translation is searched for: piece by piece, several hypotheses at a time. Walk the tree "
+    "A translation is searched for: token by token, several hypotheses at a time. Walk the tree "
     "with the arrow keys, see why each one won or lost, and force the search to take another turn."
 )
 with st.container(key="steps_source"):

@@ -126,7 +126,7 @@ class Place:
         return f"{self.module.replace('.', '/')}.py"
 
 
-_OURS, _THEIRS = "core.model.attention", "torch.nn.functional"
+_OURS, _THEIRS = "core.model.transformer", "torch.nn.functional"
 _DOT, _FORWARD = "scaled_dot_product_attention", "multi_head_attention_forward"
 _ATTEND = "MultiHeadAttention.attend"
 

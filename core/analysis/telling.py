@@ -48,7 +48,7 @@ def telling(
                     None, source[key].text.casefold(), produced[query].text.casefold()
                 ).ratio()
             )
-            of_heads = np.where(rows_LHK.argmax(-1) == key, rows_LHK[..., key], 0.0)
+            of_heads = rows_LHK[..., key]  # above a half, it is the largest of its row
             layer, head = np.unravel_index(int(of_heads.argmax()), of_heads.shape)
             weight = float(of_heads[layer, head])
             score = weight * float(means_QK[query, key]) * unlike

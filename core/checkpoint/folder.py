@@ -173,7 +173,7 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint:
     import torch
     from safetensors.torch import load as from_bytes
 
-    from core.model.interface import build
+    from core.model.build import build
     from core.text import load as load_tokenizer
 
     card = read_card(folder)

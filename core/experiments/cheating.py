@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from core.config import ModelConfig
-from core.model.interface import build
+from core.model.build import build
 from core.record.edits import Edits, edited
 from core.text.tokenizer import BOS, EOS
 

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.model.baseline import Baseline
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.model.interface import KINDS, Kind, Seq2Seq, Side
 from core.record.evidence import SiteEvidence
 from core.record.teacher_forced import replay
 
@@ -112,14 +111,11 @@ def embedded(
     return _double(words.look_up(ids_1N, rows)[0]), _double(table(len(ids)))
 
 
-def _normed(model: Seq2Seq, kind: Kind, content: Floats, position: Floats) -> tuple[Floats, ...]:
+def _normed(model: Seq2Seq, kind: Side, content: Floats, position: Floats) -> tuple[Floats, ...]:
     """What of the layer's input is content, position, and neither; each [N, D]."""
     if not model.config.norm_first:
         return content, position, np.zeros_like(content)
-    if isinstance(model, Baseline):
-        norm = getattr(model.transformer, kind).layers[0].norm1
-    else:
-        norm = getattr(model, kind)[0].norm1
+    norm = model.stack(kind).layers[0].norm1
     gain, shift = _double(norm.weight), _double(norm.bias)
     spread = np.sqrt((content + position).var(-1, keepdims=True) + norm.eps)
     centred = [x - x.mean(-1, keepdims=True) for x in (content, position)]

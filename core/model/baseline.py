@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.model.embeddings import Embeddings
-from core.model.interface import AttentionSite
+from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack
 from core.model.masks import causal_mask, padding_mask
-from core.model.transformer import Transformer
+from core.model.transformer import Embeddings, Transformer
 from core.text.tokenizer import PAD
 
 
@@ -29,6 +28,49 @@ class BaselineState:
         return BaselineState(
             self.prefix_BT[rows_N], self.memory_BSD[rows_N], self.source_mask[rows_N]
         )
+
+
+def forbidden(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
+    """torch's form of a mask: True = may not attend; with `mask_score`, what is added there.
+
+    The library can only add: a query that may attend to nothing then looks as if unmasked,
+    where the scratch model looks at every key alike. Every other query sees the same.
+    """
+    if mask_score is None:
+        return ~mask
+    return like.new_zeros(mask.shape).masked_fill(~mask, mask_score)
+
+
+@dataclass(frozen=True)
+class LibrarySite(AttentionSite):
+    """An nn.MultiheadAttention: three projections packed in one, and two masks, both inverted."""
+
+    mask_score: float | None = None
+
+    def projections(self) -> Projections:
+        module = self.module
+        weights, bias = module.in_proj_weight.chunk(3), module.in_proj_bias
+        biases = (None,) * 3 if bias is None else bias.chunk(3)
+        packed = [Projection(w, b) for w, b in zip(weights, biases, strict=True)]
+        return Projections(*packed, Projection(module.out_proj.weight, module.out_proj.bias))
+
+    def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
+        padding_BK = mask_B1QK[:, 0, -1]  # what the last query sees, who has no future
+        told = {"key_padding_mask": forbidden(padding_BK, self.mask_score, call.args[0])}
+        if not causal:
+            told |= {"attn_mask": None, "is_causal": False}
+        return Call(call.args, {**call.kwargs, **told})
+
+    def mask(self, call: Call) -> Tensor:
+        query, key = call.args[:2]
+        shape = len(query), query.shape[1], key.shape[1]
+        allowed = torch.ones(shape, dtype=torch.bool, device=query.device)
+        padding = call.kwargs.get("key_padding_mask")
+        padding = None if padding is None else padding[:, None, :]
+        for mask in (call.kwargs.get("attn_mask"), padding):
+            if mask is not None:  # True, or a score to be added
+                allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
+        return allowed
 
 
 class Baseline(nn.Module):
@@ -64,6 +106,18 @@ class Baseline(nn.Module):
                 site.module.dropout = config.attention_dropout
             if not config.qkv_bias:
                 site.module.register_parameter("in_proj_bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self, xavier_embeddings: bool = False) -> None:
+        """Fresh weights, drawn as the scratch model's are; norms begin as the identity."""
+        self.embeddings.reset_parameters(xavier_embeddings)
+        for name, parameter in self.transformer.named_parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.ones_(parameter)
 
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
         """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
@@ -83,15 +137,8 @@ class Baseline(nn.Module):
         )
 
     def forbidden(self, mask: Tensor) -> Tensor:
-        """torch's form of a mask: True = may not attend; with `mask_score`, what is added there.
-
-        The library can only add: a query that may attend to nothing then looks as if unmasked,
-        where the scratch model looks at every key alike. Every other query sees the same.
-        """
-        if self.config.mask_score is None:
-            return ~mask
-        zeros = self.embeddings.target_weight.new_zeros(mask.shape)
-        return zeros.masked_fill(~mask, self.config.mask_score)
+        """A mask in torch's form."""
+        return forbidden(mask, self.config.mask_score, self.embeddings.target_weight)
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]."""
@@ -112,15 +159,21 @@ class Baseline(nn.Module):
         state = BaselineState(prefix_BT, state.memory_BSD, state.source_mask)
         return self.classify(hidden[:, -1]), state
 
+    def stack(self, side: Side) -> Stack:
+        """The layers of the encoder or the decoder, and the norm behind them."""
+        half = self.transformer.encoder if side == "encoder" else self.transformer.decoder
+        return Stack(half.layers, half.norm)
+
     def attention_sites(self) -> list[AttentionSite]:
         """Every place where attention happens, by kind and layer."""
-        ask = {"need_weights": True, "average_attn_weights": False}
         encoder, decoder = self.transformer.encoder.layers, self.transformer.decoder.layers
-        return [
-            *(AttentionSite("encoder", i, e.self_attn, ask) for i, e in enumerate(encoder)),
-            *(AttentionSite("decoder", i, d.self_attn, ask) for i, d in enumerate(decoder)),
-            *(AttentionSite("cross", i, d.multihead_attn, ask) for i, d in enumerate(decoder)),
+        found = [
+            *(("encoder", i, layer.self_attn) for i, layer in enumerate(encoder)),
+            *(("decoder", i, layer.self_attn) for i, layer in enumerate(decoder)),
+            *(("cross", i, layer.multihead_attn) for i, layer in enumerate(decoder)),
         ]
+        ask = {"need_weights": True, "average_attn_weights": False}
+        return [LibrarySite(*place, ask, self.config.mask_score) for place in found]
 
 
 _SAME = {
@@ -164,6 +217,16 @@ def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
     with torch.no_grad():
         for parameter, names in _matched(baseline, ours):
             parameter.copy_(torch.cat([ours[name] for name in names]))
+
+
+def copy_weights(source: nn.Module, target: nn.Module) -> None:
+    """Give one network the weights of another, of either architecture. Raises ValueError."""
+    if isinstance(source, Baseline) == isinstance(target, Baseline):
+        target.load_state_dict(source.state_dict())
+    elif isinstance(source, Baseline):
+        copy_to_scratch(source, target)
+    else:
+        copy_to_baseline(source, target)
 
 
 def _matched(

@@ -1,6 +1,6 @@
-"""What every translation network offers: the Seq2Seq protocol, its attention sites, and `build`."""
+"""What every translation network offers: the Seq2Seq protocol and its attention sites."""
 
-import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from core.config import ModelConfig
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+Side = Literal["encoder", "decoder"]
 
 
 class Projection(NamedTuple):
@@ -28,28 +29,61 @@ class Projections(NamedTuple):
     output: Projection
 
 
+class Call(NamedTuple):
+    """What a module is called with."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class AttentionSite:
-    """One attention module, by kind and layer, and the keywords that make it return weights.
+    """One attention module, by kind and layer, and how it is called.
 
-    Its forward returns (output, weights) with weights [batch, head, query, key], or None unasked.
+    Its forward returns (output, weights) with weights [batch, head, query, key], or None unasked:
+    `ask` are the keywords that ask. What stands here holds for the scratch model, whose modules
+    are called with what looks, what is looked at, and a mask that says True = may attend.
     """
 
     kind: Kind
     layer: int
     module: nn.Module
-    ask: dict[str, Any] = field(default_factory=dict)
+    ask: dict[str, Any] = field(default_factory=lambda: {"need_weights": True})
 
     def projections(self) -> Projections:
         """The module's own tensors, which share its memory."""
-        module = self.module
-        if isinstance(module, nn.MultiheadAttention):  # the first three packed in one, in order
-            weights, bias = module.in_proj_weight.chunk(3), module.in_proj_bias
-            biases = (None,) * 3 if bias is None else bias.chunk(3)
-            packed = [Projection(w, b) for w, b in zip(weights, biases, strict=True)]
-            return Projections(*packed, Projection(module.out_proj.weight, module.out_proj.bias))
-        layers = (module.query, module.key, module.value, module.output)
+        layers = (getattr(self.module, name) for name in Projections._fields)
         return Projections(*(Projection(layer.weight, layer.bias) for layer in layers))
+
+    def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
+        """The same call with another mask; `causal` says that the mask hides what is to come."""
+        return Call((*call.args[:2], mask_B1QK), call.kwargs)
+
+    def mask(self, call: Call) -> Tensor:
+        """The mask that a call was made with: bool [batch, query, key], True = may attend."""
+        query, memory, mask = call.args
+        return mask[:, 0].expand(len(query), query.shape[1], memory.shape[1])
+
+
+class Stack(NamedTuple):
+    """The layers of one side, each of which returns its activations, and the norm behind them."""
+
+    layers: Sequence[nn.Module]
+    norm: nn.Module
+
+
+class Embeddings(Protocol):
+    """Ids to vectors; see core.model.transformer."""
+
+    source_table: nn.Embedding
+    source_positions: nn.Module
+    target_positions: nn.Module
+
+    @property
+    def target_weight(self) -> Tensor: ...
+    def source(self, ids_BS: Tensor) -> Tensor: ...
+    def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor: ...
+    def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor: ...
 
 
 class State(Protocol):
@@ -66,6 +100,9 @@ class Seq2Seq(Protocol):
 
     config: ModelConfig
 
+    @property
+    def embeddings(self) -> Embeddings: ...
+    def parameters(self) -> Iterator[nn.Parameter]: ...
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]: ...
     def decode(self, target_BT: Tensor, memory_BSD: Tensor, source_mask: Tensor) -> Tensor: ...
     def classify(self, hidden: Tensor) -> Tensor: ...
@@ -73,37 +110,5 @@ class Seq2Seq(Protocol):
     def __call__(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def start(self, source_BS: Tensor) -> State: ...
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]: ...
+    def stack(self, side: Side) -> Stack: ...
     def attention_sites(self) -> list[AttentionSite]: ...
-
-
-def build(architecture: str, config: ModelConfig) -> nn.Module:
-    """A network with fresh weights: "scratch" or "baseline". Raises ValueError for another name."""
-    from core.model.baseline import Baseline
-    from core.model.transformer import Transformer
-
-    architectures = {"scratch": Transformer, "baseline": Baseline}
-    if architecture not in architectures:
-        raise ValueError(
-            f"unknown model {architecture!r}: choose one of {', '.join(architectures)}"
-        )
-    model = architectures[architecture](config)
-    initialise(model)
-    return model
-
-
-def initialise(model: nn.Module, xavier_embeddings: bool = False) -> None:
-    """Xavier-uniform matrices (Glorot & Bengio 2010), embeddings N(0, 1/d_model), biases 0.
-
-    With `xavier_embeddings` the tables count as matrices too, as in tutorials.
-
-    The separate q, k, v matrices get gain 1/√2: exactly the range that Xavier gives to
-    nn.MultiheadAttention's packed [3·d_model, d_model] matrix, so both models start alike.
-    """
-    for name, parameter in model.named_parameters():
-        if not xavier_embeddings and name.endswith(("table.weight", "positions.weight")):
-            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
-        elif parameter.dim() > 1:
-            separate = any(f".{part}." in name for part in ("query", "key", "value"))
-            nn.init.xavier_uniform_(parameter, gain=math.sqrt(0.5) if separate else 1.0)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)

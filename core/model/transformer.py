@@ -1,50 +1,156 @@
-"""The Transformer of Vaswani et al. 2017, from scratch, in the paper's order.
+"""The Transformer of Vaswani et al. 2017, from scratch, in the order of a forward pass.
 
-Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E head size; in a
-search B rows are K hypotheses of each of N sentences, and M are the tokens written so far.
+Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E = d_k = d_v (the
+size of one head). In a mask True = may attend. `Linear` and `Dropout` are torch's, only faster.
 """
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.model.attention import MultiHeadAttention
-from core.model.dropout import Dropout
-from core.model.embeddings import Embeddings
-from core.model.growing import Growing
-from core.model.interface import AttentionSite
-from core.model.linear import Linear
+from core.model import decoding
+from core.model.fast import Dropout, Linear, linear
+from core.model.interface import AttentionSite, Side, Stack
 from core.model.masks import padding_mask, target_mask
+from core.model.positions import LearnedPositions, SinusoidalPositions
 from core.text.tokenizer import PAD
 
 
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    """(x − mean) / √(variance + eps), scaled and shifted (Ba et al. 2016): [..., D] → [..., D].
+class Embeddings(nn.Module):
+    """Ids to vectors on both sides, and hidden states back to logits (§3.4, §3.5)."""
 
-    The formula to read; `LayerNorm` runs it as torch's one kernel, and a test holds them equal.
-    """
-    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
-
-
-class LayerNorm(nn.Module):
-    """`layer_norm` with learned weight and bias, in one kernel: several times as fast."""
-
-    def __init__(self, size: int, eps: float):
+    def __init__(self, config: ModelConfig):
         super().__init__()
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
+        self.scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        self.shared = config.share_embeddings
+        self.tied = config.tie_classifier
+        self.source_table = nn.Embedding(config.source_vocab_size, config.d_model)
+        if not self.shared:
+            self.target_table = nn.Embedding(config.target_vocab_size, config.d_model)
+        positions = LearnedPositions if config.learned_positions else SinusoidalPositions
+        self.source_positions = positions(config.max_length, config.d_model)
+        self.target_positions = positions(config.max_length, config.d_model)
+        if not self.tied:
+            self.classifier = Linear(config.d_model, config.target_vocab_size)
+        self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+    def reset_parameters(self, xavier: bool = False) -> None:
+        """Tables N(0, 1/d_model), or by Xavier's rule, as in tutorials; the classifier by his."""
+        for name, part in self.named_children():
+            if xavier or name == "classifier":
+                _xavier(part)
+            else:
+                for table in part.parameters():
+                    nn.init.normal_(table, std=table.shape[-1] ** -0.5)
+
+    @property
+    def target_weight(self) -> Tensor:
+        """The target's table [V, D]: the source's own where the two sides share one."""
+        return self.source_table.weight if self.shared else self.target_table.weight
+
+    def source(self, ids_BS: Tensor) -> Tensor:
+        """embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
+        x_BSD = self.look_up(ids_BS, self.source_table.weight)
+        return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
+
+    def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
+        """The same for the target; `offset` is the position of its first column."""
+        x_BTD = self.look_up(ids_BT, self.target_weight)
+        return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
+
+    def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
+        """Scaled rows of a table; padding is 0, so that nothing stored for <pad> can spread."""
+        rows = F.embedding(ids, table_VD) * self.scale
+        return rows.masked_fill((ids == PAD)[..., None], 0.0)
+
+    def classify(self, hidden: Tensor) -> Tensor:
+        """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""
+        return linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
+
+
+def scaled_dot_product_attention(
+    q_BHTE: Tensor,
+    k_BHSE: Tensor,
+    v_BHSE: Tensor,
+    mask: Tensor | None,
+    dropout: float = 0.0,
+    mask_score: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """softmax(QKᵀ/√d_k)V (§3.2.1, eq. 1), step by step.
+
+    `mask` broadcasts to [B, H, T, S]. Returns the values [B, H, T, E] and the weights [B, H, T, S]
+    after softmax and before dropout; a masked weight is exactly 0, and a query that may attend to
+    nothing gets zeros, not NaN. A finite `mask_score` in place of −∞ gives the same weights, except
+    that such a query then looks at every key alike.
+    """
+    q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])  # 1. scale
+    scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)  # 2. QKᵀ
+    if mask is not None:
+        forbidden = -math.inf if mask_score is None else mask_score
+        scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)  # 3. mask
+    weights_BHTS = scores_BHTS.softmax(dim=-1)  # 4. softmax
+    if mask is not None and mask_score is None:
+        weights_BHTS = weights_BHTS.masked_fill(~mask, 0.0)  # only changes rows that are all masked
+    return F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE, weights_BHTS  # 5. ·V
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1 … head_h)Wᴼ with head_i = Attention(QWᵢ^Q, KWᵢ^K, VWᵢ^V) (§3.2.2)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        d_model, rate = config.d_model, config.attention_dropout
+        self.num_heads = config.num_heads
+        self.dropout = config.dropout if rate is None else rate
+        self.mask_score = config.mask_score
+        self.query = Linear(d_model, d_model, bias=config.qkv_bias)
+        self.key = Linear(d_model, d_model, bias=config.qkv_bias)
+        self.value = Linear(d_model, d_model, bias=config.qkv_bias)
+        self.output = Linear(d_model, d_model)
+
+    def reset_parameters(self) -> None:
+        """Xavier's rule; q, k and v as if they were rows of one matrix, which torch's own has."""
+        for layer in (self.query, self.key, self.value):
+            _xavier(layer, gain=math.sqrt(0.5))
+        _xavier(self.output)
+
+    def split_heads(self, x_BTD: Tensor) -> Tensor:
+        """[B, T, D] → [B, H, T, E]: each head gets its own slice of the features."""
+        return x_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def keys_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """Project what is looked at to keys and values, both [B, H, S, E]: what a cache keeps."""
+        return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))
+
+    def attend(
+        self, x_BTD: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from x with given keys and values: output [B, T, D], and weights if needed."""
+        q_BHTE = self.split_heads(self.query(x_BTD))
+        dropout = self.dropout if self.training else 0.0
+        if need_weights or self.mask_score is not None:  # the fused path knows −∞ only
+            heads_BHTE, weights_BHTS = scaled_dot_product_attention(
+                q_BHTE, k_BHSE, v_BHSE, mask, dropout, self.mask_score
+            )
+        else:
+            heads_BHTE = F.scaled_dot_product_attention(q_BHTE, k_BHSE, v_BHSE, mask, dropout)
+            weights_BHTS = None
+        output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))
+        return output_BTD, weights_BHTS if need_weights else None
+
+    def forward(
+        self, query: Tensor, memory: Tensor, mask: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """From query [B, T, D] look at memory [B, S, D]; see `attend` for what comes back."""
+        return self.attend(query, *self.keys_values(memory), mask, need_weights)
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂, at each position alike (paper §3.3)."""
+    """max(0, xW₁ + b₁)W₂ + b₂, at each position alike (§3.3)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -52,154 +158,76 @@ class FeedForward(nn.Module):
         self.outer = Linear(config.dim_feedforward, config.d_model)
         self.dropout = Dropout(config.dropout)
 
+    def reset_parameters(self) -> None:
+        _xavier(self)
+
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.dropout(self.inner(x).relu()))
 
 
-def _attention(config: ModelConfig) -> MultiHeadAttention:
-    rate = config.dropout if config.attention_dropout is None else config.attention_dropout
-    return MultiHeadAttention(
-        config.d_model, config.num_heads, rate, config.qkv_bias, config.mask_score
-    )
+class LayerNorm(nn.LayerNorm):
+    """Normalise each vector, then scale and shift it (Ba et al. 2016): [..., D] → [..., D].
 
-
-def _norm(config: ModelConfig) -> LayerNorm:
-    return LayerNorm(config.d_model, config.layer_norm_eps)
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each inside a residual connection (paper §3.1).
-
-    The paper normalises after each residual sum; `norm_first` normalises each sublayer's input.
+    `formula` is what it does; `forward` is torch's one kernel for it, equal in value and gradient.
     """
 
+    def formula(self, x: Tensor) -> Tensor:
+        """(x − mean) / √(variance + eps) · weight + bias."""
+        variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+        return (x - mean) / torch.sqrt(variance + self.eps) * self.weight + self.bias
+
+
+class _Layer(nn.Module):
+    """What a layer of either stack has: a residual connection and a norm around each sublayer."""
+
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.norm_first = config.norm_first
-        self.self_attention = _attention(config)
+        self.dropout = Dropout(config.dropout)
+
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises each sublayer's input."""
+        if self.norm_first:
+            return x + self.dropout(sublayer(norm(x)))
+        return norm(x + self.dropout(sublayer(x)))
+
+
+class EncoderLayer(_Layer):
+    """Self-attention, then feed-forward (§3.1)."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.self_attention = MultiHeadAttention(config)
         self.feed_forward = FeedForward(config)
         self.norm1, self.norm2 = _norm(config), _norm(config)
-        self.dropout = Dropout(config.dropout)
 
     def forward(self, x_BSD: Tensor, source_mask: Tensor) -> Tensor:
-        if self.norm_first:
-            h = self.norm1(x_BSD)
-            x_BSD = x_BSD + self.dropout(self.self_attention(h, h, source_mask)[0])
-            return x_BSD + self.dropout(self.feed_forward(self.norm2(x_BSD)))
-        x_BSD = self.norm1(x_BSD + self.dropout(self.self_attention(x_BSD, x_BSD, source_mask)[0]))
-        return self.norm2(x_BSD + self.dropout(self.feed_forward(x_BSD)))
+        attention = self.self_attention
+        x_BSD = self.residual(x_BSD, self.norm1, lambda x: attention(x, x, source_mask)[0])
+        return self.residual(x_BSD, self.norm2, self.feed_forward)
 
 
-class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's output, feed-forward (paper §3.1)."""
+class DecoderLayer(_Layer):
+    """Masked self-attention, cross-attention to the encoder's output, feed-forward (§3.1)."""
 
     def __init__(self, config: ModelConfig):
-        super().__init__()
-        self.norm_first = config.norm_first
-        self.self_attention = _attention(config)
-        self.cross_attention = _attention(config)
+        super().__init__(config)
+        self.self_attention = MultiHeadAttention(config)
+        self.cross_attention = MultiHeadAttention(config)
         self.feed_forward = FeedForward(config)
         self.norm1, self.norm2, self.norm3 = _norm(config), _norm(config), _norm(config)
-        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x_BTD: Tensor, memory_BSD: Tensor, target_mask: Tensor, source_mask: Tensor
     ) -> Tensor:
-        if self.norm_first:
-            h = self.norm1(x_BTD)
-            x_BTD = x_BTD + self.dropout(self.self_attention(h, h, target_mask)[0])
-            h = self.norm2(x_BTD)
-            x_BTD = x_BTD + self.dropout(self.cross_attention(h, memory_BSD, source_mask)[0])
-            return x_BTD + self.dropout(self.feed_forward(self.norm3(x_BTD)))
-        x_BTD = self.norm1(x_BTD + self.dropout(self.self_attention(x_BTD, x_BTD, target_mask)[0]))
-        x_BTD = self.norm2(
-            x_BTD + self.dropout(self.cross_attention(x_BTD, memory_BSD, source_mask)[0])
-        )
-        return self.norm3(x_BTD + self.dropout(self.feed_forward(x_BTD)))
-
-    def step(
-        self, x_NKD: Tensor, cache: "LayerCache", path_mask: Tensor, source_mask: Tensor
-    ) -> tuple[Tensor, "LayerCache"]:
-        """One new position of K hypotheses of each sentence, at inference: `forward` for that row.
-
-        Returns the output [N, K, D] and the cache with the new position's keys and values.
-        """
-
-        def look_back(h: Tensor) -> tuple[Tensor, LayerCache]:
-            k_NHKE, v_NHKE = self.self_attention.keys_values(h)
-            k = cache.k.append(k_NHKE.transpose(1, 2))
-            v = cache.v.append(v_NHKE.transpose(1, 2))
-            k_NHME, v_NHME = k.tensor.transpose(1, 2), v.tensor.transpose(1, 2)
-            looked = self.self_attention.attend(h, k_NHME, v_NHME, path_mask, False)[0]
-            return looked, replace(cache, k=k, v=v)
-
-        def look_across(h: Tensor) -> Tensor:
-            cross = self.cross_attention
-            return cross.attend(h, cache.cross_k, cache.cross_v, source_mask, False)[0]
-
-        if self.norm_first:
-            h, grown = look_back(self.norm1(x_NKD))
-            x_NKD = x_NKD + h
-            x_NKD = x_NKD + look_across(self.norm2(x_NKD))
-            return x_NKD + self.feed_forward(self.norm3(x_NKD)), grown
-        h, grown = look_back(x_NKD)
-        x_NKD = self.norm1(x_NKD + h)
-        x_NKD = self.norm2(x_NKD + look_across(x_NKD))
-        return self.norm3(x_NKD + self.feed_forward(x_NKD)), grown
-
-
-@dataclass(frozen=True)
-class LayerCache:
-    """One decoder layer's keys and values: of the M tokens written, and of the memory."""
-
-    k: Growing  # [N, M, H, E]
-    v: Growing
-    cross_k: Tensor  # [N, H, S, E]
-    cross_v: Tensor
-
-    def select(self, rows_N: Tensor) -> "LayerCache":
-        written = (Growing.of(x.tensor.index_select(0, rows_N)) for x in (self.k, self.v))
-        memory = (x.index_select(0, rows_N) for x in (self.cross_k, self.cross_v))
-        return LayerCache(*written, *memory)
-
-
-@dataclass(frozen=True)
-class DecoderState:
-    """All that decoding one more token needs; a value, so a search may reorder it freely.
-
-    Its rows are B = N · K hypotheses: K of each of N sentences, one sentence after the other. They
-    are paths through a tree of M tokens, K more with each step. All of a sentence's hypotheses are
-    queries of one attention, over the whole tree, and a mask keeps each one to its path: so to
-    follow the survivors of a beam nothing is copied but that mask.
-    """
-
-    layers: tuple[LayerCache, ...]
-    source_mask: Tensor  # [N, 1, 1, S]
-    path_BM: Tensor  # bool
-    length: int
-
-    def select(self, rows_B: Tensor) -> "DecoderState":
-        """The state whose row i is this state's row rows[i]: how a beam follows its survivors.
-
-        Rows that are not as many of each sentence become sentences of their own.
-        """
-        N = len(self.source_mask)
-        state = replace(self, path_BM=self.path_BM.index_select(0, rows_B))
-        sentence_B = rows_B // (len(self.path_BM) // N)
-        sentences, rows_each = sentence_B.unique_consecutive(return_counts=True)
-        if (rows_each != rows_each[:1]).any():
-            sentences = sentence_B
-        if torch.equal(sentences, torch.arange(N, device=sentences.device)):
-            return state
-        return replace(
-            state,
-            layers=tuple(layer.select(sentences) for layer in self.layers),
-            source_mask=self.source_mask.index_select(0, sentences),
-        )
+        attention, cross = self.self_attention, self.cross_attention
+        x_BTD = self.residual(x_BTD, self.norm1, lambda x: attention(x, x, target_mask)[0])
+        x_BTD = self.residual(x_BTD, self.norm2, lambda x: cross(x, memory_BSD, source_mask)[0])
+        return self.residual(x_BTD, self.norm3, self.feed_forward)
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder, and the projection to the target vocabulary (paper figure 1)."""
+    """Encoder, decoder, and the projection to the target vocabulary (figure 1)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -209,6 +237,14 @@ class Transformer(nn.Module):
         self.encoder_norm = _norm(config) if config.final_norm else nn.Identity()
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self.decoder_norm = _norm(config) if config.final_norm else nn.Identity()
+        self.reset_parameters()
+
+    def reset_parameters(self, xavier_embeddings: bool = False) -> None:
+        """Fresh weights; see the parts for how each is drawn."""
+        self.embeddings.reset_parameters(xavier_embeddings)
+        for module in self.modules():
+            if isinstance(module, MultiHeadAttention | FeedForward | LayerNorm):
+                module.reset_parameters()
 
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
         """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
@@ -234,46 +270,31 @@ class Transformer(nn.Module):
         """Teacher forcing: source and target-in ids → logits [B, T, V] for the next tokens."""
         return self.classify(self.decode(target_BT, *self.encode(source_BS)))
 
-    def start(self, source_BS: Tensor) -> DecoderState:
-        """Encode once and project the memory to every layer's cross keys and values."""
-        memory_BSD, source_mask = self.encode(source_BS)
-        caches = []
-        for layer in self.decoder:
-            cross_k, cross_v = layer.cross_attention.keys_values(memory_BSD)
-            nothing_yet = Growing.of(cross_k.transpose(1, 2)[:, :0])
-            caches.append(LayerCache(nothing_yet, nothing_yet, cross_k, cross_v))
-        path_BM = source_mask.new_empty(len(source_BS), 0)
-        return DecoderState(tuple(caches), source_mask, path_BM, 0)
+    # A forward pass ends here; the rest is for a search's single steps and for looking inside.
 
-    def step(self, token_B: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Feed one token a row: logits [B, V] for the next, and the state that includes it."""
-        N, B = len(state.source_mask), len(token_B)
-        itself_BK = torch.eye(B // N, dtype=torch.bool, device=token_B.device).repeat(N, 1)
-        path_BM = torch.cat((state.path_BM, itself_BK), dim=1)
-        path_mask = path_BM.view(N, 1, B // N, -1)
-        x_NKD = self.embeddings.target(token_B[:, None], state.length).view(N, B // N, -1)
-        caches = []
-        for layer, cache in zip(self.decoder, state.layers, strict=True):
-            x_NKD, cache = layer.step(x_NKD, cache, path_mask, state.source_mask)
-            caches.append(cache)
-        logits_BV = self.classify(self.decoder_norm(x_NKD)).flatten(0, 1)
-        length = state.length + 1
-        return logits_BV, DecoderState(tuple(caches), state.source_mask, path_BM, length)
+    start, step = decoding.start, decoding.step
+
+    def stack(self, side: Side) -> Stack:
+        """The layers of the encoder or the decoder, and the norm behind them."""
+        return Stack(getattr(self, side), getattr(self, f"{side}_norm"))
 
     def attention_sites(self) -> list[AttentionSite]:
         """Every place where attention happens, by kind and layer."""
-        ask = {"need_weights": True}
         return [
-            *(
-                AttentionSite("encoder", i, e.self_attention, ask)
-                for i, e in enumerate(self.encoder)
-            ),
-            *(
-                AttentionSite("decoder", i, d.self_attention, ask)
-                for i, d in enumerate(self.decoder)
-            ),
-            *(
-                AttentionSite("cross", i, d.cross_attention, ask)
-                for i, d in enumerate(self.decoder)
-            ),
+            *(AttentionSite("encoder", i, x.self_attention) for i, x in enumerate(self.encoder)),
+            *(AttentionSite("decoder", i, x.self_attention) for i, x in enumerate(self.decoder)),
+            *(AttentionSite("cross", i, x.cross_attention) for i, x in enumerate(self.decoder)),
         ]
+
+
+def _norm(config: ModelConfig) -> LayerNorm:
+    return LayerNorm(config.d_model, config.layer_norm_eps)
+
+
+def _xavier(module: nn.Module, gain: float = 1.0) -> None:
+    """Uniform matrices by the rule of Glorot & Bengio 2010, biases 0."""
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter, gain)
+        else:
+            nn.init.zeros_(parameter)

@@ -11,8 +11,8 @@ from torch import nn
 from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
 from core.data.batches import Batch, Pair, collate, encode_pairs
-from core.model.baseline import Baseline, copy_to_baseline, copy_to_scratch
-from core.model.interface import build
+from core.model.baseline import Baseline, copy_weights
+from core.model.build import build
 from core.model.transformer import Transformer
 from core.text.tokenizer import EOS, PAD
 
@@ -107,12 +107,8 @@ def twins(network: nn.Module) -> tuple[Baseline, Transformer]:
     """
     config = replace(network.config, dropout=0.0, attention_dropout=None)
     baseline, scratch = Baseline(config).double(), Transformer(config).double()
-    if isinstance(network, Baseline):
-        baseline.load_state_dict(network.state_dict())
-        copy_to_scratch(baseline, scratch)
-    else:
-        scratch.load_state_dict(network.state_dict())
-        copy_to_baseline(scratch, baseline)
+    copy_weights(network, baseline)
+    copy_weights(network, scratch)
     return baseline.eval(), scratch.eval()
 
 

@@ -8,19 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from core.data.batches import Batch
-from core.model.baseline import Baseline
-from core.model.interface import AttentionSite, Kind, Seq2Seq
+from core.model.interface import AttentionSite, Call, Kind, Seq2Seq
 from core.text.tokenizer import PAD
 
 
 def stations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
     """Every station of one forward pass in its order, [real positions, features]."""
-    if isinstance(model, Baseline):
-        stacks = model.transformer.encoder, model.transformer.decoder
-        (encoder, encoder_norm), (decoder, decoder_norm) = ((s.layers, s.norm) for s in stacks)
-    else:
-        encoder, encoder_norm = model.encoder, model.encoder_norm
-        decoder, decoder_norm = model.decoder, model.decoder_norm
     found: dict[str, Tensor] = {}
 
     def keep(name: str, real: Tensor) -> Callable[..., None]:
@@ -31,10 +24,8 @@ def stations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
 
     source, target = batch.source != PAD, batch.target_in != PAD
     with torch.no_grad(), ExitStack() as stack:
-        for side, real, layers, norm in [
-            ("encoder", source, encoder, encoder_norm),
-            ("decoder", target, decoder, decoder_norm),
-        ]:
+        for side, real in (("encoder", source), ("decoder", target)):
+            layers, norm = model.stack(side)
             for i, layer in enumerate(layers):
                 hook = layer.register_forward_hook(keep(f"{side} layer {i + 1}", real))
                 stack.callback(hook.remove)
@@ -52,7 +43,7 @@ def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
 
     def keep(site: AttentionSite) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            found.append((site.kind, _told(*args, **kwargs)))
+            found.append((site.kind, site.mask(Call(args, kwargs))))
 
         return hook
 
@@ -62,23 +53,3 @@ def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
             stack.callback(hook.remove)
         model(batch.source, batch.target_in)
     return found
-
-
-def _told(
-    query: Tensor,
-    key: Tensor,
-    third: Tensor,
-    attn_mask: Tensor | None = None,
-    key_padding_mask: Tensor | None = None,
-    **rest: Any,
-) -> Tensor:
-    """One attention's mask: the scratch model's third argument, or the library's two keywords."""
-    shape = len(query), query.shape[1], key.shape[1]
-    if third.dtype == torch.bool:
-        return third[:, 0].expand(shape)
-    allowed = torch.ones(shape, dtype=torch.bool)
-    padding = None if key_padding_mask is None else key_padding_mask[:, None, :]
-    for mask in (attn_mask, padding):
-        if mask is not None:  # True, or a score to be added
-            allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
-    return allowed

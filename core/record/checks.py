@@ -230,8 +230,9 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
     peak = logits_TV.max(-1, keepdims=True)
     total = np.log(np.exp(logits_TV - peak).sum(-1, keepdims=True)) + peak
     K = record.alternative_log_probs.shape[1]
-    best = np.sort(np.partition(logits_TV, -K)[:, -K:])[:, ::-1] - total
-    ids = np.array([[token.id for token in row] for row in record.alternatives])
+    V = logits_TV.shape[1]  # V − K: of no alternatives none are taken, and not all
+    best = np.sort(np.partition(logits_TV, -K)[:, V - K :])[:, ::-1] - total
+    ids = np.array([[token.id for token in row] for row in record.alternatives], np.int64)
     own = np.array([[token.id] for token in record.target_out])
     own_log_probs, of_ids = (np.take_along_axis(logits_TV, x, 1) - total for x in (own, ids))
     differences = [
@@ -243,7 +244,7 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
         f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
         "bits from the logits"
     )
-    if record.hypotheses:
+    if record.hypotheses or record.search.startswith(("greedy", "beam")):
         differences += _hypotheses(record, evidence)
         words += (
             f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
@@ -262,6 +263,8 @@ def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
     try:
         decode = DecodeConfig.from_label(record.search)
     except ValueError:
+        return [math.inf]
+    if not record.hypotheses:  # of a search that the record names
         return [math.inf]
     alpha = 0.0 if decode.beam == 1 else decode.length_penalty
     differences = []

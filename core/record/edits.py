@@ -11,8 +11,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from core.model.baseline import Baseline
-from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
+from core.model.interface import KINDS, AttentionSite, Call, Kind, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids
 from core.text.tokenizer import PAD
@@ -243,21 +242,14 @@ def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
         stack.callback(vars(model).pop, name)
     for site in model.attention_sites():
         if site.kind != "cross":
-            hook = _handing(model, site, masks, edits.causal_mask)
+            hook = _handing(site, masks, edits.causal_mask)
             stack.callback(site.module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
 
 def _handing(
-    model: Seq2Seq, site: AttentionSite, masks: dict[Kind, Tensor], causal: bool
+    site: AttentionSite, masks: dict[Kind, Tensor], causal: bool
 ) -> Callable[..., tuple[Any, Any]]:
     def hand(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        mask = masks[site.kind]
-        if not isinstance(model, Baseline):
-            return (*args[:2], mask), kwargs
-        # The library's two masks: padding is what the last query sees, who has no future.
-        told: dict[str, Any] = {"key_padding_mask": model.forbidden(mask[:, 0, -1])}
-        if not causal:
-            told |= {"attn_mask": None, "is_causal": False}
-        return args, {**kwargs, **told}
+        return site.with_mask(Call(args, kwargs), masks[site.kind], causal)
 
     return hand

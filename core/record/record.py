@@ -315,7 +315,8 @@ def _read_list(words: dict[str, Any], name: str, kind: type) -> tuple:
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    """JSON bounds no number; what no double holds exactly is no id, and would overflow later."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 1 << 53
 
 
 _IS: dict[Any, Callable[[Any], bool]] = {

@@ -72,5 +72,9 @@ def unescaped(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Unicode NFC, and every run of white space one plain space: the form that models are fed."""
+    """Unicode NFC, and every run of white space one plain space: the form that models are fed.
+
+    Half a surrogate pair is no character, and no tokenizer takes it: it becomes U+FFFD.
+    """
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
     return re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).strip()

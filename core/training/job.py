@@ -21,7 +21,7 @@ from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
 from core.device import pick_device
 from core.files import sha256, write_atomic
-from core.model.interface import build, initialise
+from core.model.build import build
 from core.training import model_card as card
 from core.training import resume
 from core.training.data import PairFiles, Prepared, TextPairs, prepare
@@ -258,7 +258,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     )
     model = build(options.model, network)
     if recipe.xavier_embeddings:
-        initialise(model, xavier_embeddings=True)
+        model.reset_parameters(xavier_embeddings=True)
     if start:
         take_over(start, model, options.model)
     return _Job(

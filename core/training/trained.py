@@ -17,7 +17,7 @@ from core.checkpoint.folder import Checkpoint, load
 from core.config import DecodeConfig
 from core.data.text_files import stream_lines
 from core.files import write_atomic
-from core.model.baseline import Baseline, copy_to_baseline, copy_to_scratch
+from core.model.baseline import copy_weights
 from core.model.transformer import Transformer
 from core.search.many import translate_ids
 from core.text.tokenizer import Tokenizer
@@ -65,14 +65,12 @@ def take_over(start: Checkpoint, model: nn.Module, architecture: str) -> None:
             )
     if not wider:
         model.load_state_dict(start.model.state_dict())
-    elif isinstance(model, Baseline):  # the two models name the same weights differently
+    else:  # the names of the scratch model's weights are those that `widen` knows
         narrow, wide = Transformer(card.model), Transformer(wanted)
-        copy_to_scratch(start.model, narrow)
-        copy_to_scratch(model, wide)
+        copy_weights(start.model, narrow)
+        copy_weights(model, wide)
         widen(narrow, wide)
-        copy_to_baseline(wide, model)
-    else:
-        widen(start.model, model)
+        copy_weights(wide, model)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,19 @@
     return [mix(r, r2), mix(g, g2), mix(b, b2), alpha];
   };
   const parentOf = (node) => node.parentElement ?? node.getRootNode().host ?? null;
+  // A slider's number hangs above its thumb: what it hangs on is not behind it.
+  const hangsOutside = (child, parent) => {
+    if (!child || getComputedStyle(child).position !== "absolute") return false;
+    const [inner, outer] = [child.getBoundingClientRect(), parent.getBoundingClientRect()];
+    const above = inner.bottom <= outer.top || inner.top >= outer.bottom;
+    return above || inner.right <= outer.left || inner.left >= outer.right;
+  };
   // A colour as it is seen on what stands behind `from` and its parents, and that ground itself.
   const seen = (colour, from) => {
     let [front, back] = [read(colour), [0, 0, 0, 0]];
-    for (let at = from; at; at = parentOf(at)) {
+    for (let at = from, child = null; at; child = at, at = parentOf(at)) {
       const style = getComputedStyle(at);
-      const ground = read(style.backgroundColor);
+      const ground = hangsOutside(child, at) ? [0, 0, 0, 0] : read(style.backgroundColor);
       [front, back] = [over(front, ground), over(back, ground)];
       const opacity = Number(style.opacity);
       front[3] *= opacity;
@@ -65,8 +72,9 @@
         const size = parseFloat(style.fontSize);
         const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         const ratio = contrast(seen(colour, element));
-        // Written in the page's colour: on a picture's own colours, which no style tells.
-        const onPicture = ratio < 1.05 && element.closest(".js-plotly-plot svg");
+        // Written in the page's colour, in black or in white: on a picture's own colours, which no style tells.
+        const onPicture =
+          (ratio < 1.05 || ["rgb(0, 0, 0)", "rgb(255, 255, 255)"].includes(colour)) && element.closest(".js-plotly-plot svg");
         if (!onPicture) texts.push({ what: (own || placeholder).slice(0, 40), size, ratio, needed: large ? 3 : 4.5 });
       }
       if (element.matches("button, select, summary, input:not([type=range], [type=checkbox], [type=radio]), textarea")) {

@@ -232,15 +232,39 @@ def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
     ]
 
 
+LESSONS = ("tour", "inside_head", "masks", "positions", "comparison")
+
+
 def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch):
+    """On every page."""
     folder = shutil.copytree(ROOT / "checkpoints/scratch-de-en", tmp_path / "scratch-de-en")
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
     app = run_with(tmp_path, monkeypatch)
-    (error,) = app.error
-    assert "model.safetensors" in error.value and "git checkout" in error.value
-    assert "\n" not in error.value
+    for view in ("translate", "steps", *(f"{lesson}/page" for lesson in LESSONS)):
+        app.switch_page(f"views/{view}.py").run()
+        assert not app.exception, view
+        (error,) = app.error
+        assert "model.safetensors" in error.value and "git checkout" in error.value
+        assert "\n" not in error.value
+    models._listed.clear()
+
+
+def test_what_is_opened_is_a_record_or_one_line(translator):
+    app = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    for content in (b"no archive", b"PK\x03\x04broken", b"\x80\x04N."):
+        app.file_uploader(key="open_record").set_value(("x.npz", content, "")).run()
+        assert not app.exception
+        (error,) = app.error
+        assert "is not a saved record" in error.value and "\n" not in error.value
+        assert "pickle" not in error.value, "no advice to open it unsafely"
+        assert app.get("bidi_component"), "the page's own record stays"
+    name = "*a* [l](javascript:alert(1)) :red[b].npz"
+    content = translator.inspect(SENTENCE).to_bytes()
+    app.file_uploader(key="open_record").set_value((name, content, "")).run()
+    assert not app.exception and not app.error
+    assert app.subheader[-1].value == f"Opened: {plain(name)}"
 
 
 def test_a_broken_folder_beside_a_good_one_is_named(tmp_path, monkeypatch):

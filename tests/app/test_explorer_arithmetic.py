@@ -341,3 +341,18 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
     late = "It did not come within 20 s: choose it again."
     told = [["", True], [late, False], ["", True], ["", True], ["", False], ["No memory.", False]]
     assert said == [told, 3, 2, []]
+
+
+def test_a_label_is_cut_between_what_is_read_as_one_letter(page: Page) -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    script = (FOLDER / "grid.js").read_text(encoding="utf-8")
+    cut = page.evaluate(
+        f"""(word) => {{
+{SCRIPTS}
+{script}
+  const context = {{ measureText: (text) => ({{ width: text.length }}) }};
+  return Array.from(word, (_, limit) => cutLabel(context, word, limit + 2));
+}}""",
+        family * 3,
+    )
+    assert {text.removesuffix("\u2026").replace(family, "") for text in cut} == {""}

@@ -213,6 +213,11 @@ def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
     expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))
+    local_page.wait_for_timeout(500)  # what that page writes into the address is no entry
+    local_page.go_back()
+    expect(root).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
+    for name, value in (("kind", "decoder"), ("layer", "1"), ("head", "2"), ("query", "4")):
+        expect(root).to_have_attribute(f"data-{name}", value)
 
 
 def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import experiments, grid, masks, positions, style, vectors
+from app.figures.grid import numbers
+from app.figures.style import diverging, sequential
 from app.look.labels import label, labels
 from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
@@ -125,7 +128,7 @@ CAUSAL = np.tril(np.ones((5, 5), bool))
 
 
 def axes(rows: list[str], columns: list[str], ids: list[int]) -> grid.Axes:
-    return grid.Axes(rows, columns, "target token that looks", "target token looked at", ids)
+    return grid.Axes(rows, columns, "query: target token", "key: target token", ids)
 
 
 def mask_of(padding: np.ndarray, causal: np.ndarray, theme: str = "light") -> go.Figure:
@@ -219,6 +222,13 @@ def test_a_row_on_its_way_to_weights():
     assert list(shares.text[2]) == ["0.07", "0.01", "0.92", ""] and set(shares.text[0]) == {""}
     said = next(t for t in figure.data if t.type == "scatter")
     assert list(zip(said.x, said.y, said.text, strict=True)) == [(3, 1, "−10⁴"), (3, 2, "0")]
+    _, on_scores, on_weights = (t for t in figure.data if t.type == "scatter")
+    assert list(on_scores.text) == ["0.5", "−2.0", "3.0", "9.0", "0.5", "−2.0", "3.0"]
+    assert list(zip(on_weights.x, on_weights.y, on_weights.text, strict=True)) == [
+        (0, 2, "0.07"),
+        (1, 2, "0.01"),
+        (2, 2, "0.92"),
+    ]
     scores, weights = (trace for trace in figure.data if trace.type == "heatmap")
     assert len(scores.colorbar.ticktext) == 3 and list(weights.colorbar.ticktext) == ["0", "1"]
     assert (scores.colorbar.title.text, weights.colorbar.title.text) == ("score", "weight")
@@ -269,11 +279,38 @@ def test_the_rotation_is_drawn_with_its_numbers():
     heat = figure.data[0]
     assert np.array_equal(heat.z, matrix[np.ix_([0, 1, 2, 5], [0, 1, 2, 5])])
     assert heat.text[0][0] == f"{math.cos(3):.2f}".replace("-", "−") and heat.text[0][2] == ""
+    drawn = dict(
+        zip(zip(figure.data[1].y, figure.data[1].x, strict=True), figure.data[1].text, strict=True)
+    )
+    assert drawn == {(i, j): t for i, line in enumerate(heat.text) for j, t in enumerate(line) if t}
     positions_table = table(12, 16)
     circles = vectors.circles_figure(positions_table, 4, 3, [0, 6], "light")
     points = [(t.x[0], t.y[0]) for t in circles.data if t.mode == "markers"]
     by_hand = [(positions_table[p, d + 1], positions_table[p, d]) for d in (0, 6) for p in (4, 7)]
     assert points == by_hand
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("scale", [diverging, sequential])
+def test_a_number_can_be_read_on_every_colour(theme, scale):
+    """4.5:1 (WCAG 2.2), from one end of a scale to the other."""
+    values = np.linspace(-1, 1, 33)
+    heat = go.Heatmap(z=[values], zmin=-1, zmax=1, colorscale=scale(theme), text=[["0"] * 33])
+    for ink, (_, ground) in zip(numbers(heat, 12).textfont.color, scale(theme), strict=True):
+        one, other = sorted(luminance(colour) for colour in (ink, ground))
+        assert (other + 0.05) / (one + 0.05) >= 4.5, (ink, ground)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2) of "#rrggbb" or "rgb(r,g,b)"."""
+    found = (
+        re.findall(r"\d+", colour)
+        if "(" in colour
+        else [str(int(colour[at : at + 2], 16)) for at in (1, 3, 5)]
+    )
+    channels = [int(part) / 255 for part in found]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
 def test_vectors_are_drawn_as_they_were_measured():

@@ -93,6 +93,8 @@ def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
     for path in pages:
         go_to(local_page, path)
         expect_query(local_page, source=OWN)
+        if path in WITH_A_SENTENCE:
+            expect(box(local_page)).to_have_value(OWN)
     assert local_page.evaluate("history.length") == entries + len(pages), "one entry a page"
     for path in [*reversed(pages[:-1]), ""]:
         local_page.go_back()
@@ -151,7 +153,8 @@ def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
-    opened(local_page, serve, "tour")
+    """And the visitor's own sentence, which the lessons after it are about."""
+    opened(local_page, serve, "tour", source=OWN)
     main = local_page.locator("[data-testid=stMain]")
     for stop in ("2", "3"):
         main.get_by_role("button", name="Next stop").click()
@@ -167,6 +170,9 @@ def test_the_tour_keeps_its_stop(local_page: Page, serve):
         expect_query(local_page, stop=stop)
     local_page.go_forward()
     expect(main.get_by_text("Stop 2 of")).to_be_visible(timeout=30_000)
+    go_to(local_page, "comparison")
+    expect(box(local_page)).to_have_value(OWN)
+    expect(main.get_by_text(OWN, exact=False).first).to_be_visible(timeout=30_000)
 
 
 def test_the_other_direction_takes_the_translation(local_page: Page, serve):
@@ -245,6 +251,39 @@ def test_only_session_reads_the_address_and_python_never_writes_it():
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"query_params(\[|\.(clear|from_dict|update|pop|set))", text), file
         assert "bind=" not in text, file
+
+
+def test_the_writer_writes_its_own_page_and_only_what_changed(page: Page, tmp_path):
+    """An answer that comes when the next page is already called is nobody's to write any more."""
+    script = (ROOT / "app/components/address/address.js").read_text(encoding="utf-8")
+    file = tmp_path / "steps"
+    file.write_text("<!doctype html>", encoding="utf-8")
+    page.goto(f"{file.as_uri()}?source=a&stop=1&kind=cross")
+    found = page.evaluate(
+        f"""() => {{
+            {script.replace("export default", "")}
+            const entries = history.length;
+            return [
+                ["masks", {{ source: "b" }}, null],
+                ["", {{ source: "b" }}, null],
+                ["steps", {{ source: "b", search: "beam" }}, null],
+                ["steps", {{ search: null }}, null],
+                ["steps", {{ stop: "1", model: "x" }}, ["kind"]],
+                ["steps", {{ stop: "2" }}, ["kind"]],
+            ].map(([page, values, entry]) => {{
+                render({{ data: {{ page, values, entry }} }});
+                return [location.search, history.length - entries];
+            }});
+        }}"""
+    )
+    assert found == [
+        ["?source=a&stop=1&kind=cross", 0],
+        ["?source=a&stop=1&kind=cross", 0],
+        ["?source=b&stop=1&kind=cross&search=beam", 0],
+        ["?source=b&stop=1&kind=cross", 0],
+        ["?source=b&stop=1&kind=cross&model=x", 0],
+        ["?source=b&stop=2&model=x", 1],
+    ]
 
 
 def test_a_text_of_a_link_is_one_line_too():

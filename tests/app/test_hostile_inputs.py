@@ -30,9 +30,16 @@ REFUSED = {
 }
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """What one page has worked out is there for the next; later tests find nothing of it."""
+    yield
+    st.cache_resource.clear()
+
+
 @pytest.fixture(scope="module", params=PAGES)
-def page(request) -> AppTest:
-    """One of the pages, as a visitor opens it."""
+def page(request, shared) -> AppTest:
+    """One of the pages, as a visitor opens it; a greedy search is as good here, and quicker."""
     view = f"views/{PAGES[request.param]}"
     if request.param in ("translate", "tour"):  # they link to other pages
         app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120).run()
@@ -40,9 +47,8 @@ def page(request) -> AppTest:
     else:
         app = AppTest.from_file(str(ROOT / "app" / view), default_timeout=120)
         app.session_state["direction"], app.session_state["model"] = "de-en", "scratch"
-    app.session_state["name"] = request.param
-    yield app
-    st.cache_resource.clear()
+    app.session_state["name"], app.session_state["search"] = request.param, "greedy"
+    return app
 
 
 def typed(page: AppTest, text: str) -> list[str]:
@@ -71,8 +77,9 @@ def test_an_odd_text_is_answered(page, text):
     ],
 )
 def test_a_doubtful_text_is_answered_with_a_warning(page, text, said):
-    if page.session_state["name"] not in ("translate", "masks"):
-        pytest.skip("the warning stands on the first page and above the lessons")
+    pages = ("translate", "masks") if "token" in said else ("translate",)
+    if page.session_state["name"] not in pages:
+        pytest.skip("the first page has every warning; one is enough to see it above the lessons")
     typed(page, text)
     (warning,) = page.warning
     assert said in warning.value and "\n" not in warning.value

@@ -119,9 +119,9 @@ def test_values_and_output_are_drawn_as_they_are(sites):
     assert layout.yaxis2.range == layout.yaxis3.range  # q and k are compared
 
 
-def test_without_closed_keys_the_mask_has_no_picture(sites):
+def test_without_masked_keys_the_mask_has_no_picture(sites):
     found = shown(sites["scratch"], 0, len(TARGET) - 1, 0)
-    assert found["mask"].figure is None and "All 5 keys are open" in found["mask"].words
+    assert found["mask"].figure is None and "All 5 keys are unmasked" in found["mask"].words
 
 
 def test_words_are_text_and_no_markup(sites):

@@ -13,12 +13,14 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from app.examples import EXAMPLES
 from app.look.markdown import plain
 from app.state import models, results
 from app.views.shared.lesson import words_of
 from core.checkpoint import folder as checkpoint
+from core.config import DecodeConfig
 from core.experiments.score_parts import score_parts
-from core.model.interface import build
+from core.model.build import build
 from core.model.masks import target_mask
 from core.model.positions import sinusoids
 from core.record.edits import OFF, Edits
@@ -28,6 +30,10 @@ from tests import small
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+SECTIONS = (
+    *("open_causal", "open_padding", "open_word"),
+    *("open_beyond", "open_order", "open_what_if", "open_scores"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +42,10 @@ def translator() -> Translator:
 
 
 def open_page(name: str, sentence: str = SENTENCE, **state: Any) -> AppTest:
+    """A lesson with every section open."""
     page = AppTest.from_file(str(ROOT / f"app/views/{name}/page.py"), default_timeout=120)
+    for section in SECTIONS:
+        page.session_state[section] = True
     for key, value in {"source": sentence, "direction": "de-en", "model": "scratch"}.items():
         page.session_state[key] = value
     for key, value in state.items():
@@ -103,7 +112,7 @@ def masks_page() -> AppTest:
 def test_the_masks_lesson_is_whole(masks_page):
     assert not masks_page.error
     titles = charts(masks_page)
-    for title in ("Padding mask", "Causal mask", "Both: what is used"):
+    for title in ("Padding mask", "Causal mask", "Combined mask"):
         assert title in titles
     batches = components(masks_page)
     assert {"source_batch", "target_batch"} <= batches.keys()
@@ -121,7 +130,7 @@ def test_the_batchs_masks_are_the_models(masks_page, translator):
     ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
     shown = int(np.argmin(list(map(len, rows))))
     mask = target_mask(ids, PAD)[shown, 0].numpy()
-    spec = charts(masks_page)["Both: what is used"]
+    spec = charts(masks_page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), mask)
     assert not mask[:, -1].any() and mask[-1, 0]  # there is padding in it
     assert f"{mask.sum()} of {mask.size} cells" in spec["layout"]["title"]["subtitle"]["text"]
@@ -155,7 +164,7 @@ def test_typed_ids_give_the_blogs_matrices(translator):
     assert not page.error
     expected = np.tri(7, dtype=bool)
     expected[:, 5:] = False
-    spec = charts(page)["Both: what is used"]
+    spec = charts(page)["Combined mask"]
     assert np.array_equal(np.isfinite(numbers(spec)), expected)
     shapes = page.table[0].value
     assert list(shapes["as held"]) == [
@@ -273,6 +282,32 @@ def test_the_maps_without_positions_are_the_models(positions_page, translator):
     assert np.allclose(row["The map, reordered"], moved, atol=1e-5)
 
 
+def test_the_first_change_is_one_that_shows(translator):
+    """On the sentence that the app opens with."""
+    source = EXAMPLES[0].de
+    page = open_page("positions", source)
+    trained = translator.inspect(source).translation
+    off = Edits(source_positions=OFF, target_positions=OFF)
+    without = translator.inspect(source, None, off).translation
+    assert without != trained
+    assert f"edited:  {without}" in [t.value for t in page.text]
+
+
+def test_a_sentence_longer_than_any_in_training(translator):
+    """No place of it was reached: there is no mean to print, and no line to look beside."""
+    text = " ".join(["Ein Hund und ein Mann"] * 16)
+    page = open_page("positions", text, search="greedy")
+    record = translator.inspect(text, decode=DecodeConfig(beam=1))
+    own = max(len(record.source), len(record.target_out))
+    assert own > max(translator.card.training["longest"])
+    spec = charts(page)["The same sentence, further and further up the table"]
+    drawn = array(spec["data"][0]["y"])
+    said = texts(page)
+    assert f"With {own} tokens this sentence has more positions than any in training" in said
+    assert f"**{drawn[0]:.3f}** where it stands, **{drawn[1:].mean():.3f}** further up" in said
+    assert "nan" not in said and "dashed line" not in said
+
+
 @pytest.mark.parametrize("change", ["shuffled", "shifted", "doubled", "stretched"])
 def test_every_change_has_its_answer(positions_page, translator, change):
     state = {"position_change": change, "position_change_side": "both", "parts_kind": "decoder"}
@@ -327,3 +362,40 @@ def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
         assert "was never learned: this model's table ends at 39" in error.value
     finally:
         models._listed.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "opened"),
+    [
+        ("masks", {}, []),
+        ("masks", {"hidden_word": "1"}, ["hidden_word"]),
+        ("positions", {}, []),
+        ("positions", {"position_change": "doubled"}, ["position_change", "position_change_side"]),
+    ],
+)
+def test_a_section_is_worked_out_when_it_is_opened(name, link, opened, monkeypatch):
+    """By the reader, or by a link to a choice in it; until then nothing is run for it."""
+    functions, inspect, run = [], results.inspect, results.run
+
+    def noting(model, function, *arguments):
+        functions.append(function)
+        return run(model, function, *arguments)
+
+    def inspecting(*arguments, **how):
+        if how.get("edits"):
+            functions.append("edits")
+        return inspect(*arguments, **how)
+
+    monkeypatch.setattr(results, "run", noting)
+    monkeypatch.setattr(results, "inspect", inspecting)
+    page = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120)
+    page.run()
+    page.query_params.update(link)
+    page.switch_page(f"views/{name}/page.py").run()
+    assert not page.exception
+    inside = ("hidden_word", "position_change", "position_change_side", "parts_kind")
+    keys = {w.key for kind in ("selectbox", "segmented_control") for w in page.get(kind)}
+    assert [key for key in inside if key in keys] == opened
+    light = {"masks": {"batch_masks"}, "positions": {"table", "embedded"}}[name]
+    heavy = {function.split(":")[-1] for function in functions} - light
+    assert heavy == ({"edits"} if opened else set()) | ({"scores"} & heavy)

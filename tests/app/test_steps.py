@@ -227,7 +227,7 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     # The tree that comes back rings the node that the page looks at: the one that was left.
     expect(root).to_have_attribute("data-kept", str(pruned))
     expect(where).to_contain_text(looked_at)
-    local_page.get_by_role("button", name="Let the search free").click()
+    local_page.get_by_role("button", name="Remove the forced prefix").click()
     expect(beside[1]).to_have_count(0)
     expect(local_page).not_to_have_url(re.compile("forced="))
 

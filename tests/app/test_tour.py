@@ -64,6 +64,11 @@ def test_the_caption_of_a_head_says_the_share_that_the_tour_says(
     thumbnail = root.locator(f".thumbnail[data-l='{found.layer}'][data-h='{found.head}']")
     spoken = re.compile(rf"\b{word}\b\W*{100 * found.share:.0f}\s%$")
     expect(thumbnail).to_have_accessible_name(spoken, timeout=60_000)
+    choice = root.get_by_role("combobox", name="Shown quantity")
+    for quantity in ("scores", "norms"):  # worked out here as on the first page
+        choice.select_option(quantity)
+        expect(root).to_have_attribute("data-quantity", quantity, timeout=30_000)
+    expect(root.locator(".waiting")).to_have_count(0)
 
 
 def walk(page: Page, translator: Translator, stops) -> None:

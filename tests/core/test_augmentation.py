@@ -18,7 +18,7 @@ from core.data.augmentation import (
     with_source_noise,
 )
 from core.data.corpora import read_pairs
-from core.model.interface import build
+from core.model.build import build
 from core.text.subwords import SPELLING, SubwordTokenizer
 from core.training.data import Epochs, prepare
 from core.training.loop import train

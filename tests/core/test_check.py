@@ -13,8 +13,8 @@ from torch import nn
 
 from core.checkpoint.folder import load
 from core.model.baseline import Baseline, copy_to_baseline
-from core.model.dropout import Dropout
-from core.model.interface import KINDS, Seq2Seq, build
+from core.model.build import build
+from core.model.interface import KINDS, Seq2Seq
 from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
@@ -174,7 +174,7 @@ def test_a_stale_map_turns_red(model, look):
 
 def test_dropout_left_on_turns_red(model):
     noisy = copy.deepcopy(model)
-    dropouts = [m for m in noisy.modules() if isinstance(m, nn.Dropout | Dropout)]
+    dropouts = [m for m in noisy.modules() if isinstance(m, nn.Dropout)]
     assert dropouts
     for module in dropouts:
         module.p = 0.3

@@ -45,7 +45,7 @@ def test_the_same_logits_before_and_after(data, tmp_path, monkeypatch):
     built = []
 
     def spy(*arguments):
-        built.append(core.model.interface.build(*arguments))
+        built.append(core.model.build.build(*arguments))
         return built[-1]
 
     monkeypatch.setattr(core.training.job, "build", spy)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.experiments.closing import closings
-from core.model.attention import scaled_dot_product_attention
+from core.model.transformer import scaled_dot_product_attention
 
 SCORES = np.array([0.3, -1.2, 2.0, 0.7, 5.0])
 OPEN = np.array([True, True, True, False, False])

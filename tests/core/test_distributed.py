@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
 from core.data.batches import plan
-from core.model.interface import build
+from core.model.build import build
 from core.train import parser
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train

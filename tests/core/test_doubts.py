@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.analysis.doubts import LOW, doubts, other_language
+from core.analysis.doubts import LOW, Doubts, doubts, other_language
 from core.translator import Translator
 from tests.small import SENTENCES
 
@@ -32,6 +32,8 @@ def test_a_sentence_is_of_its_own_language_and_not_of_the_other(text, language):
         ("The cat is in the mud.", "English"),
         ("I like kids and I don’t know why.", "English"),
         ("THE CAT IS ON THE MAT", "English"),
+        ("Don’t! Isn’t…", "English"),
+        ("La casa es un río.", "Spanish"),  # no more than French has, but for "es", a German word
         ("Le chat est sur la table.", "French"),
         ("El perro corre por la calle.", "Spanish"),
         ("Il gatto è sul tavolo.", "Italian"),
@@ -55,10 +57,18 @@ def test_other_languages_are_told_by_their_commonest_words(text, language):
         "Tom war in Berlin.",
         "Was will der Mann?",
         "Die Band in Rom",
+        "Hund the",
+        "Was will the dog of Tom",
+        "Der Mann und die Frau hören The Who.",
     ],
 )
 def test_few_words_or_words_of_both_languages_say_nothing(text):
     assert other_language(text, "German") is None
+
+
+def test_each_sign_is_a_doubt_by_itself():
+    assert not Doubts((), None, None)
+    assert Doubts(("😀",), None, None) and Doubts((), "French", None) and Doubts((), None, 0.0)
 
 
 def test_a_usual_sentence_raises_no_doubt(translator):

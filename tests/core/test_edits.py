@@ -9,7 +9,7 @@ import torch
 from core.config import DecodeConfig
 from core.data.batches import Batch
 from core.model.baseline import Baseline, copy_to_baseline
-from core.model.interface import build
+from core.model.build import build
 from core.record.activations import masks
 from core.record.edits import (
     DOUBLED,

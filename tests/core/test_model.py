@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from core.config import DecodeConfig, ModelConfig, TrainConfig
-from core.model.attention import scaled_dot_product_attention
-from core.model.dropout import Dropout
-from core.model.interface import build
-from core.model.linear import Linear, linear
+from core.model.build import build
+from core.model.fast import Dropout, Linear, linear
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.model.positions import sinusoids
-from core.model.transformer import LayerNorm, layer_norm
+from core.model.transformer import LayerNorm, scaled_dot_product_attention
 from tests import small
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
@@ -54,7 +52,7 @@ def test_the_layer_norm_that_runs_is_the_formula_in_value_and_in_gradient(traini
         norm.weight.normal_()
         norm.bias.normal_()
     x = (torch.randn(4, 5, 12, dtype=torch.float64) * 3 + 1).requires_grad_()
-    ours, written_out = norm(x), layer_norm(x, norm.weight, norm.bias, eps)
+    ours, written_out = norm(x), norm.formula(x)
     assert_close(ours, written_out, rtol=0, atol=1e-12)
     leaves, direction = (x, norm.weight, norm.bias), torch.randn_like(x)
     gradients = (torch.autograd.grad(y, leaves, direction) for y in (ours, written_out))

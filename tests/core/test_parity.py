@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from core.model.baseline import copy_to_baseline, copy_to_scratch, scratch_names
-from core.model.interface import KINDS, build
+from core.model.build import build
+from core.model.interface import KINDS
 from core.record.capture import capture
 from core.text.tokenizer import PAD
 from tests import small

@@ -167,6 +167,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
     "a length without the <eos>": (hypotheses(scored(1.0, more=-1)), {PROBABILITIES}),
     "another search named": (lambda r: {"search": "greedy"}, {PROBABILITIES}),
     "no search named": (lambda r: {"search": "given target"}, {PROBABILITIES}),
+    "a search without what it found": (lambda r: {"hypotheses": ()}, {PROBABILITIES}),
     "alternatives one step late": (
         lambda r: {"alternatives": (r.alternatives[-1], *r.alternatives[:-1])},
         {PROBABILITIES},
@@ -359,10 +360,59 @@ def test_what_cannot_be_checked_here_is_one_line(translator, record, values, mes
     assert "\n" not in str(refused.value)
 
 
+def test_others_wait_while_a_record_is_checked(translator, record, monkeypatch):
+    held = []
+
+    def watched(*arguments, **named):
+        held.append(translator._lock.locked())
+        return replay(*arguments, **named)
+
+    monkeypatch.setattr("core.translator.replay", watched)
+    translator.recheck(record)
+    assert held == [True] and not translator._lock.locked()
+
+
+def test_a_strangers_name_is_one_short_line(translator, record):
+    with pytest.raises(ValueError, match="it names itself a b b b") as refused:
+        translator.recheck(dataclasses.replace(record, model="a" + "\nb" * 10**6))
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+def test_a_record_without_alternatives_is_checked_too(translator, record):
+    none = {
+        "alternatives": tuple(() for _ in record.alternatives),
+        "alternative_log_probs": record.alternative_log_probs[:, :0],
+    }
+    assert red(translator.recheck(saved(dataclasses.replace(record, **none)))) == set()
+
+
+def alternative(id: int) -> Callable[[Record], dict]:
+    def plant(r: Record) -> dict:
+        first, *rest = r.alternatives
+        return {"alternatives": ((dataclasses.replace(first[0], id=id), *first[1:]), *rest)}
+
+    return plant
+
+
 def test_tokens_that_the_model_does_not_have_are_one_line(translator, record):
-    for plant in (changed("source", 1, id=8000), changed("source", 1, id=-1)):
+    for plant in (
+        changed("source", 1, id=8000),
+        changed("source", 1, id=-1),
+        changed("target_in", 0, id=8000),
+        changed("target_out", -1, id=8000),
+        alternative(8000),
+        alternative(-1),
+    ):
         with pytest.raises(ValueError, match="token id (8000|-1): the vocabulary has 8,000"):
             translator.recheck(planted(record, **plant(record)))
+    for side in ("source", "target_out"):
+        long = planted(record, **{side: getattr(record, side)[:1] * 257})
+        with pytest.raises(ValueError, match="257 tokens: 256 fit"):
+            translator.recheck(long)
+    row = record.alternatives[0][:1] * 8001
+    many = planted(record, alternatives=(row,) * len(record.alternatives))
+    with pytest.raises(ValueError, match="8,001 alternatives a step: no vocabulary has so many"):
+        translator.recheck(many)
     best = record.hypotheses[0]
     for h, message in (
         (dataclasses.replace(best, ids=(9,) * 300), "300 tokens: 256 fit"),

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 
 from core.config import DecodeConfig, ModelConfig
 from core.data.batches import pad
-from core.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from core.model.interface import KINDS
+from core.model.transformer import MultiHeadAttention, scaled_dot_product_attention
 from core.record.capture import capture, explicit_attention
 from core.search.beam import search
 from core.text.tokenizer import BOS, EOS, PAD
@@ -209,12 +209,11 @@ def test_fused_and_explicit_attention_are_the_same(sizes, seed, density, scale):
     """Values up to ±10⁴, all scores equal, and queries that may attend to nothing."""
     B, H, T, S, E = sizes
     generator = torch.Generator().manual_seed(seed)
-    attention = MultiHeadAttention(H * E, H, 0.0).double().requires_grad_(False)
-    for parameter in attention.parameters():
-        parameter.copy_(torch.randn(parameter.shape, generator=generator) / math.sqrt(H * E))
-    x, y = (
-        torch.randn(B, n, H * E, generator=generator, dtype=torch.float64) * scale for n in (T, S)
-    )
+    D = 2 * H * E
+    attention = MultiHeadAttention(small.config(d_model=D, num_heads=H)).double()
+    for parameter in attention.requires_grad_(False).parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator) / math.sqrt(D))
+    x, y = (torch.randn(B, n, D, generator=generator, dtype=torch.float64) * scale for n in (T, S))
     mask = torch.rand(B, 1, T, S, generator=generator) < density
     explicit, weights = attention(x, y, mask, need_weights=True)
     fused, nothing = attention(x, y, mask)

@@ -5,7 +5,7 @@ import torch
 
 from core.config import ModelConfig
 from core.data.corpora import CORPORA
-from core.model.interface import build, initialise
+from core.model.build import build
 from core.training.recipes import RECIPES
 
 SIZE = 50  # of the vocabularies here: the shapes of the layers are what is looked at
@@ -57,8 +57,8 @@ def test_the_tutorials_initialisation_is_xaviers_for_the_tables_too():
     model = build("scratch", config("smoke-words"))
     table = model.embeddings.source_table.weight
     torch.manual_seed(0)
-    initialise(model)
+    model.reset_parameters()
     assert table.std().item() == pytest.approx(table.shape[1] ** -0.5, rel=0.1)
-    initialise(model, xavier_embeddings=True)
+    model.reset_parameters(xavier_embeddings=True)
     bound = (6 / sum(table.shape)) ** 0.5
     assert 0.9 * bound < table.abs().max().item() <= bound

@@ -219,9 +219,11 @@ def drop(*names: str):
         (lambda w: w["source"].__setitem__(0, None), "no RecordToken"),
         (lambda w: w["source"][0].pop("piece"), "no RecordToken"),
         (lambda w: w["source"][0].update(id="5"), "a id that is no int"),
+        (lambda w: w["target_in"][0].update(id=10**30), "a id that is no int"),
         (lambda w: w["source"][0].update(text=None), "a text that is no str"),
         (lambda w: w["hypotheses"][0].update(ids=[True]), "a ids that is no tuple"),
         (lambda w: w["hypotheses"][0].update(score="low"), "a score that is no float"),
+        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "a log_prob that is no float"),
         (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
         (lambda w: w["checks"][0].update(passed=False), "is not False"),
         (lambda w: w.update(model=["x"]), "model is not a text"),
@@ -271,9 +273,16 @@ def test_damaged_bytes_are_refused(record):
             assert "is not a saved record" in str(error)
 
 
+def test_an_archive_of_a_later_kind_is_refused(record):
+    content = bytearray(record.to_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 99  # the version that is needed to unpack it
+    refused(bytes(content), "of another kind")
+
+
 def test_a_bomb_is_refused_before_it_is_unpacked(record, monkeypatch):
     saved = members(record)
-    bomb = archive({**saved, "cross.npy": bytes(257 << 20)})
+    half = bytes(129 << 20)  # neither of the two is too large
+    bomb = archive({**saved, "cross.npy": half, "encoder.npy": half})
     wordy = archive({**saved, "words.npy": bytes(5 << 20)})
     assert max(len(bomb), len(wordy)) < 1 << 20
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
@@ -492,6 +501,32 @@ def test_anything_but_a_list_of_texts_is_refused(translator, texts):
     assert "\n" not in str(caught.value)
 
 
+def until_two_ask(lock) -> None:
+    latest = time.monotonic() + 20
+    while len(lock._waiting) < 2:
+        assert time.monotonic() < latest, "the other does not wait"
+        time.sleep(0.001)
+
+
+def test_who_asked_first_is_served_first(translator):
+    """The thread that let go of the lock a moment ago would otherwise have it again at once."""
+    lock, served = translator._lock, []
+
+    def other() -> None:
+        with lock:
+            served.append("other")
+
+    for _ in range(20):
+        with lock:
+            thread = threading.Thread(target=other)
+            thread.start()
+            until_two_ask(lock)
+        with lock:
+            served.append("again")
+        thread.join()
+    assert served == ["other", "again"] * 20
+
+
 def test_a_long_list_lets_others_in_between_its_batches(translator):
     """Whoever asks during a batch is served before the next one, not after the last."""
     served: list[str] = []
@@ -511,8 +546,7 @@ def test_a_long_list_lets_others_in_between_its_batches(translator):
         if not others:
             others.append(threading.Thread(target=other))
             others[0].start()
-            while len(translator._lock._waiting) < 2:
-                time.sleep(0.001)
+            until_two_ask(translator._lock)
         return original(source)
 
     vars(translator._model)["start"] = start

@@ -8,8 +8,7 @@ from torch.testing import assert_close
 
 from core.config import DecodeConfig
 from core.data.batches import pad
-from core.model.growing import Growing
-from core.model.interface import build
+from core.model.build import build
 from core.search.beam import beam, greedy, length_limit, penalised, search, steps
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
@@ -51,18 +50,6 @@ def test_selecting_rows_of_a_state_selects_hypotheses():
     picked, _ = network.step(target[rows, 3], state.select(rows))
     plain, _ = network.step(target[:, 3], state)
     assert_close(picked, plain[rows], rtol=0, atol=1e-12)
-
-
-def test_a_growing_tensor_is_a_value_though_its_buffer_is_shared():
-    rows = torch.arange(2 * 40.0).view(2, 40)
-    grown = [Growing.of(rows[:, :0])]
-    for n in range(39):
-        grown.append(grown[-1].append(rows[:, n : n + 1]))
-    assert sum(a._buffer is not b._buffer for a, b in itertools.pairwise(grown)) < 8
-    other = grown[17].append(-rows[:, :5])  # a second future of one past
-    assert_close(other.tensor, torch.cat((rows[:, :17], -rows[:, :5]), 1), rtol=0, atol=0)
-    for n, value in enumerate(grown):
-        assert_close(value.tensor, rows[:, :n], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.config import DecodeConfig
-from core.model.interface import build
+from core.model.build import build
 from core.search.beam import length_limit, search
 from core.search.tree import ALTERNATIVES, SearchTree, search_tree
 from core.text.tokenizer import BOS, EOS, PAD

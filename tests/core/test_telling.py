@@ -1,9 +1,11 @@
 """The cell that tells most: a planted one is found, and what tells nothing is left out."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from core.analysis.telling import telling
+from core.analysis.telling import telling, whole_words
 from core.record.record import RecordToken
 
 LAYERS, HEADS = 3, 2
@@ -66,6 +68,13 @@ def test_what_tells_nothing_is_left_out(why, query, key):
     assert found is not None and (found.query, found.key) == (0, 1), why
 
 
+def test_whole_words_are_words_by_themselves():
+    row = tokens("Hemd", "-.", "Park", "-haus", "2024", "Łódź", "ende", "Dame", "<eos>", "Wort")
+    changes = {5: {"unknown": True}, 6: {"special": True}, 8: {"starts_word": False}}
+    row = tuple(dataclasses.replace(t, **changes.get(at, {})) for at, t in enumerate(row))
+    assert [row[at].text for at in whole_words(row)] == ["Hemd", "Dame", "Wort"]
+
+
 def test_a_row_that_is_not_sharp_is_left_out():
     assert telling(maps(soft=(0, 0, 1, 1, 0.7)), SOURCE, PRODUCED) is None
 
@@ -76,6 +85,27 @@ def test_a_head_against_all_others_is_left_out():
     one_against_five[1:, :, 1, 5] = 1
     found = telling(one_against_five, SOURCE, PRODUCED)
     assert found is not None and found.key == 5
+
+
+def test_a_head_against_others_that_tell_nothing_is_left_out():
+    one_against_five = maps(one=(0, 0, 1, 1, 0.95))
+    one_against_five[1:, :, 1] = 0
+    one_against_five[1:, :, 1, -1] = 1  # <eos>
+    assert telling(one_against_five, SOURCE, PRODUCED) is None
+
+
+@pytest.mark.parametrize(
+    ("shirt", "more", "some", "query"),
+    [
+        (0.93, 0.5, 0.99, 1),  # the larger mean outdoes a little more weight in one head
+        (0.91, 0.21, 0.99, 0),  # and much more weight a mean that is a little larger
+    ],
+)
+def test_weight_and_mean_weight_count_both(shirt, more, some, query):
+    found = telling(
+        maps(a=(0, 0, 1, 1, shirt), b=(0, 1, 1, 1, more), c=(1, 0, 0, 1, some)), SOURCE, PRODUCED
+    )
+    assert (found.query, found.key) == (query, 1)
 
 
 def test_of_two_words_the_one_that_is_spelled_differently_comes_first():

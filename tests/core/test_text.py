@@ -88,6 +88,11 @@ def test_composed_and_decomposed_letters_are_the_same(tokenizer):
     assert tokenizer.encode(unicodedata.normalize("NFD", text)) == tokenizer.encode(text)
 
 
+def test_half_a_surrogate_pair_is_no_character(tokenizer):
+    assert tokenizer.encode("Hund \ud83d läuft \udfff") == tokenizer.encode("Hund � läuft �")
+    assert normalise("a\ud800") == "a�" and normalise("😀") == "😀"
+
+
 def test_nothing_gives_nothing(tokenizer):
     assert tokenizer.encode("") == tokenizer.encode(" \n\t ") == ()
     assert tokenizer.decode([]) == ""

@@ -23,7 +23,7 @@ from torch.testing import assert_close
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
 from core.data.batches import Batch, collate, plan
-from core.model.interface import build
+from core.model.build import build
 from core.record.capture import explicit_attention
 from core.text.tokenizer import BOS, EOS, PAD
 from core.training.data import prepare

@@ -11,9 +11,7 @@ import torch
 from core import verify
 from core.checkpoint.folder import load
 from core.config import ModelConfig
-from core.model.attention import MultiHeadAttention
-from core.model.embeddings import Embeddings
-from core.model.transformer import Transformer
+from core.model.transformer import Embeddings, MultiHeadAttention, Transformer
 from core.parity import checklist, networks, state_dicts
 from core.record.capture import Captured
 from tests import small

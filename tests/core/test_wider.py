@@ -11,7 +11,7 @@ from core import train
 from core.checkpoint.folder import load
 from core.data.batches import encode_pairs
 from core.model.baseline import copy_to_baseline, copy_to_scratch
-from core.model.interface import build
+from core.model.build import build
 from core.model.positions import sinusoids
 from core.model.transformer import LayerNorm, Transformer
 from core.training import wider

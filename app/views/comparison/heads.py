@@ -13,7 +13,7 @@ from core.analysis.matching import Matching
 
 
 @st.fragment
-def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
+def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
     """Which heads belong together, for one kind."""
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")
     matching = matchings[kind]
@@ -21,7 +21,7 @@ def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
     with st.container(horizontal=True, gap="medium"):
         show(comparison.matching_figure(matching, kind, visit.theme()), "matched_heads")
         with st.container(width=340):
-            if twins and matching.kept == N:
+            if same_weights and matching.kept == N:
                 st.write(
                     f"All {N} heads find themselves; the pair least alike has "
                     f"{matching.matched.min():.5f} of its attention in common. The matching finds "
@@ -38,13 +38,13 @@ def heads(matchings: Mapping[str, Matching], twins: bool) -> None:
                 "rows. The rings are the one-to-one pairs with the largest sum of s (Hungarian "
                 "method)."
             )
-            places = [divmod(n, matching.heads) for n in range(N)]
+            heads_of = [divmod(n, matching.heads) for n in range(N)]
             st.dataframe(
                 {
-                    "first": [f"{layer + 1}.{head + 1}" for layer, head in places],
+                    "first": [f"{layer + 1}.{head + 1}" for layer, head in heads_of],
                     "second": [
                         ".".join(str(i + 1) for i in matching.of(layer, head))
-                        for layer, head in places
+                        for layer, head in heads_of
                     ],
                     "in common": matching.matched.round(4),
                     "same number": matching.same_number.round(4),

@@ -20,7 +20,7 @@ from core.record.record import TranslationRecord
 Matchings = Mapping[str, Matching] | None
 
 
-def say_largest(largest: Largest, record: TranslationRecord, twins: bool) -> None:
+def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool) -> None:
     """The verdict over everything, in words."""
     cells = sum(record.maps(kind).size for kind in KINDS)
     size = scientific(abs(largest.difference))
@@ -29,14 +29,14 @@ def say_largest(largest: Largest, record: TranslationRecord, twins: bool) -> Non
             f"**Every difference lies within 0 to 1e-5:** all {cells:,} weights, of every kind, "
             "layer and head, are equal to the last bit."
         )
-    elif twins and abs(largest.difference) <= SAME:
+    elif same_weights and abs(largest.difference) <= SAME:
         st.write(
             f"**Every difference lies within 0 to 1e-5.** The largest over all {cells:,} weights, "
             f"of every kind, layer and head, is **{size}**: the two add the same numbers in "
             "another order, and float32 rounds after about seven digits. In float64, in the "
             "checklist above, it shrinks below 1e-12: it is rounding."
         )
-    elif twins:
+    elif same_weights:
         st.error(
             f"The same weights give different maps: the largest difference is {size}, more than "
             "the 1e-5 that rounding explains. One of the two implementations is wrong."

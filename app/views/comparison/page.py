@@ -80,7 +80,7 @@ for column, which, usual in zip(st.columns(2), ("first", "second"), names[openin
         )
         address.keep_choice(key, model, usual)
     pair += (options[model],)
-twins = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
+same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
 controls.source_box()
 if not (source := controls.selection().source):
     st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
@@ -98,16 +98,16 @@ except ValueError as error:  # InputError and CheckpointError carry one line for
     st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")
-found: Matchings = None
+result: Matchings = None
 try:
     check_comparable(*shared)
-    found = matched(pair, corpus)
-    largest = largest_difference(*shared, None if twins else found)
+    result = matched(pair, corpus)
+    largest = largest_difference(*shared, None if same_weights else result)
 except ValueError as error:
     st.error(plain(error))
 else:
-    say_largest(largest, shared[0], twins)
-    maps(pair, shared, largest, None if twins else found)
+    say_largest(largest, shared[0], same_weights)
+    maps(pair, shared, largest, None if same_weights else result)
 
 st.subheader("Which head is which?")
 st.write(
@@ -128,18 +128,18 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
         language=None,
         wrap_lines=True,
     )
-elif twins:
+elif same_weights:
     st.write(
         "The two chosen above share their weights, so each head must find itself. Choose two "
         "checkpoints above to pair the heads of models that learned apart."
     )
-if found is not None:
-    heads(found, twins)
+if result is not None:
+    heads(result, same_weights)
 else:
     st.caption("These two cannot be matched: see the line above.")
 
 st.subheader("Side by side")
-if twins:
+if same_weights:
     st.write(
         "The same function gives the same translation with the same probabilities; only the way "
         "there may be faster or slower."
@@ -162,8 +162,8 @@ speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
     show(comparison.curves_figure(curves, visit.theme()), "curves")
-    if twins:
-        st.caption("One curve: the twin was not trained, it was given these weights.")
+    if same_weights:
+        st.caption("One curve: the second was not trained, it was given these weights.")
 
 st.subheader("The same weights under two names")
 st.write(

@@ -60,17 +60,17 @@ def speed(
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
         with st.spinner("Translating in turns…"):
             visit.keep(asked, results.decoding_seconds(pair, source, search.decode, rounds=ROUNDS))
-    if (found := visit.kept(asked)) is None:
+    if (result := visit.kept(asked)) is None:
         return
     # The ratio is told against torch's model; between two of one kind, against the second.
     codes = [c.architecture for c in pair]
     against = 0 if codes == ["baseline", "scratch"] else 1
     words = [("first", "second")[i] + f", {CODE[c.architecture]}" for i, c in enumerate(pair)]
-    ratio = found[against] / found[1 - against]
+    ratio = result[against] / result[1 - against]
     with st.container(key="speed"):
         st.write(
-            f"The {words[0]}: **{1000 * found[0]:.1f} ms**. The {words[1]}: "
-            f"**{1000 * found[1]:.1f} ms**. The {words[1 - against]}, is **{ratio:.2f} times** as "
+            f"The {words[0]}: **{1000 * result[0]:.1f} ms**. The {words[1]}: "
+            f"**{1000 * result[1]:.1f} ms**. The {words[1 - against]}, is **{ratio:.2f} times** as "
             f"fast as the {words[against]}."
         )
         st.caption(

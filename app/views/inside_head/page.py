@@ -47,7 +47,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 st.title("Inside a head")
 card, record = controls.sentence()
 st.caption(
-    "One weight of one map, from the two words that go in to what the head hands on. All numbers "
+    "One weight of one map, from the two tokens that go in to what the head puts out. All numbers "
     "are those of the real pass; with a pocket calculator you get from q and k to the weight."
 )
 follow_link(record)
@@ -58,11 +58,11 @@ with st.container(horizontal=True):
     head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
 queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
-    asks = "Word that looks" if kind == "encoder" else "Word being produced"
+    asks = "Query" if kind == "encoder" else "Query: token being produced"
     query = choose(asks, numbered(queries, 1), len(queries) // 2, "head_q")
     row = record.maps(kind)[layer, head, query]
     first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
-    key = choose("Word looked at", numbered(keys, first), int(row.argmax()), "head_k")
+    key = choose("Key", numbered(keys, first), int(row.argmax()), "head_k")
 
 address.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
 
@@ -70,13 +70,13 @@ source_ids, target_ids = results.ids(record.source), results.ids(record.target_o
 site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
-    place = f"the place of “{queries[query]}”"
+    position = f"the position of “{queries[query]}”"
 else:
     fed = labels(record.target_in, 0)[query]
-    place = f"the place that reads “{fed}” to produce “{queries[query]}”"
+    position = f"the position that reads “{fed}” to produce “{queries[query]}”"
 with st.container(key="head_sentence"):
     st.text(
-        f"From {place}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
+        f"From {position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
 show(stages(inside, key, keys, float(row[key]), visit.theme()), card.architecture)

@@ -1,4 +1,4 @@
-"""The seven stations inside a head: what each is called, its formula with numbers, its figure."""
+"""The seven stages inside a head: what each is called, its formula with numbers, its figure."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from core.analysis.inside_head import PLACES, InsideHead
 
 @dataclass(frozen=True)
 class Stage:
-    """One station: `name` finds its code, `words` are Markdown and hold no token."""
+    """One stage: `name` finds its code, `words` are Markdown and hold no token."""
 
     name: str
     title: str
@@ -25,7 +25,7 @@ class Stage:
 
 
 def show(stages: list[Stage], architecture: str) -> None:
-    """The stations from top to bottom: name, formula and words left, numbers and code right."""
+    """The stages from top to bottom: name, formula and words left, numbers and code right."""
     for n, stage in enumerate(stages, start=1):
         with st.container(key=f"stage_{stage.name}"):
             left, right = st.columns([2, 3], gap="large")
@@ -46,22 +46,22 @@ def show(stages: list[Stage], architecture: str) -> None:
 def stages(
     inside: InsideHead, key: int, keys: list[str], written: float, theme: str
 ) -> list[Stage]:
-    """What each station shows of one query and one key; `written` is the weight in the map."""
+    """What each stage shows of one query and one key; `written` is the weight in the map."""
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
     score, scaled, masked = (a[key] for a in (inside.scores_K, inside.scaled_K, inside.masked_K))
     exp, weight = inside.exps_K[key], inside.weights_K[key]
     largest, total = inside.masked_K.max(), inside.exps_K.sum()
-    closed = int((~inside.open_K).sum())
+    masked_keys = int((~inside.open_K).sum())
     lowest = "−∞" if inside.masked_K.min() == -math.inf else "a very low score"
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
     return [
         Stage(
             "project",
-            "Two vectors for two words",
+            "Query and key",
             rf"q = x_q W_{{{h}}}^Q + b_{{{h}}}^Q \qquad k = x_k W_{{{h}}}^K + b_{{{h}}}^K",
-            f"Each place of a sentence is {D} numbers, x. The head's own matrices make a query of "
-            f"the place that looks and a key of each that may be looked at: {E} numbers each. "
+            f"Each position of a sentence is {D} numbers, x. The head's own matrices make a query "
+            f"of the one that looks and a key of each that it may look at: {E} numbers each. "
             "Orange is below zero, blue above; point at a cell for its number.",
             figures.projection_figure(inside, key, theme),
         ),
@@ -87,17 +87,17 @@ def stages(
             "mask",
             "Masked",
             rf"s_k + M_{{qk}} = {tex(masked)}, \qquad M_{{qk}} \in \{{0, -\infty\}}",
-            f"{closed} of {K} keys are closed: they are written later, so {lowest} stands there "
-            "instead of a score."
-            if closed
-            else f"All {K} keys are open, so no score changes.",
+            f"{masked_keys} of {K} keys are masked: they are written later, so {lowest} stands "
+            "there instead of a score."
+            if masked_keys
+            else f"All {K} keys are unmasked, so no score changes.",
             figures.scores_figure(inside.masked_K, inside.open_K, keys, key, theme)
-            if closed
+            if masked_keys
             else None,
         ),
         Stage(
             "softmax",
-            "Shares of one",
+            "Softmax",
             r"\begin{aligned} A_{qk} "
             r"&= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}} \\ "
             rf"&= \frac{{e^{{{tex(masked)} - ({tex(largest)})}}}}{{{tex(total)}}} "
@@ -113,7 +113,7 @@ def stages(
             "A mixture of values",
             rf"z_{{{h}}} = \sum_k A_{{qk}}\, v_k \qquad v_k = x_k W_{{{h}}}^V + b_{{{h}}}^V",
             f"Each key has a value too, {E} numbers. A row here is a value times its weight, so "
-            "most rows are nearly empty; their sum, z, is what the head has found.",
+            "most rows are nearly empty; their sum, z, is what the head adds up to.",
             figures.values_figure(inside, keys, theme),
         ),
         Stage(

@@ -32,8 +32,8 @@ BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
 LOOK_FOR = {
     "encoder": "Look for whole columns: padding is hidden as a key, from every query alike, and "
     "nothing else is; the rows of padding itself are computed and never used.",
-    "decoder": "Look for the staircase and the columns, and where they cross: a cell is open only "
-    "if it is neither padding (p) nor in the future (f).",
+    "decoder": "Look for the staircase and the columns, and where they cross: a cell is unmasked "
+    "only if it is neither padding (p) nor in the future (f).",
     "cross": "Look for whole columns again: while it writes, the decoder may look at the whole "
     "source, but not at the padding behind it.",
 }
@@ -45,25 +45,25 @@ FORMULA = {
     "cross": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
     r"\end{cases}",
 }
-PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Both: what is used"}
+PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
-def batch(given: Lesson) -> tuple[str, ...]:
-    """Ask for a batch and show its masks; sentences are handed on to the rest of the page."""
+def batch(lesson: Lesson) -> tuple[str, ...]:
+    """Ask for a batch and show its masks; sentences are returned for the rest of the page."""
     st.write(
         "Sentences are fed side by side in one tensor, so the shorter ones are filled up with "
         "padding, id 0. Type some, one a line, and each is translated; or type ids."
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
-    first = given.record.source_text
-    others = [example.text(given.direction) for example in EXAMPLES[1:3]]
+    first = lesson.record.source_text
+    others = [example.text(lesson.direction) for example in EXAMPLES[1:3]]
     opening = "\n".join([first, *(text for text in others if text != first)])
     if typed == "sentences":
         # The box follows the visitor's sentence until something is typed into it.
-        key = f"mask_batch_{given.record.id}"
+        key = f"mask_batch_{lesson.record.id}"
         address.settle_text(key, opening, "mask_batch")
         text = st.text_area(
-            f"{LANGUAGES[given.card.source_language]} sentences, one a line",
+            f"{LANGUAGES[lesson.card.source_language]} sentences, one a line",
             key=key,
             height=110,
             persist_state="session",
@@ -86,32 +86,32 @@ def batch(given: Lesson) -> tuple[str, ...]:
 
     try:
         if typed == "sentences":
-            source, target, words = _sentences(given, texts)
+            source, target, words = _sentences(lesson, texts)
         else:
             source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        found = given.run("core.experiments.batch_masks:batch_masks", source, target)
+        result = lesson.run("core.experiments.batch_masks:batch_masks", source, target)
     except ValueError as error:  # one line for the reader
         st.error(plain(error))
         return ()
-    for side, ids in (("source", found.source), ("target", found.target_in)):
+    for side, ids in (("source", result.source), ("target", result.target_in)):
         lines = words and words[side]
         token_table(ids, lines, f"{side.capitalize()}, as fed in", key=f"{side}_batch")
     st.caption(
-        "Look for the hatched places: they exist only because another sentence of the batch is "
+        "Look for the hatched positions: they exist only because another sentence of the batch is "
         "longer, and no attention may read them."
     )
-    _masks(found, words, visit.theme())
+    _masks(result, words, visit.theme())
     return texts
 
 
-def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
+def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Ids of the texts and of their translations as they are fed in, and both in words."""
     from core.experiments.batch_masks import check_count
 
     check_count(len(texts), "sentences")  # before any is translated
-    records = [results.inspect(given.card, text, decode=given.decode) for text in texts]
+    records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
         "target": [labels(record.target_in, 0) for record in records],
@@ -122,7 +122,7 @@ def _sentences(given: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words
 
 
 @st.fragment
-def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
+def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     """One sentence's mask in one kind of attention, in its parts; then all shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(
@@ -131,13 +131,13 @@ def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
             "decoder",
             "mask_kind",
         )
-        numbers = {row: str(row + 1) for row in range(len(found.source))}
-        padded = int(np.argmin((found.target_in != 0).sum(1)))  # the one with most to see
+        numbers = {row: str(row + 1) for row in range(len(result.source))}
+        padded = int(np.argmin((result.target_in != 0).sum(1)))  # the one with most to see
         key = "mask_sentence" if words else "mask_ids_sentence"
         row = choose("Sentence", numbers, padded, key)
     queries = "source" if kind == "encoder" else "target"
     keys = "target" if kind == "decoder" else "source"
-    ids = {"source": found.source[row], "target": found.target_in[row]}
+    ids = {"source": result.source[row], "target": result.target_in[row]}
     axes = Axes(
         rows=_names(ids[queries], words and words[queries][row]),
         columns=_names(ids[keys], words and words[keys][row]),
@@ -146,17 +146,17 @@ def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
-    padding, causal = (found.part(kind, row, part) for part in ("padding", "causal"))
+    padding, causal = (result.part(kind, row, part) for part in ("padding", "causal"))
     with st.container(horizontal=True, gap="small", key="mask_grids"):
         for part in parts:
-            mask = found.part(kind, row, part)
-            closed = masks.reasons(
+            mask = result.part(kind, row, part)
+            masked = masks.reasons(
                 np.ones_like(padding) if part == "causal" else padding,
                 np.ones_like(causal) if part == "padding" else causal,
             )
             title = PARTS[part] if kind == "decoder" else "Padding mask: all there is"
-            subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are open"
-            figure = masks.mask_figure(mask, closed, axes, title, subtitle, theme)
+            subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are unmasked"
+            figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
     st.caption(f"{LOOK_FOR[kind]} Letters: p padding, f future, pf both.")
     st.latex(FORMULA[kind])
@@ -172,7 +172,7 @@ def _masks(found: BatchMasks, words: Words | None, theme: str) -> None:
                 "as held": str(list(shape.held)),
                 "broadcast to": str(list(shape.used)),
             }
-            for shape in found.shapes
+            for shape in result.shapes
         ]
     )
 

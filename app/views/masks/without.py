@@ -22,21 +22,20 @@ if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
 
-@st.fragment
-def without_causal(given: Lesson) -> None:
+def without_causal(lesson: Lesson) -> None:
     """The leak under teacher forcing; then two networks that were trained with and without."""
     from core.record.edits import Edits
 
-    record = given.record
+    record = lesson.record
     st.write(
         "Under teacher forcing the whole target is fed in at once, and row t is to predict the "
         "token that stands at t+1. Without the causal mask the answer stands in the input, one "
-        "place to the right."
+        "position to the right."
     )
     try:
         masked, opened = (
             results.inspect(
-                given.card, record.source_text, edits=edits, target_ids=given.target_ids
+                lesson.card, record.source_text, edits=edits, target_ids=lesson.target_ids
             )
             for edits in (None, Edits(causal_mask=False))
         )
@@ -74,9 +73,9 @@ def without_causal(given: Lesson) -> None:
         )
     )
     st.write(
-        "A network *trained* without the mask would read the next token off instead of foreseeing "
-        "it. Proof by dice: two small networks learn on sequences drawn by chance, where no word "
-        "can be known before it is seen."
+        "A network *trained* without the mask would read the next token off instead of predicting "
+        "it. Proof by random tokens: two small networks learn on sequences drawn by chance, where "
+        "no word can be known before it is seen."
     )
     _train()
 
@@ -86,23 +85,24 @@ def _train() -> None:
     from core.experiments.cheating import cheating
 
     asked = st.button("Train the two networks now", key="train_cheating")
-    place = st.empty()
+    holder = st.empty()
     if asked:
         points = []
         for point in cheating():
             points.append(point)
             if point.step % 20 == 0:
-                _draw(place, points, f"cheating_{point.step}")
+                _draw(holder, points, f"cheating_{point.step}")
         visit.keep("cheating", points)
     if points := visit.kept("cheating"):
-        _draw(place, points, "cheating")
+        _draw(holder, points, "cheating")
         st.caption(
-            "Look at the line that leaves the guess: the network without a mask foresees dice, so "
-            "it reads the answer off. When it has to write by itself there is no answer to read."
+            "Look at the line that leaves the guess: the network without a mask predicts random "
+            "tokens, so it reads the answer off. When it has to write by itself there is no answer "
+            "to read."
         )
 
 
-def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
+def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
     from core.experiments.cheating import STEPS, WORDS
 
     figure = cheating_figure(
@@ -113,18 +113,17 @@ def _draw(place: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
         1 / WORDS,
         visit.theme(),
     )
-    with place.container():
+    with holder.container():
         show(figure, key)
 
 
-@st.fragment
-def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
+def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     """One sentence by itself, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
         st.caption("Type two sentences or more above: padding exists only in a batch.")
         return
     try:
-        records = [results.inspect(given.card, text, decode=given.decode) for text in texts]
+        records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
     except ValueError as error:
         st.error(plain(error))
         return
@@ -138,29 +137,29 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
     sources = tuple(results.ids(record.source) for record in records)
     targets = tuple(results.ids(record.target_out) for record in records)
-    found = given.run("core.experiments.padding:padding_effect", sources, targets, row)
+    result = lesson.run("core.experiments.padding:padding_effect", sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
-            found.alone,
-            found.open,
+            result.alone,
+            result.open,
             ("the sentence alone", "in its batch without the mask"),
             "Probability of each token of its translation",
             visit.theme(),
-            control=("in its batch with the mask", found.masked),
+            control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",
         "Look for the ticks: with the mask they lie on the bars' ends, whoever else is in the "
         "batch; without it the dots leave them.",
     )
-    with_mask = float(np.abs(found.masked - found.alone).max())
-    without = float(np.abs(found.open - found.alone).max())
+    with_mask = float(np.abs(result.masked - result.alone).max())
+    without = float(np.abs(result.open - result.alone).max())
     st.write(
-        f"Behind this sentence stand {found.padded} places of padding. Largest change of a "
-        f"probability: {scientific(with_mask)} with the mask, which is rounding; "
-        f"**{scientific(without)}** without it, when {percent(found.on_padding)} of the encoder's "
+        f"{result.padded} padding positions follow this sentence. Largest change of a probability:"
+        f" {scientific(with_mask)} with the mask, which is rounding; "
+        f"**{scientific(without)}** without it, when {percent(result.on_padding)} of the encoder's "
         "attention falls on padding."
-        if found.padded
+        if result.padded
         else "This is the longest sentence: there is no padding behind it, so nothing can change "
         "but the last digits. Choose a shorter one."
     )
@@ -170,28 +169,27 @@ def without_padding(given: Lesson, texts: tuple[str, ...]) -> None:
     )
 
 
-@st.fragment
-def without_a_word(given: Lesson) -> None:
+def without_a_word(lesson: Lesson) -> None:
     """A source word that no query may look at, and the translation that then results."""
     from core.record.edits import Edits
 
-    record = given.record
+    record = lesson.record
     words = words_of(record.source)
     st.write(
-        "A mask can close any key. Choose a word: it is then hidden from every query of the "
+        "A mask can hide any key. Choose a word: it is then hidden from every query of the "
         "encoder and of the decoder, and the sentence is translated again."
     )
     if not words:
         st.caption("This sentence has no word to hide.")
         return
-    names = ["".join(label(record.source[place]) for place in places) for places in words]
+    names = ["".join(label(record.source[i]) for i in positions) for positions in words]
     with st.container(width=280):
         chosen = choose_token("Word to mask away", names, len(words) - 2, "hidden_word")
     edits = Edits(hidden_source=words[chosen])
-    if found := edited(given, edits):
+    if result := edited(lesson, edits):
         show_edited(
-            given,
-            found,
+            lesson,
+            result,
             ("with the word", "without it"),
             "hidden",
             "Look for the tokens that fall: these were read off the hidden word; the others the "

@@ -14,14 +14,14 @@ _ROWS = 48  # of a table, drawn
 
 
 @st.fragment
-def learned(given: Lesson) -> None:
+def learned(lesson: Lesson) -> None:
     """Both kinds of table and their products; only where a checkpoint has learned one."""
     cards = {
         card.folder.name: card for card in models.cards().values() if card.model.learned_positions
     }
     st.write(
-        "The paper also tried to learn one vector for each place, and found nearly the same scores "
-        "(§3.5, table 3, row E). The waves were kept because they go on beyond the longest "
+        "The paper also tried to learn one vector for each position, and found nearly the same "
+        "scores (§3.5, table 3, row E). The waves were kept because they go on beyond the longest "
         "sentence; a learned table ends."
     )
     if not cards:
@@ -52,44 +52,53 @@ def learned(given: Lesson) -> None:
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
 
 
-def beyond(given: Lesson) -> None:
-    """The same sentence with a number added to every place of both sides."""
-    longest, reached = _longest(given.card)
+def beyond(lesson: Lesson) -> None:
+    """The same sentence with a number added to every position of both sides."""
+    longest, reached = _longest(lesson.card)
     st.write(
-        f"{reached} A longer text would bring new words as well as new places; so here the words "
-        "stay, and k is added to every place of both sides."
+        f"{reached} A longer text would bring new words as well as new positions; so here the "
+        "words stay, and k is added to every position of both sides."
     )
-    own = max(len(given.record.source), len(given.record.target_out))
+    own = max(len(lesson.record.source), len(lesson.record.target_out))
     last = 4 * longest
-    if given.card.model.learned_positions:
-        last = given.card.model.max_length - own
+    if lesson.card.model.learned_positions:
+        last = lesson.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
-    found = given.run(
+    result = lesson.run(
         "core.experiments.positions:extrapolation",
-        given.source_ids,
-        given.target_ids,
+        lesson.source_ids,
+        lesson.target_ids,
         steps,
     )
     show(
-        extrapolation_figure(found.shift, found.probability, longest - own, visit.theme()),
+        extrapolation_figure(result.shift, result.probability, longest - own, visit.theme()),
         "extrapolation",
-        "Look right of the dashed line: whatever falls there, falls for the places alone.",
+        "Look right of the dashed line: whatever falls there, falls for the positions alone."
+        if own <= longest
+        else "Training knew none of these positions: whatever falls, falls for the positions "
+        "alone.",
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
-    inside = found.probability[found.shift <= longest - own].mean()
-    outside = found.probability[found.shift > longest - own]
-    if len(outside):
+    within = result.shift <= longest - own
+    inside, outside = result.probability[within], result.probability[~within]
+    if not len(inside):
         st.write(
-            f"Mean probability **{inside:.3f}** at places that training could reach, "
-            f"**{outside.mean():.3f}** beyond. The formula has a row for every place; whether the "
-            "network can use it is another question."
+            f"With {own} tokens this sentence has more positions than any in training: mean "
+            f"probability **{outside[0]:.3f}** where it stands, **{outside[1:].mean():.3f}** "
+            "further up."
+        )
+    elif len(outside):
+        st.write(
+            f"Mean probability **{inside.mean():.3f}** at positions that training could reach, "
+            f"**{outside.mean():.3f}** beyond. The formula has a row for every position; whether "
+            "the network can use it is another question."
         )
     else:
         st.write("A learned table ends before that: there is no row to add.")
 
 
 def _longest(card: Card) -> tuple[int, str]:
-    """How many places training can have reached, and the sentence that says so."""
+    """How many positions training can have reached, and the sentence that says so."""
     if sides := card.training.get("longest"):
         source, target = sides
         return max(sides), (

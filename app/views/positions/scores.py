@@ -22,25 +22,25 @@ PARTS = ("content", "position")
 LIMIT = 1e-5
 
 
-@st.fragment
-def scores(given: Lesson) -> None:
+def scores(lesson: Lesson) -> None:
     """Four maps and the biases' map, which add to the score."""
-    record = given.record
+    record = lesson.record
     st.write(
-        "In the first layer query and key are still sums of a word and a place, so their product "
-        "splits into four: word with word, word with place, place with word, place with place."
+        "In the first layer query and key are still sums of a word and a position, so their "
+        "product splits into four: content or position of the query, with content or position of "
+        "the key."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
-    parts = given.run(
+    parts = lesson.run(
         "core.experiments.score_parts:score_parts",
-        given.source_ids,
-        given.target_ids,
+        lesson.source_ids,
+        lesson.target_ids,
         kind,
     )
     map_row(_row(record, kind, parts), key="score_parts")
     st.caption(
         "One scale for all six, as wide as the chosen head needs. Look for stripes along the "
-        "diagonal in position · position: there the head looks at places. Cells that vary in "
+        "diagonal in position · position: there the head looks at positions. Cells that vary in "
         "content · content are about words. The first name is the query's part (row), the second "
         "the key's (column)."
     )
@@ -58,9 +58,9 @@ def scores(given: Lesson) -> None:
         st.write(
             "Where every term goes: c is the embedding · √d_model, p the position. This network "
             "normalises before it attends. The mean of a sum is the sum of the means, so each part "
-            "loses its own, μ; σ belongs to the whole sum and divides both, so the part of a place "
-            "is also scaled by the word it stands under. The bias part is the LayerNorm's β "
-            "through the projection plus the projection's own bias, for query and for key; the "
+            "loses its own, μ; σ belongs to the whole sum and divides both, so the part of a "
+            "position is also scaled by the word it stands under. The bias part is the LayerNorm's "
+            "β through the projection plus the projection's own bias, for query and for key; the "
             "fifth map adds the five products in which it takes part. Of these, the ones with the "
             "bias on the key's side are the same for a whole row: the softmax takes them away."
         )

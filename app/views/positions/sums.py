@@ -13,33 +13,34 @@ from core.analysis.position_table import sums as summed
 
 
 @st.fragment
-def sums(given: Lesson) -> None:
+def sums(lesson: Lesson) -> None:
     """Lengths and angles per token, then all of them in two dimensions."""
-    record = given.record
+    record = lesson.record
     st.write(
         "The first layer is fed one vector a token: its embedding, scaled up by √d_model so that "
-        "the word is not drowned, plus the row of its place."
+        "the word is not drowned, plus the row of its position."
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens = record.source if side == "source" else record.target_in
     vectors_of = "core.experiments.score_parts:embedded"
-    found = summed(*given.run(vectors_of, results.ids(tokens), side))
+    result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(
-        vectors.lengths_figure(found, positions.place_words(tokens), theme),
+        vectors.lengths_figure(result, positions.place_words(tokens), theme),
         "sum_lengths",
-        "Look at the dashes against the bars: how much of each vector is place, and how much word.",
+        "Look at the dashes against the bars: how much of each vector is position, and how much "
+        "word.",
     )
-    ratio = float(np.mean(found.position / np.maximum(found.content, 1e-12)))
+    ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
         f"On average the position is **{ratio:.2f} times** as long as the word's own vector, and "
-        f"the angle between the word alone and the sum has a cosine of {found.cosine.mean():.3f} "
-        f"(from {found.cosine.min():.3f} to {found.cosine.max():.3f}; 1 would be no change)."
+        f"the angle between the word alone and the sum has a cosine of {result.cosine.mean():.3f} "
+        f"(from {result.cosine.min():.3f} to {result.cosine.max():.3f}; 1 would be no change)."
     )
     show(
-        vectors.plane_figure(found, labels(tokens, 1 if side == "source" else 0), theme),
+        vectors.plane_figure(result, labels(tokens, 1 if side == "source" else 0), theme),
         "sum_plane",
         "Follow the line from each ring to its dot: a word that occurs twice has one ring and two "
         "dots, which is how the network can tell the two apart.",

@@ -12,13 +12,13 @@ from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
 WAVES = 8  # drawn at once at most
-_ROWS = 64  # of the table, for steps: more than most sentences have places
+_ROWS = 64  # of the table, for steps: more than most sentences have positions
 
 
 @st.fragment
-def table(given: Lesson) -> None:
+def table(lesson: Lesson) -> None:
     """The rows that this sentence gets, and a few of the columns as waves."""
-    record, theme = given.record, visit.theme()
+    record, theme = lesson.record, visit.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -66,9 +66,9 @@ def table(given: Lesson) -> None:
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
-def distance(given: Lesson) -> None:
+def distance(lesson: Lesson) -> None:
     """Products of all pairs of rows against how far apart they stand."""
-    rows = given.record.source_positions
+    rows = lesson.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
         positions.dot_product_figure(rows, visit.theme()),
@@ -77,8 +77,8 @@ def distance(given: Lesson) -> None:
         "to the greatest: there is no bar to see, because the product depends on the distance "
         "alone."
         if sinusoidal
-        else "Look at the bars: pairs at one distance differ, so this table knows places, not only "
-        "distances.",
+        else "Look at the bars: pairs at one distance differ, so this table knows positions, not "
+        "only distances.",
     )
     if sinusoidal:
         st.latex(
@@ -88,20 +88,20 @@ def distance(given: Lesson) -> None:
 
 
 @st.fragment
-def rotation(given: Lesson) -> None:
+def rotation(lesson: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
     theme = visit.theme()
-    rows = given.run(
+    rows = lesson.run(
         "core.experiments.positions:table",
-        min(_ROWS, given.card.model.max_length),
+        min(_ROWS, lesson.card.model.max_length),
     )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
         st.write("This model learned its positions: there is no formula, so no such matrix either.")
         return
     st.write(
-        "Going k places on is the same linear map from everywhere: each pair (sin, cos) turns by "
-        "its own angle. So a network can learn to look “k to the left” once for all places."
+        "Going k positions on is the same linear map from everywhere: each pair (sin, cos) turns "
+        "by its own angle. So a network can learn to look “k to the left” once for all positions."
     )
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
@@ -112,9 +112,9 @@ def rotation(given: Lesson) -> None:
     address.settle("rotation_k", range(1, half + 1), 3)
     address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
-    place = columns[1].slider("p, the place it starts from", 0, half - 1, key="rotation_p")
+    position = columns[1].slider("p, the position it starts from", 0, half - 1, key="rotation_p")
     address.keep_choice("rotation_k", k, 3)
-    address.keep_choice("rotation_p", place, 0)
+    address.keep_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)
@@ -126,13 +126,13 @@ def rotation(given: Lesson) -> None:
         )
         with st.container(width=520):
             show(
-                vectors.circles_figure(rows, place, k, pairs, theme),
+                vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
                 "From the ring to the dot: move p and see that the angles stay what they are.",
             )
     error = rotation_error(rows, k)
     st.write(
-        f"Over {len(rows) - k} starting places and all {d_model} dimensions, the largest "
+        f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
         f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**: the rounding of "
         "float32, in which the table is held."
     )

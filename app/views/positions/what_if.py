@@ -29,34 +29,33 @@ FORMULA = {
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
-@st.fragment
-def order(given: Lesson) -> None:
+def order(lesson: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
     from core.record.edits import Places
 
-    record = given.record
+    record = lesson.record
     st.write(
         "Take the words in another order and let the encoder run again. Without positions nothing "
         "is new to it: every map comes out with its rows and columns in the new order, and every "
-        "output vector in its new place. With positions it does not."
+        "output vector in its new position. With positions it does not."
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
-    places = Places.shuffled(1, len(record.source)).order
-    found = given.run(
+    order = Places.shuffled(1, len(record.source)).order
+    result = lesson.run(
         "core.experiments.positions:equivariance",
-        given.source_ids,
-        places,
+        lesson.source_ids,
+        order,
         state == "on",
     )
-    tokens, numbers = [record.source[i] for i in places], [i + 1 for i in places]
+    tokens, numbers = [record.source[i] for i in order], [i + 1 for i in order]
     _maps(
         record,
         tokens,
         numbers,
         (
-            Map("The map, reordered", "reordered", "of the sentence as typed", found.moved_maps),
-            Map("The map of the new order", "new order", "words reordered", found.new_maps),
+            Map("The map, reordered", "reordered", "of the sentence as typed", result.moved_maps),
+            Map("The map of the new order", "new order", "words reordered", result.new_maps),
             Difference("First − second", "difference", 0, 1),
         ),
         "order_maps",
@@ -64,18 +63,17 @@ def order(given: Lesson) -> None:
     st.caption("Look at the third picture: empty means that order meant nothing to the encoder.")
     st.write(
         f"Positions {state}: over all layers and heads the maps differ by at most "
-        f"**{scientific(found.map_difference)}**, the output vectors by at most "
-        f"**{scientific(found.output_difference)}**."
-        + (" That is rounding." if found.output_difference < 1e-4 else "")
+        f"**{scientific(result.map_difference)}**, the output vectors by at most "
+        f"**{scientific(result.output_difference)}**."
+        + (" That is rounding." if result.output_difference < 1e-4 else "")
     )
 
 
-@st.fragment
-def what_if(given: Lesson) -> None:
+def what_if(lesson: Lesson) -> None:
     """The translation, its probability and the encoder's maps under other positions."""
     from core.record.edits import Edits
 
-    record = given.record
+    record = lesson.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
         change = choose("Positions", CHANGES, "off", "position_change")
         side = choose("Of the", SIDES, "both", "position_change_side")
@@ -95,12 +93,12 @@ def what_if(given: Lesson) -> None:
     }
     edits = Edits(**{f"{name}_positions": p for name, p in changed.items() if p is not None})
     st.latex(FORMULA[change])
-    found = edited(given, edits)
-    if found is None:
+    result = edited(lesson, edits)
+    if result is None:
         return
     show_edited(
-        given,
-        found,
+        lesson,
+        result,
         ("as trained", "edited"),
         "position",
         "Look for the tokens that fall: there the network needs to know where a word stands. "
@@ -111,8 +109,8 @@ def what_if(given: Lesson) -> None:
         record.source,
         range(1, len(record.source) + 1),
         (
-            Map("As trained", "as trained", "positions as trained", found.before.encoder),
-            Map("Edited", "edited", "the same words", found.after.encoder),
+            Map("As trained", "as trained", "positions as trained", result.before.encoder),
+            Map("Edited", "edited", "the same words", result.after.encoder),
             Difference("Edited − as trained", "difference", 1, 0),
         ),
         "position_maps",

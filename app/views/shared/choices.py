@@ -24,12 +24,12 @@ def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
 
 
 def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
-    """One of many words, by its place; the list shows them as plain text."""
+    """One of many words, by its position; the list shows them as plain text."""
     address.settle(key, range(len(words)), first)
     chosen = st.selectbox(
         label,
         range(len(words)),
-        format_func=lambda place: f"{place + 1}  {words[place]}",
+        format_func=lambda position: f"{position + 1}  {words[position]}",
         key=key,
         persist_state="session",
     )

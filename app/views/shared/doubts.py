@@ -15,22 +15,22 @@ def show_doubts(record: TranslationRecord, learned: str) -> None:
 
     `learned` says what sentences the network was trained on.
     """
-    found = doubts(record)
-    if not found:
+    result = doubts(record)
+    if not result:
         return
     reasons = []
-    if found.language:
+    if result.language:
         reasons.append(
-            f"this looks like {found.language}, but it is read as {record.source_language}"
+            f"this looks like {result.language}, but it is read as {record.source_language}"
         )
-    if found.unknown:
+    if result.unknown:
         unknown = [label(token) for token in record.source if token.unknown]
         words = ", ".join(f"“{text}”" for text in unknown[:_SHOWN])
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         reasons.append(f"the network has no token for {words}{more} and reads it as <unk>")
-    if found.probability is not None:
+    if result.probability is not None:
         reasons.append(
-            f"it gives its own tokens a mean probability of only {found.probability:.2f}"
+            f"it gives its own tokens a mean probability of only {result.probability:.2f}"
         )
     line = "; ".join(reasons)
     with st.container(key="doubts"):

@@ -46,7 +46,7 @@ class Lesson:
         return results.run(self.card, function, *arguments)
 
 
-def lesson() -> Lesson:
+def ask_for_sentence() -> Lesson:
     """Ask for a sentence, translate it as the first page would, and show both."""
     card, record = controls.sentence(given_target=False)
     chosen = controls.selection()
@@ -65,13 +65,13 @@ class Edited:
     after: TranslationRecord
 
 
-def edited(given: Lesson, edits: Edits) -> Edited | None:
+def edited(lesson: Lesson, edits: Edits) -> Edited | None:
     """Translate again under edits; where that cannot be, say why in one line and return None."""
-    source = given.record.source_text
+    source = lesson.record.source_text
     try:
-        free = results.inspect(given.card, source, edits=edits, decode=given.decode)
+        free = results.inspect(lesson.card, source, edits=edits, decode=lesson.decode)
         before, after = (
-            results.inspect(given.card, source, edits=e, target_ids=given.target_ids)
+            results.inspect(lesson.card, source, edits=e, target_ids=lesson.target_ids)
             for e in (None, edits)
         )
     except ValueError as error:
@@ -81,20 +81,20 @@ def edited(given: Lesson, edits: Edits) -> Edited | None:
 
 
 def show_edited(
-    given: Lesson, found: Edited, states: tuple[str, str], key: str, look_for: str
+    lesson: Lesson, result: Edited, states: tuple[str, str], key: str, look_for: str
 ) -> None:
     """Both translations, and what the edits do to each token's probability in the first one.
 
     `states` say what stands before each translation: without the edits, and with them.
     """
     with st.container(key=f"{key}_translation"):
-        st.text(f"{states[0]}:  {given.record.translation}")
-        st.text(f"{states[1]}:  {found.translation}")
+        st.text(f"{states[0]}:  {lesson.record.translation}")
+        st.text(f"{states[1]}:  {result.translation}")
     show(
         change_figure(
-            labels(found.before.target_out, 1),
-            np.exp(found.before.log_probs),
-            np.exp(found.after.log_probs),
+            labels(result.before.target_out, 1),
+            np.exp(result.before.log_probs),
+            np.exp(result.after.log_probs),
             states,
             "Probability of each token of the first translation",
             visit.theme(),
@@ -105,13 +105,13 @@ def show_edited(
 
 
 def words_of(tokens: Sequence[RecordToken]) -> list[tuple[int, ...]]:
-    """The places of each word's pieces, in the order of the sentence; special tokens are none."""
+    """The positions of each word's tokens, in order; special tokens are no words."""
     words: list[tuple[int, ...]] = []
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token.special:
             continue
-        if words and not token.starts_word and words[-1][-1] == place - 1:
-            words[-1] += (place,)
+        if words and not token.starts_word and words[-1][-1] == position - 1:
+            words[-1] += (position,)
         else:
-            words.append((place,))
+            words.append((position,))
     return words

@@ -11,7 +11,7 @@ from core.record.record import TranslationRecord
 
 def take_away(record: TranslationRecord) -> None:
     """Buttons that save a record, made only when pressed, and a place to open a saved one."""
-    with st.expander("Take it away, or open a saved record", key="take_away"):
+    with st.expander("Export, or open a saved record", key="take_away"):
         files = (
             ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
              record.to_bytes),

@@ -55,13 +55,13 @@ except ValueError as error:  # InputError and CheckpointError carry one line for
     st.stop()
 link = {**chosen.link, "source": stop.source}
 try:
-    found = stop.find(record)
-    at = {"kind": found.kind, "layer": found.head.layer, "head": found.head.head}
+    result = stop.find(record)
+    at = {"kind": result.kind, "layer": result.head.layer, "head": result.head.head}
     st.write(
-        f"Here layer {found.head.layer + 1}, head {found.head.head + 1} of the {found.kind} "
-        f"attention puts **{percent(found.head.share)}** of its weight {stop.measured}."
+        f"Here layer {result.head.layer + 1}, head {result.head.head + 1} of the {result.kind} "
+        f"attention puts **{percent(result.head.share)}** of its weight {stop.measured}."
     )
-    row = {"q": found.query, "k": None}
+    row = {"q": result.query, "k": None}
 except LookupError as missing:
     st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = address.first_view(record), {"q": None, "k": None}

@@ -10,8 +10,8 @@ FIRST_FREE_ROW = 2  # of the decoder: the rows before it may look at one or two 
 
 
 @dataclass(frozen=True)
-class Found:
-    """What to show of a record: one head, perhaps one row kept, and the share that was measured."""
+class Highlight:
+    """What to show of a record: a head, the share that was measured, perhaps a row pinned."""
 
     kind: str
     head: roles.Strongest
@@ -30,13 +30,13 @@ class Stop:
     source: str
     look_for: str
     measured: str
-    find: Callable[[TranslationRecord], Found]
+    find: Callable[[TranslationRecord], Highlight]
 
 
-def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Found]:
+def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highlight]:
     """The cross-attention head that best looks from each target word at its source word."""
 
-    def find(record: TranslationRecord) -> Found:
+    def find(record: TranslationRecord) -> Highlight:
         cells: list[tuple[int, list[int]]] = []
         for target_word, source_word in pairs:
             rows = roles.places(record.target_out, target_word)
@@ -45,41 +45,41 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Found]
                 raise LookupError(f"this model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
         head = roles.strongest(roles.on_cells(record.cross, cells))
-        return Found("cross", head, cells[-1][0])
+        return Highlight("cross", head, cells[-1][0])
 
     return find
 
 
-def _compound(target_word: str, *source_words: str) -> Callable[[TranslationRecord], Found]:
+def _compound(target_word: str, *source_words: str) -> Callable[[TranslationRecord], Highlight]:
     """The head whose rows for the tokens of one word look at these words, one after the other."""
 
-    def find(record: TranslationRecord) -> Found:
+    def find(record: TranslationRecord) -> Highlight:
         words = roles.places(record.target_out, target_word)
         columns = [roles.places(record.source, word) for word in source_words]
         if not words or not all(columns):
             raise LookupError(f"this model did not write {target_word!r}")
         if len(words[0]) < len(source_words):
             raise LookupError(f"this model writes {target_word!r} as a single token")
-        cells = [(row, found[0]) for row, found in zip(words[0], columns, strict=False)]
+        cells = [(row, keys[0]) for row, keys in zip(words[0], columns, strict=False)]
         head = roles.strongest(roles.on_cells(record.cross, cells))
-        return Found("cross", head, words[0][0])
+        return Highlight("cross", head, words[0][0])
 
     return find
 
 
-def _previous(record: TranslationRecord) -> Found:
-    return Found("encoder", roles.strongest(roles.on_previous(record.encoder)))
+def _previous(record: TranslationRecord) -> Highlight:
+    return Highlight("encoder", roles.strongest(roles.on_previous(record.encoder)))
 
 
-def _resting(record: TranslationRecord) -> Found:
+def _resting(record: TranslationRecord) -> Highlight:
     last = len(record.source) - 1
-    return Found("cross", roles.strongest(roles.on_column(record.cross, last)))
+    return Highlight("cross", roles.strongest(roles.on_column(record.cross, last)))
 
 
-def _staircase(record: TranslationRecord) -> Found:
+def _staircase(record: TranslationRecord) -> Highlight:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
         raise LookupError("this model wrote too few tokens to have a third row")
-    return Found("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
+    return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
 _FROM_GERMAN = (

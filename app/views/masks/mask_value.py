@@ -1,4 +1,4 @@
-"""Shows one row of one head on its way from score to weight, and three ways to close a cell."""
+"""Shows one row of one head on its way from score to weight, and three mask values."""
 
 import math
 
@@ -17,13 +17,13 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
 @st.fragment
-def closing(given: Lesson) -> None:
+def mask_value(lesson: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
     from core.experiments.closing import closings
 
-    record = given.record
+    record = lesson.record
     st.write(
-        "A closed cell has a score like any other; the mask overwrites it before the softmax. Here "
+        "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
         "is one row of the decoder, which looks back at what is written."
     )
     layers, heads = record.decoder.shape[:2]
@@ -33,9 +33,9 @@ def closing(given: Lesson) -> None:
         head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
         with st.container(width=220):
             row = choose_token("Row", words, len(words) // 2, "closing_row")
-        fill = choose("Closed with", FILLS, -math.inf, "closing_fill")
+        fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
-    scores = results.quantity(given.card, record, "scores")["decoder"]
+    scores = results.quantity(lesson.card, record, "scores")["decoder"]
     is_open = record.decoder_mask[row]
     ways = closings(scores[layer, head, row], is_open)
     way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
@@ -52,32 +52,32 @@ def closing(given: Lesson) -> None:
             visit.theme(),
         ),
         "closing_strip",
-        "Look at the closed cells: before the mask they score like any other; after the softmax "
-        "they hold exactly 0, and the open ones share 1.",
+        "Look at the masked cells: before the mask they score like any other; after the softmax "
+        "they hold exactly 0, and the others share 1.",
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
         r"\qquad s_{qk} = \frac{q_q \cdot k_k}{\sqrt{d_k}}"
     )
     st.write(
-        "**−∞, −10⁴ or −10⁹?** Other code writes a very low number into closed cells, or adds it "
-        "to the score. As long as one cell is open, that changes nothing but rounding: the "
-        "exponential of either is 0. The difference shows in a row with nothing open, such as a "
+        "**−∞, −10⁴ or −10⁹?** Other code writes a very low number into masked cells, or adds it "
+        "to the score. As long as one cell is unmasked, that changes nothing but rounding: the "
+        "exponential of either is 0. The difference shows in a row where all is masked, such as a "
         "sentence of padding: −∞ has no answer (NaN), which is why the attention of this project "
-        "gives 0 there; a number written in spreads attention evenly over what should be closed; a "
+        "gives 0 there; a number written in spreads attention evenly over what should be masked; a "
         "number added keeps the scores apart if the precision has room for both, and the row looks "
         "as if there were no mask."
     )
     st.table(
         [
             {
-                "closed with": FILLS[w.fill],
+                "mask value": FILLS[w.fill],
                 "precision": w.precision,
                 "held as": number(w.held, 0),
-                "weight on closed cells": scientific(w.on_closed),
-                "largest change of an open weight": scientific(w.change),
-                "nothing open, written in": _span(w.nothing_open),
-                "nothing open, added": _span(w.nothing_added),
+                "weight on masked cells": scientific(w.on_closed),
+                "largest change of another weight": scientific(w.change),
+                "all masked, written in": _span(w.nothing_open),
+                "all masked, added": _span(w.nothing_added),
             }
             for w in ways
         ]

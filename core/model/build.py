@@ -1,0 +1,19 @@
+"""A fresh network by the name of its architecture."""
+
+from core.config import ModelConfig
+from core.model.baseline import Baseline
+from core.model.transformer import Transformer
+
+ARCHITECTURES: dict[str, type[Transformer] | type[Baseline]] = {
+    "scratch": Transformer,
+    "baseline": Baseline,
+}
+
+
+def build(architecture: str, config: ModelConfig) -> Transformer | Baseline:
+    """A network with fresh weights: "scratch" or "baseline". Raises ValueError for another name."""
+    if architecture not in ARCHITECTURES:
+        raise ValueError(
+            f"unknown model {architecture!r}: choose one of {', '.join(ARCHITECTURES)}"
+        )
+    return ARCHITECTURES[architecture](config)

@@ -1,0 +1,190 @@
+"""What each trick for speed gains: `python -m tests.core.bench_model NAME`, alternating in one run.
+
+The other side of each comparison is what torch or a textbook has in its place. Printed are the
+median of the ratios, above 1 where the trick is the faster one, and their middle half.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from core.config import DecodeConfig
+from core.data.batches import collate
+from core.model import fast
+from core.model.transformer import LayerNorm, Transformer
+from core.record.capture import explicit_attention
+from core.text.tokenizer import PAD
+from core.training.loss import Objective
+from core.translator import Translator
+from tests import small
+
+ROOT = Path(__file__).parents[2] / "checkpoints"
+
+
+@dataclass(frozen=True)
+class PlainState:
+    """Each hypothesis's own keys and values, copied when a beam goes on with its survivors."""
+
+    layers: tuple[tuple[Tensor, ...], ...]
+    source_mask: Tensor
+    length: int
+
+    def select(self, rows: Tensor) -> "PlainState":
+        layers = tuple(tuple(x.index_select(0, rows) for x in layer) for layer in self.layers)
+        return replace(self, layers=layers, source_mask=self.source_mask.index_select(0, rows))
+
+
+def plain_start(network: Transformer, source_BS: Tensor) -> PlainState:
+    memory, mask = network.encode(source_BS)
+    cross = [layer.cross_attention.keys_values(memory) for layer in network.decoder]
+    return PlainState(tuple((k[:, :, :0], v[:, :, :0], k, v) for k, v in cross), mask, 0)
+
+
+def plain_step(
+    network: Transformer, token_B: Tensor, state: PlainState
+) -> tuple[Tensor, PlainState]:
+    x, caches = network.embeddings.target(token_B[:, None], state.length), []
+    for layer, cache in zip(network.decoder, state.layers, strict=True):
+        x, cache = plain_layer(layer, x, cache, state.source_mask)
+        caches.append(cache)
+    logits = network.classify(network.decoder_norm(x))[:, 0]
+    return logits, PlainState(tuple(caches), state.source_mask, state.length + 1)
+
+
+def plain_layer(
+    layer: Any, x: Tensor, cache: tuple[Tensor, ...], source_mask: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    k, v, cross_k, cross_v = cache
+
+    def look_back(x: Tensor) -> Tensor:
+        nonlocal k, v
+        new_k, new_v = layer.self_attention.keys_values(x)
+        k, v = torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
+        return layer.self_attention.attend(x, k, v, None, False)[0]
+
+    def look_across(x: Tensor) -> Tensor:
+        return layer.cross_attention.attend(x, cross_k, cross_v, source_mask, False)[0]
+
+    x = layer.residual(x, layer.norm1, look_back)
+    x = layer.residual(x, layer.norm2, look_across)
+    return layer.residual(x, layer.norm3, layer.feed_forward), (k, v, cross_k, cross_v)
+
+
+def plain_loss(self: Objective, batch: Any, count: int) -> Tensor:
+    """Cross-entropy of all logits at once."""
+    logits = self.model(batch.source, batch.target_in)
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.target_out.flatten(),
+        ignore_index=PAD,
+        label_smoothing=self.smoothing,
+    )
+
+
+PLAIN: dict[str, list[Any]] = {
+    "linear": [
+        patch.object(fast.Linear, "forward", nn.Linear.forward),
+        patch("core.model.transformer.linear", F.linear),
+    ],
+    "tree": [
+        patch.object(Transformer, "start", plain_start),
+        patch.object(Transformer, "step", plain_step),
+    ],
+    "layer-norm": [patch.object(LayerNorm, "forward", LayerNorm.formula)],
+    "dropout": [patch.object(fast.Dropout, "forward", nn.Dropout.forward)],
+    "loss": [patch.object(Objective, "forward", plain_loss)],
+}
+TRAINING = ("dropout", "loss")
+
+
+@contextmanager
+def plain(name: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        for change in PLAIN[name]:
+            stack.enter_context(change)
+        yield
+
+
+def translating(folder: Path, batch_tokens: int, beam: int) -> list[Callable[[], object]]:
+    """Each of the tests' sentences alone, or all of them in batches."""
+    translator = Translator.load(folder, "cpu")
+    side = 0 if translator.card.source_language == "de" else 1
+    texts = [pair[side] for pair in small.SENTENCES]
+    units = [texts * 4] if batch_tokens > 1 else [[text] for text in texts]
+    decode = DecodeConfig(beam=beam)
+    return [partial(translator.translate, unit, decode, batch_tokens) for unit in units]
+
+
+def training(folder: Path, batch_tokens: int) -> list[Callable[[], object]]:
+    """The gradients of one step of training on random tokens, in sentences of 10 to 20."""
+    model = Translator.load(folder, "cpu")._model
+    model.requires_grad_(True).train()
+    torch.manual_seed(0)
+    size, rows = model.config.target_vocab_size, batch_tokens // 15
+
+    def row() -> list[int]:
+        return torch.randint(4, size, (int(torch.randint(10, 21, ())),)).tolist()
+
+    batch = collate([(row(), row()) for _ in range(rows)])
+    objective, count = Objective(model, 0.1), int((batch.target_out != PAD).sum())
+
+    def run() -> None:
+        with explicit_attention(model):
+            model.zero_grad(set_to_none=True)
+            objective(batch, count).backward()
+
+    return [run]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=sorted(PLAIN))
+    parser.add_argument("--checkpoint", default="scratch-de-en")
+    parser.add_argument("--batch-tokens", type=int, help="1: a sentence at a time")
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    folder = ROOT / given.checkpoint
+    if given.name in TRAINING:
+        work = training(folder, given.batch_tokens or 2048)
+    else:
+        work = translating(folder, given.batch_tokens or 1, given.beam)
+
+    pairs = []
+    for _ in range(given.rounds + 1):
+        for unit in work:
+            ours = seconds(unit)
+            with plain(given.name):
+                pairs.append((ours, seconds(unit)))
+    pairs = pairs[len(work) :]  # the first round only warms up
+    ratios = sorted(theirs / ours for ours, theirs in pairs)
+    low, high = (ratios[at] for at in (len(ratios) // 4, -1 - len(ratios) // 4))
+    ours, theirs = (1000 * statistics.median(column) for column in zip(*pairs, strict=True))
+    sys.stdout.write(
+        f"{given.name}: {ours:.1f} ms, without {theirs:.1f} ms; "
+        f"ratio {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})\n"
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of the processor, on one thread: other processes' turns do not count."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+if __name__ == "__main__":
+    main()
