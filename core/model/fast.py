@@ -16,7 +16,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     On a CPU (Wxᵀ + b)ᵀ is the faster order for few rows, where no gradient is wanted. A sentence
     searched with beam 5: 1.24 on scratch-de-en (d_model 256; 68.6 against 85.8 ms), 0.95 on
-    captions-de-en (128; 42.8 against 40.9 ms): `python -m tests.core.bench_model linear`.
+    captions-de-en (128; 42.8 against 40.9 ms): `bench_model linear`.
     """
     if x.shape[:-1].numel() > _FEW or torch.is_grad_enabled() or x.device.type != "cpu":
         return F.linear(x, weight, bias)
@@ -37,7 +37,7 @@ class Dropout(nn.Dropout):
 
     On a CPU a 64-bit random number decides four features, which leaves p exact to 2⁻¹⁶. Gradients
     of 2,048 tokens: 1.12 in the shape of captions-de-en, 1.07 in that of scratch-de-en:
-    `python -m tests.core.bench_model dropout`. Runs that are resumed need its random numbers.
+    `bench_model dropout`. Runs that are resumed need its random numbers.
     """
 
     def forward(self, x: Tensor) -> Tensor:

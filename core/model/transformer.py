@@ -39,7 +39,7 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def reset_parameters(self, xavier: bool = False) -> None:
-        """Tables N(0, 1/d_model), or by Xavier's rule, as in tutorials; the classifier by his."""
+        """Tables N(0, 1/d_model), or as tutorials do by Xavier's rule, like the classifier."""
         for name, part in self.named_children():
             if xavier or name == "classifier":
                 _xavier(part)

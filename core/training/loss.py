@@ -34,7 +34,7 @@ class Objective(nn.Module):
         largest tensor of a step, are never held. The plain form takes 1.38 times as long for the
         gradients of 2,048 tokens in the shape of captions-de-en, 1.12 times in that of
         scratch-de-en (processor time, alternating in one run, AMD EPYC (Zen 3), 2 cores, one
-        thread, shared load): `python -m tests.core.bench_model loss`.
+        thread, shared load): `bench_model loss`.
         """
         hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
         real = batch.target_out != PAD
