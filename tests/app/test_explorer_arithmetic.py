@@ -96,7 +96,7 @@ def groups(tokens: tuple[Token, ...]) -> np.ndarray:
     """Which word each piece belongs to; punctuation and special pieces are words of their own."""
     word, found, alone = -1, [], True
     for token in tokens:
-        single = token.special or token.text == "."
+        single = token.special or token.text in (".", ",")
         word += token.starts_word or single or alone
         found.append(word)
         alone = single

@@ -590,6 +590,30 @@ def test_a_formula_stays_a_word_in_a_table(local_page: Page, url: str) -> None:
     assert not {f"{SVG}script", f"{SVG}img"} & {element.tag for element in picture.iter()}
 
 
+def test_a_key_undoes_the_last_choice(local_page: Page, url: str) -> None:
+    """Step by step back through what was chosen, to where it began and no further."""
+    explorer = Explorer(local_page, url)
+    press = local_page.keyboard.press
+    names = ("kind", "view", "unit", "query", "key", "layer", "head")
+    shown = lambda: {name: explorer.says()[name] for name in names}  # noqa: E731
+    seen = [shown()]
+    explorer.root.focus()
+    for change in (
+        lambda: press("2"),
+        lambda: press("l"),
+        lambda: press("w"),
+        lambda: press("m"),
+        lambda: explorer.click(3, 1),
+        lambda: explorer.head(1, 2),
+    ):
+        change()
+        seen.append(shown())
+    local_page.mouse.move(0, 0)
+    for before in [*seen[-2::-1], seen[0]]:
+        press("u")
+        assert shown() == before
+
+
 def test_a_link_brings_everything_back(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url, case="long")
     explorer.kind("decoder")
