@@ -14,6 +14,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app.examples import EXAMPLES
+from app.look.labels import label
 from app.look.markdown import plain
 from app.state import models, results
 from app.views.shared.lesson import words_of
@@ -277,7 +278,7 @@ def test_the_maps_without_positions_are_the_models(positions_page, translator):
     numbers = [token["number"] for token in tokens]
     assert numbers != sorted(numbers)
     places = [number - 1 for number in numbers]
-    assert [token["text"] for token in tokens] == [record.source[p].text for p in places]
+    assert [token["label"] for token in tokens] == [label(record.source[p]) for p in places]
     moved = off.encoder[..., places, :][..., places]
     assert np.allclose(row["The map, reordered"], moved, atol=1e-5)
 
