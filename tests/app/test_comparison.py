@@ -219,6 +219,24 @@ def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     assert f"All {heads} heads find themselves" in texts(app)
 
 
+@pytest.mark.parametrize(
+    ("link", "opened"),
+    [
+        ({}, (2, 0, 0)),
+        ({"compare_layer": "0", "compare_head": "3", "compare_kind": "encoder"}, (0, 3, 1)),
+        ({"compare_layer": "9", "compare_head": "x"}, (2, 0, 1)),
+    ],
+)
+def test_a_link_turns_the_maps_to_a_head(link, opened):
+    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
+    app.query_params.update(link)
+    app.switch_page("views/comparison/page.py").run()
+    assert not app.exception and not app.error
+    data, _, _ = sent(app)
+    assert tuple(data["opened"][name] for name in ("layer", "head", "turn")) == opened
+    assert data["site"].lower() == link.get("compare_kind", "cross")
+
+
 def test_speed_is_measured_when_asked(monkeypatch):
     app = open_page(monkeypatch, ROOT / "checkpoints")
     assert " times** as" not in texts(app)

@@ -64,27 +64,32 @@ def where(largest: Largest, record: TranslationRecord) -> str:
     )
 
 
-def turn_to(kind: str, layer: int, head: int) -> None:
+def turn_to(layer: int, head: int) -> None:
     """Turn the maps to one head, whatever was chosen in them before."""
-    for name, value in (("kind", kind), ("layer", layer), ("head", head)):
-        visit.put(f"compare_{name}", value)
+    visit.put("compare_layer", layer)
+    visit.put("compare_head", head)
     visit.put("compare_turn", (visit.get("compare_turn") or 0) + 1)
+
+
+def show_cell(kind: str, layer: int, head: int) -> None:
+    """The same with the kind, whose widget is not drawn yet in this run."""
+    visit.put("compare_kind", kind)
+    turn_to(layer, head)
 
 
 def opened(layers: int, heads: int) -> Opened:
     """The head that the maps were last turned to by a link or a button; the browser goes on."""
-    names = {name: f"compare_{name}" for name in ("layer", "head")}
-    asked = {name: address.take(key) for name, key in names.items()}
-    usual = {"layer": max(0, layers - 2), "head": 0}
-    at = {}
-    for (name, key), count in zip(names.items(), (layers, heads), strict=True):
-        known = asked[name] in map(str, range(count))
-        at[name] = int(asked[name]) if known else visit.get(key)
-        if at[name] not in range(count):
-            at[name] = usual[name]
-    if any(asked.values()):
-        turn_to(visit.get("compare_kind"), **at)
-    return Opened(**at, turn=visit.get("compare_turn") or 0, names=names)
+    names = {"layer": "compare_layer", "head": "compare_head"}
+    asked = [address.take(key) for key in names.values()]
+    at = []
+    for key, text, count, usual in zip(
+        names.values(), asked, (layers, heads), (max(0, layers - 2), 0), strict=True
+    ):
+        known = int(text) if text in map(str, range(count)) else visit.get(key)
+        at.append(known if known in range(count) else usual)
+    if any(asked):
+        turn_to(*at)
+    return Opened(*at, turn=visit.get("compare_turn") or 0, names=names)
 
 
 def row(
@@ -146,7 +151,7 @@ def maps(
         st.button(
             "Show it",
             key="show_largest",
-            on_click=turn_to,
+            on_click=show_cell,
             args=(largest.kind, largest.layer, largest.head),
         )
     with st.container(horizontal=True, vertical_alignment="bottom"):
