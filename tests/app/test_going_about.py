@@ -286,6 +286,30 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(page: Page, tmp_pa
     ]
 
 
+EXPLORERS_OWN = set("kind layer head view words hide sort combine quantity mass q k".split())
+VIEWS = {path: f"{path}/page" for path in PAGES} | {
+    "": "translate",
+    "steps": "steps",
+    "head": "inside_head/page",
+}
+
+
+def test_each_name_in_the_address_has_one_writer(monkeypatch):
+    """Of two writers the last would win, which is another one each time."""
+    written: list[str] = []
+    monkeypatch.setattr(address, "address", lambda values, **_: written.extend(values))
+    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
+    app.session_state["path_maps"] = True  # the page of steps shows an explorer as well
+    for path in PAGES:
+        written.clear()
+        app.switch_page(f"views/{VIEWS[path]}.py").run()
+        assert not app.exception
+        explorers = EXPLORERS_OWN if path in ("", "steps", "tour") else set()
+        twice = {name for name in written if written.count(name) > 1 or name in explorers}
+        assert not twice, (path, twice)
+        assert set(COMMON) <= set(written), path
+
+
 def test_a_text_of_a_link_is_one_line_too():
     app = AppTest.from_file(str(MAIN), default_timeout=60)
     app.query_params["source"] = "Der Hund\nschläft im Garten. "

@@ -150,6 +150,7 @@ def refused(content: bytes | Path, *words: str) -> None:
     message = str(caught.value)
     assert type(caught.value) is ValueError
     assert "\n" not in message and "pickle" not in message and "unsafe" not in message
+    assert len(message) < 600
     for word in words:
         assert word in message, message
 
@@ -226,6 +227,7 @@ def drop(*names: str):
         (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "a log_prob that is no float"),
         (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
         (lambda w: w["checks"][0].update(passed=False), "is not False"),
+        (lambda w: w["checks"][0].update(name="a\nb " * 10**5, passed=False), "(a b a b a b"),
         (lambda w: w.update(model=["x"]), "model is not a text"),
         (lambda w: w.update(translation=None), "translation is not a text"),
         (lambda w: w.update(source=[], target_in=[], target_out=[], alternatives=[]), "axis"),
@@ -254,9 +256,25 @@ def test_arrays_of_another_kind_are_refused(record, name, content):
 
 
 def test_an_array_too_few_is_refused(record):
-    saved = members(record)
-    del saved["cross.npy"]
-    refused(archive(saved), "cross")
+    for name, reason in (("cross", "cross is missing"), ("words", "it holds no record")):
+        saved = members(record)
+        del saved[f"{name}.npy"]
+        refused(archive(saved), reason)
+
+
+def test_two_arrays_of_one_name_are_refused(record):
+    """The first would be counted as large as the second."""
+    buffer = io.BytesIO(record.to_bytes())
+    with zipfile.ZipFile(buffer, "a") as opened, pytest.warns(UserWarning, match="Duplicate"):
+        opened.writestr("cross.npy", members(record)["cross.npy"])
+    refused(buffer.getvalue(), "it holds no record")
+
+
+def test_an_array_may_be_saved_by_columns(record):
+    by_columns = npy(np.asfortranarray(record.cross))
+    assert by_columns != members(record)["cross.npy"]
+    again = archive({**members(record), "cross.npy": by_columns})
+    assert TranslationRecord.load(io.BytesIO(again)).id == record.id
 
 
 def test_damaged_bytes_are_refused(record):
@@ -301,30 +319,33 @@ def test_a_header_that_promises_more_than_there_is_makes_no_room(record):
 def test_too_many_tokens_are_refused_before_they_are_unpacked(record):
     saved = members(record)
     assert TranslationRecord.load(io.BytesIO(archive(saved))).id == record.id
-    rows = npy(np.zeros((2, 2, 513, 4), np.float32))
-    refused(archive({**saved, "cross.npy": rows}), "513 tokens are too many")
+    for shape in ((2, 2, 513, 4), (2, 2, 3, 513)):
+        large = npy(np.zeros(shape, np.float32))
+        refused(archive({**saved, "cross.npy": large}), "513 tokens are too many")
     with pytest.raises(ValueError, match="513 tokens of the target are too many"):
         long_record(513)
-    long_record(512)
+    with pytest.raises(ValueError, match="513 tokens of the source are too many"):
+        long_record(1, source=513)
+    long_record(512, source=512)
 
 
-def long_record(length: int) -> TranslationRecord:
-    """One source token, and a target that says the same over and over."""
+def long_record(length: int, source: int = 1) -> TranslationRecord:
+    """Both sides say the same over and over."""
     token = RecordToken(5, "a", "a", True, False, False)
     bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
     past = np.tri(length, dtype=np.float32)
     return TranslationRecord(
         **dict.fromkeys(TEXTS, ""),
-        source=(token,),
+        source=(token,) * source,
         target_in=(bos, *[token] * (length - 1)),
         target_out=(token,) * length,
-        encoder=np.ones((1, 1, 1, 1), np.float32),
+        encoder=np.full((1, 1, source, source), 1 / source, np.float32),
         decoder=(past / past.sum(1, keepdims=True))[None, None],
-        cross=np.ones((1, 1, length, 1), np.float32),
-        encoder_mask=np.ones((1, 1), bool),
+        cross=np.full((1, 1, length, source), 1 / source, np.float32),
+        encoder_mask=np.ones((source, source), bool),
         decoder_mask=past.astype(bool),
-        cross_mask=np.ones((length, 1), bool),
-        source_positions=np.zeros((1, 2), np.float32),
+        cross_mask=np.ones((length, source), bool),
+        source_positions=np.zeros((source, 2), np.float32),
         target_positions=np.zeros((length, 2), np.float32),
         log_probs=np.zeros(length, np.float32),
         alternatives=((),) * length,
@@ -384,6 +405,12 @@ def spoiled(array: np.ndarray, change) -> np.ndarray:
     return array
 
 
+def below_zero(weights: np.ndarray) -> None:
+    """A row that still sums to 1."""
+    weights[0, 0, 0] = 0
+    weights[0, 0, 0, :2] = 1.5, -0.5
+
+
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
@@ -392,8 +419,12 @@ def spoiled(array: np.ndarray, change) -> np.ndarray:
         ("cross", lambda r: r.cross * np.float32(0.9), "does not sum to 1"),
         ("encoder", lambda r: r.encoder[:, :1].copy(), "axis H"),
         ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "no probabilities"),
+        ("cross", lambda r: spoiled(r.cross, below_zero), "no probabilities"),
+        ("encoder", lambda r: r.encoder[:0].copy(), "axis e is empty"),
+        ("source_positions", lambda r: r.source_positions[:, :0].copy(), "axis D is empty"),
         ("decoder", lambda r: r.decoder[..., ::-1].copy(), "masked cell"),
         ("target_in", lambda r: r.target_out, "moved one place"),
+        ("target_in", lambda r: (r.target_out[0], *r.target_in[1:]), "moved one place"),
         ("source", lambda r: r.source[1:], "axis S"),
         ("alternatives", lambda r: r.alternatives[1:], "differ in length"),
     ],
