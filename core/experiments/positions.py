@@ -84,11 +84,11 @@ def extrapolation(
     device = next(model.parameters()).device
     source_1S = torch.tensor([list(source)], device=device)
     target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
-    following = torch.tensor(list(target), device=device)[:, None]
+    following = torch.tensor(list(target))[:, None]
     found = []
     for shift in shifts:
         places = Places(shift=shift)
         with edited(model, Edits(source_positions=places, target_positions=places)):
             logits = model(source_1S, target_1T)[0]
-        found.append(logits.double().softmax(-1).gather(1, following).mean().item())
+        found.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
     return Extrapolation(np.array(shifts), np.array(found))
