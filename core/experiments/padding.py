@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
+from core.experiments.asking import about_passes
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.edits import Edits, edited
@@ -33,11 +34,15 @@ class PaddingEffect:
     on_padding: float
 
 
+@about_passes
 @torch.inference_mode()
 def padding_effect(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], row: int
 ) -> PaddingEffect:
-    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>."""
+    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>.
+
+    Asked of (translator, records, row); or of a network, ids of sources and targets, and row.
+    """
     device = next(model.parameters()).device
     S, T = len(sources[row]), len(targets[row])
     following = torch.tensor(targets[row])[:, None]
