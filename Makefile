@@ -31,9 +31,10 @@ format: $(ENV)/ready  ## rewrite to the project's format
 train: $(ENV)/ready  ## train a checkpoint again: make train OUT=folder [DATA=folder]
 	$(BIN)/python -m core.train --recipe tiny --out $(OUT) $(if $(DATA),--data $(DATA))
 
-$(ENV)/ready: requirements.txt
+$(ENV)/ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(ENV)
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 clean:

@@ -1,16 +1,30 @@
 """Which device a model runs on, and how to name it to a person."""
 
+import re
+
 import torch
 
 
 def pick_device(name: str) -> str:
-    """ "auto" is the GPU where there is one, else the CPU. Raises ValueError for one not here."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"unknown device {name!r}: choose auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("torch sees no CUDA device here: use --device cpu")
+    """The device by a torch name: "cpu", "cuda", "cuda:1" or "mps"; "auto" is CUDA or the CPU.
+
+    Raises ValueError, in one line, for a name of another form and for a device that is not here.
+    """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|mps|cuda(:[0-9]{1,3})?", name):
+        raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("torch sees no Apple GPU (mps) here: choose cpu")
+    if name.startswith("cuda"):
+        if not torch.cuda.is_available():
+            raise ValueError("torch sees no CUDA device here: choose cpu")
+        count = torch.cuda.device_count()
+        if int(name.partition(":")[2] or 0) >= count:
+            raise ValueError(
+                f"torch sees no {name} here: {count} CUDA device{'s' * (count > 1)}, "
+                f"counted from 0, so choose cuda:{count - 1} or less"
+            )
     return name
 
 
@@ -19,7 +33,10 @@ def autocast_dtype(device: str) -> torch.dtype:
 
     A processor without the instructions imitates them, at half the speed of float32.
     """
-    if device == "cuda":
+    kind = torch.device(device).type
+    if kind == "mps":
+        return torch.float32
+    if kind == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
     has = getattr(torch.cpu, "get_capabilities", dict)()
     return torch.bfloat16 if has.get("amx_bf16") or has.get("avx512_bf16") else torch.float32
@@ -27,7 +44,10 @@ def autocast_dtype(device: str) -> torch.dtype:
 
 def device_label(device: str) -> str:
     """The GPU's own name, or "CPU"."""
-    return torch.cuda.get_device_name(device) if device == "cuda" else "CPU"
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return torch.cuda.get_device_name(device)
+    return "Apple GPU" if kind == "mps" else "CPU"
 
 
 _GAINS_FROM_THREADS = 20_000_000  # weights

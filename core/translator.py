@@ -23,7 +23,7 @@ from core.model.interface import Seq2Seq
 from core.record.checks import check
 from core.record.edits import Edits, edited
 from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import Asked, Replay, batches, replay, replay_many
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
@@ -48,6 +48,20 @@ class Translation:
     source: str
     text: str
     hypotheses: tuple[Hypothesis, ...]
+
+    @property
+    def log_prob(self) -> float:
+        """Log-probability of the translation with its <eos>, in nats."""
+        return self.hypotheses[0].log_prob
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A text in its normal form, its tokens, and those of its target if one is given."""
+
+    text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...] | None
 
 
 class _Queue:
@@ -104,9 +118,20 @@ class Translator:
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "auto") -> Self:
-        """Load a checkpoint folder; device is "auto", "cpu" or "cuda". Raises CheckpointError."""
+        """Load a checkpoint folder; device is "auto" or a name such as "cuda:1".
+
+        Raises CheckpointError, and ValueError for a device that is not here.
+        """
         device = pick_device(device)
         return cls(load(Path(folder), device), device)
+
+    def __repr__(self) -> str:
+        card = self.card
+        languages = " → ".join(LANGUAGES[x] for x in (card.source_language, card.target_language))
+        return (
+            f"Translator({card.folder.name}, {languages}, {card.architecture}, "
+            f"{card.parameters:,} weights, {self.device})"
+        )
 
     def twin(self) -> Self:
         """The other architecture with the same weights: what it shows must be what this shows."""
@@ -155,6 +180,19 @@ class Translator:
         with self._lock:
             yield self._model
 
+    @contextmanager
+    def holding(self, record: TranslationRecord) -> Iterator[Seq2Seq]:
+        """The network that made a record, as `held`: how questions in core.experiments reach it.
+
+        Raises ValueError, in one line, for a record of other weights or one made under edits.
+        """
+        try:
+            self._check_own(record)
+        except ValueError as error:
+            raise ValueError(f"this record cannot be asked about here: {error}") from None
+        with self._lock:
+            yield self._model
+
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
         """What one side is fed of a text, <eos> included. Raises InputError if it is too long."""
         return _record_tokens(self._within_limits(text, side))
@@ -195,17 +233,90 @@ class Translator:
         *,
         decode: DecodeConfig = DecodeConfig(),
         target_ids: Sequence[int] | None = None,
+        activations: bool = False,
     ) -> TranslationRecord:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
         `target_ids` name a target by its ids instead: the first tokens of a translation, which may
-        be no text of their own, with or without <eos>.
+        be no text of their own, with or without <eos>. `activations` asks for hidden states and
+        scores, too: see `core.record.hidden_states`.
 
         Search and replay both run under the edits, and the record carries its checks.
         Raises InputError for an empty or over-long text, for ids that are no target, and for edits
         that leave nothing to look at; EditError for edits that the network or the sentence cannot
         have.
         """
+        task = self._task(source, target, target_ids, edits)
+        with self._lock:
+            hypotheses: list[Hypothesis] = []
+            if task.target is None:
+                ids = torch.tensor([[t.id for t in task.source]], device=self.device)
+                with edited(self._model, edits):
+                    hypotheses = search(self._model, ids, decode)[0]
+            asked = self._asked(task, hypotheses)
+            (seen,) = replay_many(self._model, [asked], edits, activations)
+        return self._record(task, asked, seen, hypotheses, decode, edits)
+
+    def inspect_many(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str] | None = None,
+        *,
+        decode: DecodeConfig = DecodeConfig(),
+        activations: bool = False,
+        batch_tokens: int = 2048,
+        done: Callable[[int], object] = lambda count: None,
+    ) -> list[TranslationRecord]:
+        """`inspect` of many sentences, in their order: searched and fed in padded batches.
+
+        Each record has the tokens, hypotheses, masks and positions that `inspect` gives; its
+        weights and probabilities differ by the order in which a processor adds, and every check is
+        made. Only where two hypotheses are as close as that can another one come first.
+        A batch has at most `batch_tokens` padded tokens, hypotheses included: that bounds what is
+        needed beside the records. `done` is called with how many more records are made, and other
+        threads take their turns between two batches.
+        Raises, before any work, InputError with the sentence's number, TypeError for anything but
+        lists of texts, and ValueError for lists of different lengths.
+        """
+        for texts in (sources, [] if targets is None else targets):
+            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+                raise TypeError(
+                    "inspect_many takes lists of texts: put a single one in brackets, [text]"
+                )
+        if targets is not None and len(targets) != len(sources):
+            raise ValueError(
+                f"{len(sources)} sources and {len(targets)} targets: give each source its target"
+            )
+        tasks = []
+        for i, source in enumerate(sources):
+            try:
+                tasks.append(self._task(source, None if targets is None else targets[i]))
+            except InputError as error:
+                raise InputError(f"sentence {i + 1}: {error}") from None
+        found: list[list[Hypothesis]] = [[] for _ in tasks]
+        if targets is None:
+            ids = [[t.id for t in task.source[:-1]] for task in tasks]
+            found = translate_ids(
+                self._model, ids, decode, self.device, batch_tokens, lock=self._lock
+            )
+        every = [self._asked(task, own) for task, own in zip(tasks, found, strict=True)]
+        records: dict[int, TranslationRecord] = {}
+        for batch in batches(every, batch_tokens):
+            with self._lock:
+                seen = replay_many(self._model, [every[i] for i in batch], activations=activations)
+            for i, own in zip(batch, seen, strict=True):
+                records[i] = self._record(tasks[i], every[i], own, found[i], decode)
+            done(len(batch))
+        return [records[i] for i in range(len(tasks))]
+
+    def _task(
+        self,
+        source: str,
+        target: str | None = None,
+        target_ids: Sequence[int] | None = None,
+        edits: Edits = Edits(),
+    ) -> "_Task":
+        """What is asked for, in tokens. Raises InputError, before any work."""
         source_tokens = self._within_limits(source, "source")
         if len(source_tokens) == 1:
             raise InputError("nothing to translate: type a sentence")
@@ -220,21 +331,24 @@ class Translator:
             given = self._within_limits(target, "target")
         elif target_ids is not None:
             given = self._named(target_ids)
-        with self._lock:
-            if given is None:
-                ids = torch.tensor([[t.id for t in source_tokens]], device=self.device)
-                with edited(self._model, edits):
-                    hypotheses = search(self._model, ids, decode)[0]
-                target_tokens = tuple(self._target.token(id) for id in hypotheses[0].ids)
-            else:
-                hypotheses, target_tokens = [], given
-            seen = replay(
-                self._model,
-                [t.id for t in source_tokens],
-                [t.id for t in target_tokens],
-                edits,
-                [h.ids for h in hypotheses],
-            )
+        return _Task(normalise(source), source_tokens, given)
+
+    def _asked(self, task: "_Task", hypotheses: list[Hypothesis]) -> Asked:
+        """The ids to be fed: the given target, or the best of the hypotheses."""
+        target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
+        return Asked([t.id for t in task.source], target, [h.ids for h in hypotheses])
+
+    def _record(
+        self,
+        task: "_Task",
+        asked: Asked,
+        seen: Replay,
+        hypotheses: list[Hypothesis],
+        decode: DecodeConfig,
+        edits: Edits = Edits(),
+    ) -> TranslationRecord:
+        """The record of one pass, with its checks."""
+        target = task.target or tuple(self._target.token(id) for id in asked.target)
         found = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
         arrays = {
             name: value.cpu().numpy().copy()
@@ -248,13 +362,13 @@ class Translator:
             weights_sha256=self.card.weights_sha256,
             source_language=LANGUAGES[self.card.source_language],
             target_language=LANGUAGES[self.card.target_language],
-            search=(decode.label if given is None else "given target")
+            search=(decode.label if task.target is None else "given target")
             + (_EDITED if edits != Edits() else ""),
-            source_text=normalise(source),
-            translation=self._target.decode([t.id for t in target_tokens]),
-            source=_record_tokens(source_tokens),
-            target_in=_record_tokens((special(BOS), *target_tokens[:-1])),
-            target_out=_record_tokens(target_tokens),
+            source_text=task.text,
+            translation=self._target.decode([t.id for t in target]),
+            source=_record_tokens(task.source),
+            target_in=_record_tokens((special(BOS), *target[:-1])),
+            target_out=_record_tokens(target),
             alternatives=tuple(
                 _record_tokens(tuple(self._target.token(int(id)) for id in row))
                 for row in alternatives
@@ -263,6 +377,7 @@ class Translator:
                 RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
                 for h in hypotheses
             ),
+            activations=seen.activations,
         )
         checks = check(record, seen.evidence, (self._source, self._target), edits)
         return dataclasses.replace(record, checks=checks)
@@ -273,6 +388,17 @@ class Translator:
         Raises ValueError, in one line, for what cannot be checked here: a record of other weights,
         under another name, made under edits, or with tokens that the model cannot be fed.
         """
+        self._check_own(record)
+        source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+        hypotheses = [h.ids for h in record.hypotheses]
+        with self._lock:
+            evidence = replay(self._model, source, target, hypotheses=hypotheses).evidence
+        return dataclasses.replace(
+            record, checks=check(record, evidence, (self._source, self._target))
+        )
+
+    def _check_own(self, record: TranslationRecord) -> None:
+        """Raises ValueError, in one line, for a record that these weights did not make unedited."""
         card = self.card
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
@@ -290,7 +416,7 @@ class Translator:
         hypotheses = [h.ids for h in record.hypotheses]
         candidates = [t.id for row in record.alternatives for t in row]
         fed = [t.id for t in record.target_in]
-        model = card.model
+        model = self.card.model
         if len(hypotheses) > _MOST_HYPOTHESES:
             raise ValueError(f"it holds {len(hypotheses)} hypotheses: no search keeps so many")
         for ids in (source, target, *hypotheses):
@@ -302,11 +428,6 @@ class Translator:
         for ids, size in ((source, model.source_vocab_size), (written, model.target_vocab_size)):
             if odd := [id for id in ids if not 0 <= id < size]:
                 raise ValueError(f"it holds the token id {odd[0]}: the vocabulary has {size:,}")
-        with self._lock:
-            evidence = replay(self._model, source, target, hypotheses=hypotheses).evidence
-        return dataclasses.replace(
-            record, checks=check(record, evidence, (self._source, self._target))
-        )
 
     def _within_limits(self, text: str, side: Side) -> tuple[Token, ...]:
         """Tokens of one side's text, <eos> included, as many as are drawn and the model allows.

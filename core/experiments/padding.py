@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
+from core.experiments.asking import about_passes
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.edits import Edits, edited
@@ -33,30 +34,34 @@ class PaddingEffect:
     on_padding: float
 
 
+@about_passes
 @torch.inference_mode()
 def padding_effect(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], row: int
 ) -> PaddingEffect:
-    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>."""
+    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>.
+
+    Asked of (translator, records, row); or of a network, ids of sources and targets, and row.
+    """
     device = next(model.parameters()).device
     S, T = len(sources[row]), len(targets[row])
-    following = torch.tensor(targets[row], device=device)[:, None]
+    following = torch.tensor(targets[row])[:, None]
 
     def probabilities(rows: Sequence[int]) -> Tensor:
         source = pad([list(sources[i]) for i in rows]).to(device)
         target = pad([[BOS, *targets[i][:-1]] for i in rows]).to(device)
         logits = model(source, target)[list(rows).index(row), :T]
-        return logits.double().softmax(-1).gather(1, following)[:, 0].cpu()
+        return logits.cpu().double().softmax(-1).gather(1, following)[:, 0]
 
     every = range(len(sources))
     alone, masked = probabilities([row]), probabilities(every)
     with edited(model, Edits(padding_mask=False)), capture(model) as captured:
         opened = probabilities(every)
-    on_padding = captured.maps("encoder")[:, row, :, :S, S:].sum(-1, dtype=torch.float64).mean()
+    on_padding_LHS = captured.maps("encoder")[:, row, :, :S, S:].cpu()
     return PaddingEffect(
         alone=alone.numpy(),
         masked=masked.numpy(),
         open=opened.numpy(),
         padded=max(map(len, sources)) - S,
-        on_padding=float(on_padding),
+        on_padding=float(on_padding_LHS.sum(-1, dtype=torch.float64).mean()),
     )

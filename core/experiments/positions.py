@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from core.experiments.asking import about_pass, about_source
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.edits import OFF, Edits, Places, edited
@@ -37,11 +38,15 @@ class Equivariance:
     output_difference: float
 
 
+@about_source
 @torch.inference_mode()
 def equivariance(
     model: Seq2Seq, source: Sequence[int], order: Sequence[int], positions: bool
 ) -> Equivariance:
-    """Encode x and Px, with positions or without; differences are the largest of any number."""
+    """Encode x and Px, with positions or without; differences are the largest of any number.
+
+    Asked of (translator, record, order, positions); or of a network and the ids of x.
+    """
     device = next(model.parameters()).device
     x = torch.tensor([list(source)], device=device)
     places = list(order)
@@ -72,23 +77,25 @@ class Extrapolation:
     probability: Floats
 
 
+@about_pass
 @torch.inference_mode()
 def extrapolation(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], shifts: Sequence[int]
 ) -> Extrapolation:
     """Feed one sentence and its target, both ending with <eos>, at places further and further up.
 
-    Only the places change, never the words: whatever is lost is lost to the places. Raises
-    EditError for a shift beyond a learned table.
+    Only the places change, never the words: whatever is lost is lost to the places. Asked of
+    (translator, record, shifts); or of a network and ids. Raises EditError for a shift beyond a
+    learned table.
     """
     device = next(model.parameters()).device
     source_1S = torch.tensor([list(source)], device=device)
     target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
-    following = torch.tensor(list(target), device=device)[:, None]
+    following = torch.tensor(list(target))[:, None]
     found = []
     for shift in shifts:
         places = Places(shift=shift)
         with edited(model, Edits(source_positions=places, target_positions=places)):
             logits = model(source_1S, target_1T)[0]
-        found.append(logits.double().softmax(-1).gather(1, following).mean().item())
+        found.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
     return Extrapolation(np.array(shifts), np.array(found))

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.experiments.asking import about_pass, about_side
 from core.model.interface import KINDS, Kind, Seq2Seq, Side
-from core.record.evidence import SiteEvidence
+from core.record.checks import scores_of
 from core.record.teacher_forced import replay
 
 Floats = NDArray[np.float64]
@@ -52,18 +53,18 @@ class ScoreParts:
         return float(np.abs(self.parts.sum((0, 1)) - self.scores).max())
 
 
+@about_pass
 def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
     """The scores q·k/√d_k of every head before any mask, by kind: [L, H, Q, K].
 
-    Also of the cells that the mask then closes. `source` and `target` ids end with <eos>.
+    Also of the cells that the mask then closes. Asked of (translator, record); or of a network and
+    ids with their <eos>.
     """
-    evidence = replay(model, list(source), list(target)).evidence
-    return {
-        kind: np.stack([_scores(site) for site in evidence.sites if site.kind == kind])
-        for kind in KINDS
-    }
+    evidence = replay(model, source, target).evidence
+    return {kind: scores_of([s for s in evidence.sites if s.kind == kind]) for kind in KINDS}
 
 
+@about_pass
 @torch.inference_mode()
 def score_parts(
     model: Seq2Seq,
@@ -76,8 +77,9 @@ def score_parts(
     The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
     LN(c + p) = γ(c − mean c)/σ + γ(p − mean p)/σ + β, with the σ of the whole sum: a part for the
     content, one for the position, and β, which joins the biases of the projections.
+    Asked of (translator, record, kind); or of a network, ids with their <eos>, and kind.
     """
-    seen = replay(model, list(source), list(target))
+    seen = replay(model, source, target)
     site = next(s for s in seen.evidence.sites if (s.kind, s.layer) == (kind, 0))
     ids = seen.evidence.source_ids if kind == "encoder" else seen.evidence.target_ids
     content, position = embedded(model, ids, "source" if kind == "encoder" else "target")
@@ -89,7 +91,7 @@ def score_parts(
     size = math.sqrt(q[0].shape[-1])
     return ScoreParts(
         parts=np.stack([[a @ b.swapaxes(1, 2) / size for b in k] for a in q]),
-        scores=_scores(site),
+        scores=scores_of([site])[0],
         weights=getattr(seen, kind)[0].cpu().numpy(),
         mask=getattr(seen, f"{kind}_mask").cpu().numpy(),
         norm_first=model.config.norm_first,
@@ -99,11 +101,15 @@ def score_parts(
 _BIASES = (False, False, True)  # a projection's own bias goes to the third part
 
 
+@about_side
 @torch.inference_mode()
 def embedded(
     model: Seq2Seq, ids: Sequence[int], side: Literal["source", "target"]
 ) -> tuple[Floats, Floats]:
-    """What is added up before the first layer: embedding·√d_model [N, D], and PE [N, D]."""
+    """What is added up before the first layer: embedding·√d_model [N, D], and PE [N, D].
+
+    Asked of (translator, record, side); or of a network, the ids that a side is fed, and side.
+    """
     table = getattr(model.embeddings, f"{side}_positions")
     ids_1N = torch.tensor([list(ids)], device=next(model.parameters()).device)
     words = model.embeddings
@@ -131,12 +137,6 @@ def _project(
     if with_bias and bias is not None:
         y_ND = y_ND + _double(bias)
     return y_ND.reshape(len(x_ND), num_heads, -1).swapaxes(0, 1)
-
-
-def _scores(site: SiteEvidence) -> Floats:
-    q = _project(_double(site.query_QD), site.to_query, site.num_heads, True)
-    k = _project(_double(site.memory_KD), site.to_key, site.num_heads, True)
-    return q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])
 
 
 def _double(tensor: Tensor) -> Floats:

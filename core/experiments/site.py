@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.inside_head import Site
+from core.experiments.asking import about_pass
 from core.model.interface import Kind, Projection, Seq2Seq
 from core.record.capture import capture
 from core.record.checks import masks_of
@@ -19,13 +20,15 @@ from core.text.tokenizer import BOS
 Doubles = NDArray[np.float64]
 
 
+@about_pass
 @torch.inference_mode()
 def site(
     model: Seq2Seq, source: tuple[int, ...], target: tuple[int, ...], kind: Kind, layer: int
 ) -> Site:
     """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
 
-    Hooks are process-wide: the caller holds the model's lock. Raises KeyError for a layer that the
+    Asked of (translator, record, kind, layer); or of a network, ids, kind and layer, while the
+    caller holds its lock, for hooks are process-wide. Raises KeyError for a layer that the
     model does not have.
     """
     device = next(model.parameters()).device  # type: ignore[attr-defined]

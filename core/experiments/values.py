@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from core.experiments.asking import about_pass
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.record.capture import Look, capture
 from core.record.record import Floats
@@ -36,13 +37,14 @@ def head_outputs(look: Look) -> Tensor:
     return torch.einsum("bhqe,dhe->bhqd", z_BHQE, output.weight.unflatten(1, (heads, -1)))
 
 
+@about_pass
 @torch.inference_mode()
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
     """‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).
 
     A large weight on a short vector adds little: what rests on <eos> shows here.
-    `source` and `target` are ids with their <eos>. Hooks are process-wide: the caller holds the
-    model's lock.
+    Asked of (translator, record); or of a network and ids with their <eos>, while the caller holds
+    its lock, for hooks are process-wide.
     """
     device = next(model.parameters()).device  # type: ignore[attr-defined]
     source_1S = torch.tensor([list(source)], device=device)

@@ -75,8 +75,8 @@ def masks_of(
     }
 
 
-def recompute(sites: list[SiteEvidence], mask: Bools) -> Doubles:
-    """softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): weights [L, H, Q, K]."""
+def scores_of(sites: list[SiteEvidence]) -> Doubles:
+    """QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K]."""
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
         x_LND = _double(inputs) @ _double([weight for weight, _ in maps]).swapaxes(1, 2)
@@ -87,8 +87,12 @@ def recompute(sites: list[SiteEvidence], mask: Bools) -> Doubles:
 
     q_LHQE = project([s.query_QD for s in sites], [s.to_query for s in sites])
     k_LHKE = project([s.memory_KD for s in sites], [s.to_key for s in sites])
-    scores = q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
-    scores = np.where(mask, scores, -np.inf)
+    return q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
+
+
+def recompute(sites: list[SiteEvidence], mask: Bools) -> Doubles:
+    """softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): weights [L, H, Q, K]."""
+    scores = np.where(mask, scores_of(sites), -np.inf)
     peak = scores.max(-1, keepdims=True)
     shares = np.exp(scores - np.where(np.isfinite(peak), peak, 0))
     total = shares.sum(-1, keepdims=True)

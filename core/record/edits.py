@@ -213,9 +213,11 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
         return module.weight[rows_N]
     N, d_model = like.shape
     size = rows_N.abs()
-    table_ND = sinusoids(int(size.max()) + 1 if N else 0, d_model).to(like.device)[size]
+    table_ND = (
+        sinusoids(int(size.max()) + 1 if N else 0, d_model).to(like.dtype).to(like.device)[size]
+    )
     table_ND[:, ::2] *= rows_N.sign()[:, None]  # sin(−x) = −sin(x), cos(−x) = cos(x)
-    return table_ND.to(like.dtype)
+    return table_ND
 
 
 def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from core.model.interface import Kind
 from core.record.capture import Captured, Look
+from core.text.tokenizer import PAD
 
 
 @dataclass(frozen=True)
@@ -47,26 +48,41 @@ class Evidence:
     def of(
         cls,
         captured: Captured,
+        row: int,
+        lengths: tuple[int, int],
         logits_TV: Tensor,
         unwatched_TV: Tensor,
         log_probs: Mapping[tuple[int, ...], float],
         learned_positions: tuple[Tensor, Tensor] | None,
     ) -> Evidence:
-        """The evidence of a pass over one sentence; the caller still holds the model's lock.
+        """The evidence of one row of a pass, `lengths` tokens of its source and its target.
 
-        Raises RuntimeError if the pass did not embed one source and then one target.
+        The caller still holds the model's lock. Raises RuntimeError if the pass did not embed one
+        source and then one target, or if more than padding stands behind these lengths.
         """
         if len(captured.embedded) != 2:
             raise RuntimeError(f"the pass embedded {len(captured.embedded)} sequences, not 2")
-        source, target = (tuple(ids[0].tolist()) for ids in captured.embedded)
-        sites = tuple(_site_evidence(look) for look in captured.looks())
+        source, target = (
+            _row(ids[row].tolist(), length)
+            for ids, length in zip(captured.embedded, lengths, strict=True)
+        )
+        S, T = lengths
+        sizes: dict[Kind, tuple[int, int]] = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+        sites = tuple(
+            _site_evidence(look, row, *sizes[look.site.kind]) for look in captured.looks()
+        )
         return cls(sites, source, target, logits_TV, unwatched_TV, log_probs, learned_positions)
 
 
-def _site_evidence(look: Look) -> SiteEvidence:
+def _row(ids: list[int], length: int) -> tuple[int, ...]:
+    if any(id != PAD for id in ids[length:]):
+        raise RuntimeError(f"a row of {length} tokens was fed with more behind it")
+    return tuple(ids[:length])
+
+
+def _site_evidence(look: Look, row: int, queries: int, keys: int) -> SiteEvidence:
     site = look.site
     to_query, to_key, *_ = site.projections()
     heads = int(site.module.num_heads)
-    return SiteEvidence(
-        site.kind, site.layer, heads, look.query[0], look.memory[0], to_query, to_key
-    )
+    query, memory = look.query[row, :queries], look.memory[row, :keys]
+    return SiteEvidence(site.kind, site.layer, heads, query, memory, to_query, to_key)

@@ -15,10 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from core.record.card import card
+from core.record.hidden_states import Activations, frozen
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -42,6 +48,7 @@ _AXES = {
     "log_probs": "T",
     "alternative_log_probs": "TK",
 }
+_NOT_WORDS = {*_AXES, "activations"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,8 @@ class TranslationRecord:
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `checks` are what core.record.checks found; a record that nobody checked has none.
+    `checks` are what core.record.checks found; a record that nobody checked has none. `activations`
+    are there where they were asked for; they are no part of `id`, and are not saved.
     """
 
     model: str
@@ -117,6 +125,7 @@ class TranslationRecord:
     alternative_log_probs: Floats
     hypotheses: tuple[RecordHypothesis, ...]
     checks: tuple[RecordCheck, ...] = ()
+    activations: Activations | None = None
 
     def __post_init__(self) -> None:
         self._check_axes()
@@ -126,7 +135,11 @@ class TranslationRecord:
         if not moved or self.target_in[0].piece != "<bos>":
             raise ValueError("target_in is not target_out moved one place: rows would lie")
         for name in _AXES:
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        if self.activations is not None:
+            kinds = ("encoder", "decoder", "cross")
+            weights, masks = {k: self.maps(k) for k in kinds}, {k: self.mask(k) for k in kinds}
+            self.activations.check(weights, masks)
 
     def _check_axes(self) -> None:
         lengths = {"S": len(self.source), "T": len(self.target_in)}
@@ -163,18 +176,80 @@ class TranslationRecord:
             raise ValueError(f"{kind} has a row that does not sum to 1")
 
     def __repr__(self) -> str:
-        (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
         passed = sum(check.passed for check in self.checks)
         return (
             f"TranslationRecord({_short(self.source_text)} → {_short(self.translation)}, "
-            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model}, {self.search}, "
-            f"{encoder} + {decoder} layers, {heads} heads, "
-            f"checks: {passed} of {len(self.checks)} passed)"
+            f"{self._facts()}, checks: {passed} of {len(self.checks)} passed)"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of the record: texts, model and checks; no map."""
+        texts = (
+            (self.source_language, self.source_text),
+            (self.target_language, self.translation),
+        )
+        return card(texts, self._facts(), [(check.name, check.passed) for check in self.checks])
+
+    def _facts(self) -> str:
+        (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
+        return (
+            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model[:80]}, "
+            f"{self.search[:60]}, {encoder} + {decoder} layers, {heads} heads"
         )
 
     def maps(self, kind: str) -> Floats:
         """The weights of a kind, [layer, head, query, key]."""
         return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
+
+    def attention(self, kind: str, layer: int, head: int) -> Floats:
+        """The weights of one head, [query, key]; layers and heads are counted from 0.
+
+        Raises ValueError, in one line, for a kind, layer or head that is not there.
+        """
+        weights = self.maps(_known(kind, ("encoder", "decoder", "cross"), "kind"))
+        for name, place, length in zip(
+            ("layer", "head"), (layer, head), weights.shape, strict=False
+        ):
+            if not 0 <= place < length:
+                raise ValueError(
+                    f"{kind} has no {name} {place}: counted from 0, they end at {length - 1}"
+                )
+        return weights[layer, head]
+
+    def tokens(self, side: str) -> list[str]:
+        """The tokens of "source", of "target_in" (fed in) or of "target" (produced), as shown.
+
+        Raises ValueError for another side.
+        """
+        sides = {"source": self.source, "target": self.target_out, "target_in": self.target_in}
+        return [token.text for token in sides[_known(side, tuple(sides), "side")]]
+
+    def to_dataframe(self, kind: str) -> pd.DataFrame:
+        """One row a cell: layer head query key query_token produced_token key_token weight.
+
+        All are counted from 0. `query_token` is what was read or, in the decoder, fed in;
+        `produced_token` is what came out of that row, and empty in the encoder. Masked cells are
+        there with weight 0; `mask` tells them from unused ones. Raises ValueError for another kind.
+        """
+        import pandas as pd
+
+        weights = self.maps(_known(kind, ("encoder", "decoder", "cross"), "kind"))
+        rows = self.tokens("source" if kind == "encoder" else "target_in")
+        produced = [""] * len(rows) if kind == "encoder" else self.tokens("target")
+        columns = self.tokens("target_in" if kind == "decoder" else "source")
+        layer, head, query, key = (axis.ravel() for axis in np.indices(weights.shape))
+        return pd.DataFrame(
+            {
+                "layer": layer,
+                "head": head,
+                "query": query,
+                "key": key,
+                "query_token": np.array(rows, object)[query],
+                "produced_token": np.array(produced, object)[query],
+                "key_token": np.array(columns, object)[key],
+                "weight": weights.ravel(),
+            }
+        )
 
     def mask(self, kind: str) -> Bools:
         """The mask of a kind, [query, key], True = may attend."""
@@ -204,7 +279,7 @@ class TranslationRecord:
 
     def _words(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain = {name: v for name, v in values.items() if name not in _AXES}
+        plain = {name: v for name, v in values.items() if name not in _NOT_WORDS}
         for name in ("source", "target_in", "target_out", "hypotheses", "checks"):
             plain[name] = [dataclasses.asdict(item) for item in plain[name]]
         plain["alternatives"] = [[dataclasses.asdict(t) for t in row] for row in self.alternatives]
@@ -246,15 +321,15 @@ class TranslationRecord:
         )
 
 
-def _frozen(array: NDArray) -> NDArray:
-    """The same numbers in memory that nobody can write to, not even through another array."""
-    if type(array.base) is bytes:
-        return array
-    return np.ndarray(array.shape, array.dtype, array.tobytes())
+def _known(name: str, names: tuple[str, ...], what: str) -> str:
+    if name not in names:
+        raise ValueError(f"unknown {what} {name!r}: choose {', '.join(names[:-1])} or {names[-1]}")
+    return name
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+    shown = repr(text)
+    return shown if len(shown) <= 100 else f"{shown[:98]}…{shown[0]}"
 
 
 def _read_words(archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -276,7 +351,7 @@ def _read_words(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ValueError("its words do not say in which format it was saved")
     if (saved := words.pop("format")) != _FORMAT:
         raise ValueError(f"it was saved in format {str(saved)[:20]}, and not in format {_FORMAT}")
-    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - set(_AXES)
+    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS
     if odd := sorted(expected ^ set(words)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):

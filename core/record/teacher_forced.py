@@ -4,17 +4,25 @@ Causality makes it exact: row t of a full pass sees what step t of the search sa
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.data.batches import pad
-from core.model.interface import Seq2Seq
+from core.model.interface import KINDS, Kind, Seq2Seq, Side
 from core.model.positions import LearnedPositions
-from core.record.capture import capture
+from core.record.activations import States, hidden_states
+from core.record.capture import Captured, capture
+from core.record.checks import scores_of
 from core.record.edits import Edits, edited, source_mask, target_mask
 from core.record.evidence import Evidence
+from core.record.hidden_states import Activations
 from core.text.tokenizer import BOS
 
 ALTERNATIVES = 5
@@ -39,15 +47,37 @@ class Replay:
     alternatives: Tensor
     alternative_log_probs: Tensor
     evidence: Evidence
+    activations: Activations | None = None
 
 
-@torch.inference_mode()
+class Asked(NamedTuple):
+    """One sentence to be fed: ids of source and target, and the search's other hypotheses.
+
+    All end with their <eos>, unless they hit a limit.
+    """
+
+    source: Sequence[int]
+    target: Sequence[int]
+    hypotheses: Sequence[Sequence[int]] = ()
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The target and each other hypothesis once: what a pass that nobody watches is fed."""
+        target = list(self.target)
+        return [target, *(list(ids) for ids in self.hypotheses if list(ids) != target)]
+
+    @property
+    def longest(self) -> int:
+        return max(len(self.source), *map(len, self.rows))
+
+
 def replay(
     model: Seq2Seq,
-    source: list[int],
-    target: list[int],
+    source: Sequence[int],
+    target: Sequence[int],
     edits: Edits = Edits(),
     hypotheses: Sequence[Sequence[int]] = (),
+    activations: bool = False,
 ) -> Replay:
     """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
 
@@ -55,67 +85,138 @@ def replay(
     the log-probabilities of the `hypotheses`. With edits, both passes run under them, and masks and
     positions are the edited ones.
     """
-    with edited(model, edits):
-        return _replay(model, source, target, edits, [list(ids) for ids in hypotheses])
+    return replay_many(model, [Asked(source, target, hypotheses)], edits, activations)[0]
 
 
-def _replay(
-    model: Seq2Seq,
-    source: list[int],
-    target: list[int],
-    edits: Edits,
-    hypotheses: list[list[int]],
-) -> Replay:
+@torch.inference_mode()
+def replay_many(
+    model: Seq2Seq, asked: Sequence[Asked], edits: Edits = Edits(), activations: bool = False
+) -> list[Replay]:
+    """`replay` of several sentences as one padded batch; what is returned holds no padding.
+
+    It is what each sentence alone would give, but for the order in which a processor adds.
+    """
     device = next(model.parameters()).device
-    source_1S = torch.tensor([source], device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
-    with capture(model) as captured:
-        logits_TV = model(source_1S, target_in_1T)[0]
-    rows = [target, *(ids for ids in hypotheses if ids != target)]
-    unwatched = _unwatched(model, source_1S, rows)
-    sums = {tuple(ids): _log_prob(unwatched[rows.index(ids)], ids) for ids in hypotheses}
+    source_BS = pad([list(one.source) for one in asked]).to(device)
+    target_in_BT = pad([[BOS, *one.target[:-1]] for one in asked]).to(device)
+    with edited(model, edits):
+        with capture(model) as captured, ExitStack() as stack:
+            states = stack.enter_context(hidden_states(model)) if activations else None
+            logits_BTV = model(source_BS, target_in_BT)
+        unwatched = _unwatched(model, source_BS, [one.rows for one in asked])
+        maps = {kind: captured.maps(kind) for kind in KINDS}
+        sides = source_mask(source_BS, edits), target_mask(target_in_BT, edits)
+        return [
+            _one(model, one, b, captured, maps, sides, logits_BTV[b], unwatched[b], states)
+            for b, one in enumerate(asked)
+        ]
+
+
+def batches(asked: Sequence[Asked], batch_tokens: int) -> list[list[int]]:
+    """Indices of each batch for `replay_many`: of like length, at most so many padded tokens.
+
+    Counted are all rows that are fed, the hypotheses' too; a sentence that is larger by itself is a
+    batch of its own.
+    """
+    found: list[list[int]] = []
+    rows = 0
+    for i in sorted(range(len(asked)), key=lambda i: asked[i].longest):
+        own = 1 + len(asked[i].rows)
+        if found and (rows + own) * asked[i].longest <= batch_tokens:
+            found[-1].append(i)
+            rows += own
+        else:
+            found.append([i])
+            rows = own
+    return found
+
+
+def _one(
+    model: Seq2Seq,
+    asked: Asked,
+    row: int,
+    captured: Captured,
+    maps: dict[Kind, Tensor],
+    masks: tuple[Tensor, Tensor],
+    logits_TV: Tensor,
+    unwatched: list[Tensor],
+    states: States | None,
+) -> Replay:
+    """What one row of a pass showed, without the padding behind it."""
+    rows, target = asked.rows, list(asked.target)
+    S, T = len(asked.source), len(target)
+    logits_TV = logits_TV[:T]
+    sums = {
+        tuple(ids): _log_prob(unwatched[rows.index(list(ids))], ids) for ids in asked.hypotheses
+    }
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     best = log_probs_TV.topk(ALTERNATIVES, dim=-1)
-    target_T1 = torch.tensor(target, device=device)[:, None]
-    source_keys = source_mask(source_1S, edits)[0, 0]
-    S, T = len(source), len(target)
+    target_T1 = torch.tensor(target, device=logits_TV.device)[:, None]
+    source_keys, target_keys = masks[0][row, 0, :, :S], masks[1][row, 0, :T, :T]
+    evidence = Evidence.of(
+        captured, row, (S, T), logits_TV, unwatched[0], sums, _learned_positions(model.embeddings)
+    )
     return Replay(
-        encoder=captured.maps("encoder")[:, 0],
-        decoder=captured.maps("decoder")[:, 0],
-        cross=captured.maps("cross")[:, 0],
+        encoder=maps["encoder"][:, row, :, :S, :S],
+        decoder=maps["decoder"][:, row, :, :T, :T],
+        cross=maps["cross"][:, row, :, :T, :S],
         encoder_mask=source_keys.expand(S, S),
-        decoder_mask=target_mask(target_in_1T, edits)[0, 0],
+        decoder_mask=target_keys,
         cross_mask=source_keys.expand(T, S),
         source_positions=model.embeddings.source_positions(S).detach(),
         target_positions=model.embeddings.target_positions(T).detach(),
         log_probs=log_probs_TV.gather(1, target_T1)[:, 0],
         alternatives=best.indices,
         alternative_log_probs=best.values,
-        evidence=Evidence.of(
-            captured, logits_TV, unwatched[0], sums, _learned_positions(model.embeddings)
-        ),
+        evidence=evidence,
+        activations=None if states is None else _activations(states, row, S, T, evidence),
     )
 
 
-def _unwatched(model: Seq2Seq, source_1S: Tensor, rows: list[list[int]]) -> list[Tensor]:
-    """One teacher-forced pass over several targets of a source: logits [length, V] of each."""
-    memory_1SD, source_mask = model.encode(source_1S)
-    target_KT = pad(rows).to(source_1S.device)
+def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -> Activations:
+    """One row's hidden states, and its scores, worked out again from what each site was fed."""
+    lengths: dict[Side, int] = {"encoder": S, "decoder": T}
+    scores = {}
+    for kind in KINDS:
+        sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
+        scores[f"{kind}_scores"] = scores_of(sites).astype(np.float32)
+
+    def numbers(state: Tensor, side: Side) -> NDArray[np.float32]:
+        return state[..., row, : lengths[side], :].float().cpu().numpy()
+
+    return Activations(
+        source_embeddings=numbers(states.embeddings["encoder"], "encoder"),
+        target_embeddings=numbers(states.embeddings["decoder"], "decoder"),
+        encoder_states=numbers(states.sublayers("encoder"), "encoder"),
+        decoder_states=numbers(states.sublayers("decoder"), "decoder"),
+        encoder_output=numbers(states.outputs["encoder"], "encoder"),
+        decoder_output=numbers(states.outputs["decoder"], "decoder"),
+        **scores,
+    )
+
+
+def _unwatched(
+    model: Seq2Seq, source_BS: Tensor, targets: Sequence[list[list[int]]]
+) -> list[list[Tensor]]:
+    """One teacher-forced pass over several targets of each source: logits [length, V] of each."""
+    memory_BSD, source_mask = model.encode(source_BS)
+    counts, rows = [len(own) for own in targets], [ids for own in targets for ids in own]
+    target_KT = pad(rows).to(source_BS.device)
     first_K1 = target_KT.new_full((len(rows), 1), BOS)
+    owner_K = torch.repeat_interleave(torch.tensor(counts, device=source_BS.device))
     hidden_KTD = model.decode(
-        torch.cat((first_K1, target_KT[:, :-1]), dim=1),
-        memory_1SD.expand(len(rows), -1, -1),
-        source_mask.expand(len(rows), -1, -1, -1),
+        torch.cat((first_K1, target_KT[:, :-1]), dim=1), memory_BSD[owner_K], source_mask[owner_K]
     )
     written = torch.cat([hidden[: len(ids)] for hidden, ids in zip(hidden_KTD, rows, strict=True)])
-    return list(model.classify(written).split([len(ids) for ids in rows]))
+    logits = iter(model.classify(written).split([len(ids) for ids in rows]))
+    return [list(islice(logits, count)) for count in counts]
 
 
-def _log_prob(logits_TV: Tensor, ids: list[int]) -> float:
+def _log_prob(logits_TV: Tensor, ids: Sequence[int]) -> float:
     """The sum of the log-probabilities of ids, in nats."""
-    ids_T1 = torch.tensor(ids, device=logits_TV.device)[:, None]
+    ids_T1 = torch.tensor(list(ids), device=logits_TV.device)[:, None]
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
-    return log_probs_TV.gather(1, ids_T1).sum(dtype=torch.float64).item()
+    return log_probs_TV.gather(1, ids_T1).cpu().sum(dtype=torch.float64).item()
 
 
 def _learned_positions(embeddings: nn.Module) -> tuple[Tensor, Tensor] | None:

@@ -157,14 +157,13 @@ def steps(
         # Sums in float64: a long sentence's score must not depend on the order of its additions.
         totals = [fronts[n].totals for n in going]
         if step < len(prefix):
-            forced = log_probs_NKV[:, 0, prefix[step]].double().tolist()
+            forced = log_probs_NKV[:, 0, prefix[step]].tolist()
             candidates = [
                 [Candidate(total[0] + log_prob, 0, prefix[step])]
                 for total, log_prob in zip(totals, forced, strict=True)
             ]
         else:
-            total_NK = torch.tensor(totals, dtype=torch.float64, device=device)
-            candidates = _best(total_NK, log_probs_NKV)
+            candidates = _best(torch.tensor(totals, dtype=torch.float64), log_probs_NKV)
         step += 1
         fronts = list(fronts)
         for n, best in zip(going, candidates, strict=True):
@@ -182,13 +181,15 @@ def _best(total_NK: Tensor, log_probs_NKV: Tensor) -> list[list[Candidate]]:
     """Each sentence's best 2K continuations: K of them end at most, so K are left to go on.
 
     Never fewer than 5, so that whoever watches a narrow beam sees what it chose from. They are
-    among the best of each prefix, so no other sum is worked out.
+    among the best of each prefix, so no other sum is worked out; and that on the CPU, for not every
+    GPU has float64.
     """
     _, K, V = log_probs_NKV.shape
     wanted = max(2 * K, 5)
     each = min(wanted, V)
     log_probs_NKC, id_NKC = log_probs_NKV.topk(each, dim=-1)
-    sums = (total_NK[:, :, None] + log_probs_NKC).flatten(1)
+    id_NKC = id_NKC.cpu()
+    sums = (total_NK[:, :, None] + log_probs_NKC.cpu()).flatten(1)
     best, place = sums.topk(min(wanted, K * each), dim=1)
     ids = id_NKC.flatten(1).gather(1, place)
     return [

@@ -74,8 +74,12 @@ def joined(device: str) -> Iterator[Processes]:
     or if a restart could not work.
     """
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
+        if device.startswith("cuda:"):  # whose random state is then the one that is kept
+            torch.cuda.set_device(device)
         yield Processes()
         return
+    if device.startswith("cuda:"):
+        raise ValueError(f"torchrun gives each process a GPU of its own: use cuda, not {device}")
     if device == "cuda":
         local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= here:

@@ -19,7 +19,7 @@ from core.checkpoint.folder import Card
 from core.command import table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
-from core.device import pick_device
+from core.device import device_label, pick_device
 from core.files import sha256, write_atomic
 from core.model.build import build
 from core.training import model_card as card
@@ -172,7 +172,7 @@ class _Job:
             "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
             "longest": self.data.longest,
             "config": self.config.to_json(),
-            "machine": torch.cuda.get_device_name() if self.device == "cuda" else _processor(),
+            "machine": _processor() if self.device == "cpu" else device_label(self.device),
             "torch": torch.__version__,
             "hours": round(curve[-1]["seconds"] / 3600, 3),
             "kept": kept,

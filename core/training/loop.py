@@ -150,7 +150,7 @@ def train(
     progress = Progress()
     objective = processes.wrap(Objective(model, config.label_smoothing, compiled))
     dtype = autocast_dtype(device)
-    amp = torch.autocast(device, dtype, enabled=dtype != torch.float32)
+    amp = torch.autocast(torch.device(device).type, dtype, enabled=dtype != torch.float32)
 
     def of_epoch(epoch: int) -> Sequence[Pair]:
         return pairs(epoch) if callable(pairs) else pairs

@@ -1,9 +1,89 @@
 """What a device is asked for, and how many threads a network gets."""
 
+import os
+
 import pytest
 import torch
 
-from core.device import spare_threads
+from core.device import autocast_dtype, device_label, pick_device, spare_threads
+from core.training.distributed import joined
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with so many CUDA devices, and an Apple GPU or none."""
+
+    def with_devices(cuda: int, mps: bool = False) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return with_devices
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "asked", "picked"),
+    [
+        (0, False, "auto", "cpu"),
+        (2, False, "auto", "cuda"),
+        (0, True, "auto", "cpu"),
+        (2, True, "cpu", "cpu"),
+        (1, False, "cuda", "cuda"),
+        (1, False, "cuda:0", "cuda:0"),
+        (2, False, "cuda:1", "cuda:1"),
+        (0, True, "mps", "mps"),
+    ],
+)
+def test_a_device_that_is_here_is_taken(machine, cuda, mps, asked, picked):
+    machine(cuda, mps)
+    assert pick_device(asked) == picked
+
+
+@pytest.mark.parametrize(
+    ("cuda", "asked", "message"),
+    [
+        (0, "cuda", "torch sees no CUDA device here: choose cpu"),
+        (0, "cuda:1", "torch sees no CUDA device here: choose cpu"),
+        (1, "cuda:1", "no cuda:1 here: 1 CUDA device, counted from 0, so choose cuda:0 or less"),
+        (2, "cuda:12", "no cuda:12 here: 2 CUDA devices, counted from 0, so choose cuda:1 or less"),
+        (1, "mps", r"no Apple GPU \(mps\) here: choose cpu"),
+        (1, "mps:0", "unknown device 'mps:0': choose auto, cpu, cuda, cuda:1 or mps"),
+        (1, "cuda:-1", "unknown device 'cuda:-1'"),
+        (1, "cuda:1\n", "unknown device"),
+        (1, "", "unknown device ''"),
+        (1, "tpu", "unknown device 'tpu'"),
+    ],
+)
+def test_a_device_that_is_not_here_is_one_line(machine, cuda, asked, message):
+    machine(cuda)
+    with pytest.raises(ValueError, match=message) as error:
+        pick_device(asked)
+    assert "\n" not in str(error.value)
+
+
+def test_a_gpu_with_a_number_is_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {device}")
+    assert autocast_dtype("cuda:1") == torch.bfloat16
+    assert device_label("cuda:1") == "card cuda:1"
+    assert (autocast_dtype("mps"), device_label("mps")) == (torch.float32, "Apple GPU")
+    assert device_label("cpu") == "CPU"
+
+
+def test_a_run_on_one_numbered_gpu_makes_it_the_current_one(monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch.cuda, "set_device", taken.append)
+    with joined("cuda:1"):
+        assert taken == ["cuda:1"]
+    with joined("cpu"):
+        assert taken == ["cuda:1"]
+
+
+def test_under_torchrun_processes_choose_their_gpus_themselves(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="use cuda, not cuda:1"), joined("cuda:1"):
+        pass
 
 
 @pytest.mark.parametrize("parameters, threads", [(3_000_000, 1), (60_000_000, 2)])

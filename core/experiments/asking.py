@@ -1,0 +1,94 @@
+"""Put a question about a network's pass to (translator, record), or to a network and plain ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import wraps
+from typing import Any, Concatenate, Literal, Protocol, TypeVar, overload
+
+from core.model.interface import Seq2Seq
+from core.record.record import TranslationRecord
+
+Ids = Sequence[int]
+Batch = Sequence[Ids]
+Side = Literal["source", "target"]
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Holder(Protocol):
+    """Who owns a network and lends it, such as a Translator."""
+
+    def holding(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
+        """The network behind a record, until the block ends; ValueError for another's record."""
+        ...
+
+
+def ids_of(record: TranslationRecord) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids of source and target, both as they were fed, with their <eos>."""
+    source, target = (tuple(t.id for t in side) for side in (record.source, record.target_out))
+    return source, target
+
+
+class Question(Protocol[R_co]):
+    """A question about a pass; what is asked beside it comes behind, in both forms."""
+
+    @overload
+    def __call__(
+        self,
+        translator: Holder,
+        record: TranslationRecord | Sequence[TranslationRecord],
+        /,
+        *rest: Any,
+        **named: Any,
+    ) -> R_co: ...
+    @overload
+    def __call__(
+        self, network: Seq2Seq, source: Ids | Batch, /, *rest: Any, **named: Any
+    ) -> R_co: ...
+
+
+def about_pass(question: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Question[R]:
+    """A question to a network with ids of source and target, which takes a record instead too."""
+    return _about(question, lambda record, *rest: ids_of(record))
+
+
+def about_source(question: Callable[Concatenate[Seq2Seq, Ids, ...], R]) -> Question[R]:
+    """A question to a network with ids of a source, which takes a record instead too."""
+    return _about(question, lambda record, *rest: ids_of(record)[:1])
+
+
+def about_side(question: Callable[[Seq2Seq, Ids, Side], R]) -> Question[R]:
+    """A question to a network with what one side was fed, which takes a record instead too."""
+
+    def fed(record: TranslationRecord, side: Side) -> tuple[Ids]:
+        return ([t.id for t in (record.source if side == "source" else record.target_in)],)
+
+    return _about(question, fed)
+
+
+def about_passes(question: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) -> Question[R]:
+    """A question to a network with ids of several sentences, which takes records instead too."""
+
+    @wraps(question)
+    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
+        if not all(isinstance(record, TranslationRecord) for record in second):
+            return question(first, second, *rest, **named)
+        with ExitStack() as stack:
+            networks = [stack.enter_context(first.holding(record)) for record in second]
+            sources, targets = zip(*map(ids_of, second), strict=True)
+            return question(networks[0], sources, targets, *rest, **named)
+
+    return ask
+
+
+def _about(question: Callable[..., R], ids: Callable[..., tuple[Ids, ...]]) -> Question[R]:
+    @wraps(question)
+    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
+        if not isinstance(second, TranslationRecord):
+            return question(first, second, *rest, **named)
+        with first.holding(second) as network:
+            return question(network, *ids(second, *rest), *rest, **named)
+
+    return ask

@@ -1,0 +1,25 @@
+"""A record as a small HTML card for a notebook: every text escaped, no script, nothing fetched."""
+
+from collections.abc import Iterable
+from html import escape
+
+_STYLE = "border:1px solid currentColor;border-radius:6px;padding:0.6em 1em;max-width:48em"
+_LONGEST = 1000  # characters
+
+
+def card(texts: Iterable[tuple[str, str]], facts: str, checks: Iterable[tuple[str, bool]]) -> str:
+    """HTML of texts, each with the name of its language, one line of facts, and checks by name."""
+    lines = [
+        f'<p style="margin:0 0 0.4em"><small>{escape(language)}</small><br>'
+        f"{escape(text if len(text) <= _LONGEST else text[:_LONGEST] + '…')}</p>"
+        for language, text in texts
+    ]
+    named = [f"{'✓' if passed else '✗'} {escape(name)}" for name, passed in checks]
+    passed = sum(line.startswith("✓") for line in named)
+    verdict = f"Checks: {passed} of {len(named)} passed" if named else "Not checked"
+    listed = "".join(f"<br>{line}" for line in named)
+    return (
+        f'<div style="{_STYLE}">{"".join(lines)}<small>{escape(facts)}</small>'
+        f"<details><summary>{verdict}</summary><small>{listed.removeprefix('<br>')}</small>"
+        "</details></div>"
+    )

@@ -1,0 +1,98 @@
+"""What a pass held on its way from layer to layer: hidden states and scores, in numpy only.
+
+Axes: L layers, H heads, S source tokens, T target tokens, D d_model, Q query, K key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+WEIGHT_LIMIT = 1e-5
+_AXES = {
+    "source_embeddings": "SD",
+    "target_embeddings": "TD",
+    "encoder_states": "e2SD",
+    "decoder_states": "d3TD",
+    "encoder_output": "SD",
+    "decoder_output": "TD",
+    "encoder_scores": "eHSS",
+    "decoder_scores": "dHTT",
+    "cross_scores": "dHTS",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Activations:
+    """Hidden states and scores of one teacher-forced pass, float32 and read-only.
+
+    `source_embeddings` [S, D] and `target_embeddings` [T, D], positions added, enter the first
+    layers. `encoder_states` [L, 2, S, D] are the residual stream after each layer's self-attention
+    and after its feed-forward sub-layer, `decoder_states` [L, 3, T, D] after its self-attention,
+    cross-attention and feed-forward. `encoder_output` [S, D] and `decoder_output` [T, D] are the
+    last states behind the stack's own norm: what cross-attention looks at, and what is classified.
+    The scores are q·k/√d_k before any mask, [L, H, Q, K], worked out in 64 bits from what each
+    attention was fed: also of cells that the mask then closes.
+    """
+
+    source_embeddings: Floats
+    target_embeddings: Floats
+    encoder_states: Floats
+    decoder_states: Floats
+    encoder_output: Floats
+    decoder_output: Floats
+    encoder_scores: Floats
+    decoder_scores: Floats
+    cross_scores: Floats
+
+    def __post_init__(self) -> None:
+        lengths = {"2": 2, "3": 3}
+        for name, axes in _AXES.items():
+            array = getattr(self, name)
+            if array.dtype != np.float32 or array.ndim != len(axes):
+                raise ValueError(f"{name} is {array.dtype} {array.shape}, not float32 {axes}")
+            for axis, length in zip(axes, array.shape, strict=True):
+                if lengths.setdefault(axis, length) != length:
+                    raise ValueError(f"{name} {array.shape}: axis {axis} should be {lengths[axis]}")
+            object.__setattr__(self, name, frozen(array))
+
+    def __repr__(self) -> str:
+        arrays = (f"{f.name} {getattr(self, f.name).shape}" for f in dataclasses.fields(self))
+        return f"Activations({', '.join(arrays)})"
+
+    def scores(self, kind: str) -> Floats:
+        """The scores of a kind before any mask, [layer, head, query, key]."""
+        kinds = {
+            "encoder": self.encoder_scores,
+            "decoder": self.decoder_scores,
+            "cross": self.cross_scores,
+        }
+        return kinds[kind]
+
+    def check(self, weights: Mapping[str, Floats], masks: Mapping[str, NDArray[np.bool_]]) -> None:
+        """Raises ValueError unless softmax(scores + mask) are the weights, by kind, to 1e-5."""
+        for kind, mask in masks.items():
+            scores, drawn = self.scores(kind), weights[kind]
+            if scores.shape != drawn.shape:
+                raise ValueError(f"{kind} scores are {scores.shape}, its weights {drawn.shape}")
+            rows = mask.any(-1)  # a query that may look nowhere has no softmax
+            shares = np.where(mask, scores.astype(np.float64), -np.inf)[..., rows, :]
+            shares = np.exp(shares - shares.max(-1, keepdims=True))
+            off = np.abs(shares / shares.sum(-1, keepdims=True) - drawn[..., rows, :]).max(
+                initial=0
+            )
+            if not off <= WEIGHT_LIMIT:
+                raise ValueError(f"the softmax of the {kind} scores is {off:.1e} off the weights")
+
+
+def frozen(array: NDArray) -> NDArray:
+    """The same numbers in memory that nobody can write to, not even through another array."""
+    if type(array.base) is bytes:
+        return array
+    return np.ndarray(array.shape, array.dtype, array.tobytes())

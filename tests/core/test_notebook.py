@@ -1,0 +1,371 @@
+"""What a notebook asks: tables, many records at once, activations, questions to a pass."""
+
+import dataclasses
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+
+from core.config import DecodeConfig
+from core.experiments.padding import padding_effect
+from core.experiments.positions import equivariance, extrapolation
+from core.experiments.score_parts import embedded, score_parts, scores
+from core.experiments.site import site
+from core.experiments.values import value_norms
+from core.model.interface import KINDS
+from core.record import teacher_forced
+from core.record.edits import Edits
+from core.record.record import RecordCheck, TranslationRecord
+from core.translator import InputError, Translator
+from tests import small
+
+SENTENCES = [source for source, _ in small.SENTENCES]
+ARRAYS = ("encoder", "decoder", "cross", "log_probs", "alternative_log_probs")
+
+
+@pytest.fixture(scope="module")
+def translator(translating_folder):
+    return Translator.load(translating_folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def records(translator):
+    return [translator.inspect(text) for text in SENTENCES]
+
+
+@pytest.fixture(scope="module")
+def record(records):
+    return records[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_holds_every_cell_with_its_tokens(record, kind):
+    table = record.to_dataframe(kind)
+    assert " ".join(table) == ("layer head query key query_token produced_token key_token weight")
+    weights = record.maps(kind)
+    assert len(table) == weights.size
+    rows = record.source if kind == "encoder" else record.target_in
+    columns = record.target_in if kind == "decoder" else record.source
+    for line in table.sample(40, random_state=1).itertuples():
+        assert line.weight == weights[line.layer, line.head, line.query, line.key]
+        assert line.query_token == rows[line.query].text
+        assert line.key_token == columns[line.key].text
+        produced = "" if kind == "encoder" else record.target_out[line.query].text
+        assert line.produced_token == produced
+    sums = table.groupby(["layer", "head", "query"]).weight.sum()
+    assert np.allclose(sums, 1, atol=1e-5)
+
+
+def test_one_heads_weights_and_one_sides_tokens(record):
+    assert np.array_equal(record.attention("cross", 1, 0), record.cross[1, 0])
+    assert record.tokens("source") == [t.text for t in record.source]
+    assert record.tokens("target") == [t.text for t in record.target_out]
+    assert record.tokens("target_in")[0] == "<bos>"
+    assert record.tokens("target_in")[1:] == record.tokens("target")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda r: r.attention("across", 0, 0),
+            "unknown kind 'across': choose encoder, decoder or",
+        ),
+        (lambda r: r.attention("encoder", 1, 0), "encoder has no layer 1: .*end at 0"),
+        (lambda r: r.attention("cross", 0, 2), "cross has no head 2: .*end at 1"),
+        (lambda r: r.attention("cross", -1, 0), "cross has no layer -1"),
+        (lambda r: r.to_dataframe("all"), "unknown kind 'all'"),
+        (lambda r: r.tokens("both"), "unknown side 'both': choose source, target or target_in"),
+    ],
+)
+def test_what_is_not_there_is_one_line(record, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(record)
+
+
+class _Read(HTMLParser):
+    """The tags, attributes and text of a page, as a browser would take them."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_card_says_what_was_translated_and_whether_it_holds(record):
+    shown = _Read(record._repr_html_())
+    for part in (record.source_text, record.translation, "scratch-de-en", "beam 5", "German"):
+        assert part in shown.text
+    assert "Checks: 8 of 8 passed" in shown.text and shown.text.count("✓") == 8
+    failed = dataclasses.replace(record.checks[0], passed=False, figure=1.0)
+    red = dataclasses.replace(record, checks=(failed, *record.checks[1:]))
+    assert "Checks: 7 of 8 passed" in red._repr_html_() and f"✗ {failed.name}" in red._repr_html_()
+    assert "Not checked" in dataclasses.replace(record, checks=())._repr_html_()
+
+
+def test_a_card_holds_no_tag_that_a_text_brought(record):
+    hostile = '<img src=x onerror="alert(1)"></div><script>alert(1)</script>&amp;'
+    check = RecordCheck(hostile, True, 0.0, 0.0, hostile)
+    names = ("model", "source_language", "target_language", "search", "source_text", "translation")
+    bad = dataclasses.replace(record, checks=(check,), **dict.fromkeys(names, hostile))
+    clean, shown = _Read(record._repr_html_()), _Read(bad._repr_html_())
+    assert set(shown.tags) == set(clean.tags) and not {"img", "script"} & set(shown.tags)
+    assert shown.attributes == clean.attributes == {"style"}
+    assert shown.text.count(hostile) == 6  # the search is cut
+    long = dataclasses.replace(record, translation="x" * 100_000)
+    assert len(long._repr_html_()) < 5000
+
+
+@pytest.mark.parametrize("text", ["x" * 9999, "\U0001f9e8\u200b" * 999, "\n" * 999, "'\"" * 500])
+def test_a_records_name_is_short_whatever_it_holds(record, text):
+    names = ("model", "search", "source_text", "translation")
+    shown = repr(dataclasses.replace(record, **dict.fromkeys(names, text)))
+    assert len(shown) <= 500
+
+
+def test_a_translator_and_a_translation_say_what_they_are(translator):
+    assert repr(translator) == (
+        f"Translator(scratch-de-en, German → English, scratch, "
+        f"{translator.card.parameters:,} weights, cpu)"
+    )
+    (translation,) = translator.translate(SENTENCES[:1])
+    assert translation.log_prob == translation.hypotheses[0].log_prob < 0
+
+
+def assert_same(many: TranslationRecord, one: TranslationRecord) -> None:
+    """All that is no rounding is equal, weights to 1e-5 and nats to 1e-4, as the checks ask."""
+    for field in dataclasses.fields(TranslationRecord):
+        a, b = getattr(many, field.name), getattr(one, field.name)
+        if field.name in ARRAYS:
+            limit = 1e-5 if field.name in KINDS else 1e-4
+            assert a.shape == b.shape and np.abs(a - b).max() < limit, field.name
+        elif isinstance(a, np.ndarray):
+            assert np.array_equal(a, b), field.name
+        elif field.name == "hypotheses":
+            assert [(h.text, h.ids) for h in a] == [(h.text, h.ids) for h in b]
+            assert np.allclose([h.score for h in a], [h.score for h in b], atol=1e-4)
+        elif field.name == "checks":
+            assert [(c.name, c.limit) for c in a] == [(c.name, c.limit) for c in b]
+        elif field.name != "activations":
+            assert a == b, field.name
+    assert all(check.passed for check in many.checks)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 150, 2048])
+@pytest.mark.parametrize("decode", [DecodeConfig(), DecodeConfig(beam=1)])
+def test_many_at_once_are_each_as_if_alone(translator, batch_tokens, decode):
+    texts = [*SENTENCES, "Ja.", SENTENCES[0]]
+    done = []
+    found = translator.inspect_many(
+        texts, decode=decode, batch_tokens=batch_tokens, done=done.append
+    )
+    assert len({len(r.source) for r in found}) > 3, "else nothing is padded"
+    for text, many in zip(texts, found, strict=True):
+        assert_same(many, translator.inspect(text, decode=decode))
+    assert sum(done) == len(texts)
+    assert (len(done) == len(texts)) == (batch_tokens == 1)
+
+
+def test_the_twin_too_and_given_targets(translator):
+    targets = [target for _, target in reversed(small.SENTENCES)]
+    for model in (translator, translator.twin()):
+        found = model.inspect_many(SENTENCES, targets, activations=True)
+        for text, target, many in zip(SENTENCES, targets, found, strict=True):
+            one = model.inspect(text, target, activations=True)
+            assert_same(many, one)
+            assert_same_activations(many.activations, one.activations)
+
+
+def assert_same_activations(some, others) -> None:
+    for field in dataclasses.fields(some):
+        a, b = getattr(some, field.name), getattr(others, field.name)
+        assert a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-4), field.name
+
+
+def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
+    fed = []
+    whole = teacher_forced.replay_many
+
+    def watched(model, asked, *rest, **named):
+        rows = sum(1 + len(one.rows) for one in asked)
+        fed.append((len(asked), rows * max(one.longest for one in asked)))
+        return whole(model, asked, *rest, **named)
+
+    monkeypatch.setattr("core.translator.replay_many", watched)
+    translator.inspect_many(SENTENCES * 3, batch_tokens=200)
+    assert max(count for count, _ in fed) > 1
+    assert all(tokens <= 200 or count == 1 for count, tokens in fed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((["Ja.", ""],), InputError, "sentence 2: nothing to translate"),
+        ((["Ja.", "x" * 501],), InputError, "sentence 2: 501 characters are too many"),
+        (("Ja.",), TypeError, "put a single one in brackets"),
+        (([1],), TypeError, "takes lists of texts"),
+        ((["Ja."], "Yes."), TypeError, "takes lists of texts"),
+        ((["Ja."], []), ValueError, "1 sources and 0 targets"),
+    ],
+)
+def test_bad_lists_are_one_line_before_any_work(translator, monkeypatch, arguments, error, message):
+    monkeypatch.setattr("core.translator.translate_ids", None)
+    monkeypatch.setattr("core.translator.replay_many", None)
+    with pytest.raises(error, match=message):
+        translator.inspect_many(*arguments)
+
+
+def test_no_sentence_gives_no_record(translator):
+    assert translator.inspect_many([]) == []
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_hidden_states_are_what_each_sublayer_adds_up_to(architecture, norm_first):
+    baseline, scratch = small.pair(norm_first=norm_first)
+    network = (scratch if architecture == "scratch" else baseline).float()
+    source, target = small.source_row(6), small.source_row(5)
+    seen = teacher_forced.replay(network, source, target, activations=True)
+    found = seen.activations
+    S, T, D = 6, 5, network.config.d_model
+    assert found.encoder_states.shape == (network.config.num_encoder_layers, 2, S, D)
+    assert found.decoder_states.shape == (network.config.num_decoder_layers, 3, T, D)
+    causal = torch.ones(T, T, dtype=torch.bool).tril()[None, None]
+    # Each layer of the scratch model, fed what came before it, with its sub-layers by hand.
+    hand = scratch.float()
+    memory = torch.from_numpy(found.encoder_output.copy())[None]
+    with torch.no_grad():
+        for side, x in (
+            ("encoder", found.source_embeddings),
+            ("decoder", found.target_embeddings),
+        ):
+            states = getattr(found, f"{side}_states")
+            x = torch.from_numpy(x.copy())[None]
+            for layer, kept in zip(hand.stack(side).layers, states, strict=True):
+                subs = [lambda h, at=layer.self_attention: at(h, h, None)[0], layer.feed_forward]
+                if side == "decoder":
+                    subs[0] = lambda h, at=layer.self_attention, m=causal: at(h, h, m)[0]
+                    subs.insert(1, lambda h, at=layer.cross_attention: at(h, memory, None)[0])
+                norms = [layer.norm1, layer.norm2, getattr(layer, "norm3", None)]
+                for sub, norm, state in zip(subs, norms, kept, strict=False):
+                    x = x + sub(norm(x)) if norm_first else norm(x + sub(x))
+                    assert np.abs(x[0].numpy() - state).max() < 1e-4
+            output = hand.stack(side).norm(x)[0].numpy()
+            assert np.abs(output - getattr(found, f"{side}_output")).max() < 1e-4
+        logits = hand.classify(torch.from_numpy(found.decoder_output.copy()))
+    assert (logits - seen.evidence.logits_TV).abs().max() < 1e-4
+
+
+def test_activations_are_asked_for_and_leave_the_record_as_it_is(translator, record, tmp_path):
+    with_them = translator.inspect(SENTENCES[1], activations=True)
+    assert record.activations is None
+    assert with_them.id == record.id and repr(with_them) == repr(record)
+    for kind in KINDS:
+        scores_LHQK = np.where(record.mask(kind), with_them.activations.scores(kind), -np.inf)
+        shares = np.exp(scores_LHQK - scores_LHQK.max(-1, keepdims=True))
+        weights = shares / shares.sum(-1, keepdims=True)
+        assert np.abs(weights - record.maps(kind)).max() < 1e-5
+    assert len(repr(with_them.activations)) < 500
+    with pytest.raises(ValueError, match="read-only"):
+        with_them.activations.cross_scores[0] = 0
+    with_them.save(tmp_path / "record.npz")
+    again = TranslationRecord.load(tmp_path / "record.npz")
+    assert again.id == record.id and again.activations is None
+    for module in translator._model.modules():
+        assert not module._forward_hooks and not module._forward_pre_hooks
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("cross_scores", lambda a: a + np.arange(a.shape[-1], dtype=a.dtype), "off the weights"),
+        ("encoder_scores", lambda a: a * np.float32(np.nan), "off the weights"),
+        ("decoder_scores", lambda a: a[:, ::-1].copy(), "off the weights"),
+        ("encoder_states", lambda a: a[:, :1].copy(), "axis 2 should be 2"),
+        ("decoder_output", lambda a: a.astype(np.float64), "float64"),
+        ("target_embeddings", lambda a: a[1:].copy(), "axis T"),
+    ],
+)
+def test_activations_that_do_not_fit_are_refused(translator, name, spoil, message):
+    record = translator.inspect(SENTENCES[1], activations=True)
+    wrong = {name: spoil(getattr(record.activations, name))}
+    with pytest.raises(ValueError, match=message):
+        activations = dataclasses.replace(record.activations, **wrong)
+        dataclasses.replace(record, activations=activations)
+
+
+QUESTIONS = {
+    "norms": (value_norms, ()),
+    "scores": (scores, ()),
+    "parts": (score_parts, ("encoder",)),
+    "site": (site, ("cross", 1)),
+    "extrapolation": (extrapolation, ((0, 2),)),
+}
+
+
+def numbers(value: object) -> list[np.ndarray]:
+    """All arrays in a result, in order."""
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, dict):
+        return [a for part in value.values() for a in numbers(part)]
+    if isinstance(value, tuple):
+        return [a for part in value for a in numbers(part)]
+    fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+    return [a for f in fields for a in numbers(getattr(value, f.name))]
+
+
+def assert_equal(some: object, others: object) -> None:
+    assert numbers(some)
+    for a, b in zip(numbers(some), numbers(others), strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_put_to_a_translator_and_a_record(translator, record, name):
+    question, rest = QUESTIONS[name]
+    ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
+    with translator.held() as network:
+        expected = question(network, *ids, *rest)
+    assert_equal(question(translator, record, *rest), expected)
+
+
+def test_questions_about_one_side_or_several_records(translator, records, record):
+    source, target_in = ([t.id for t in s] for s in (record.source, record.target_in))
+    order = [1, 0, *range(2, len(source))]
+    both = [[[t.id for t in getattr(r, s)] for r in records] for s in ("source", "target_out")]
+    with translator.held() as network:
+        moved = equivariance(network, source, order, False)
+        sides = embedded(network, source, "source"), embedded(network, target_in, "target")
+        padded = padding_effect(network, *both, 2)
+    assert_equal(equivariance(translator, record, order, False), moved)
+    assert_equal((embedded(translator, record, "source"),), sides[:1])
+    assert_equal((embedded(translator, record, "target"),), sides[1:])
+    assert_equal(padding_effect(translator, records, 2), padded)
+
+
+def test_a_record_of_another_network_is_not_asked_about(translator, record):
+    other = dataclasses.replace(record, weights_sha256="0" * 64)
+    edited = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
+    for wrong, message in ((other, "other weights"), (edited, "under edits")):
+        with pytest.raises(ValueError, match=f"cannot be asked about here: .*{message}"):
+            value_norms(translator, wrong)
+        with pytest.raises(ValueError, match=message):
+            padding_effect(translator, [record, wrong], 0)
+    assert not translator._lock.locked()
+
+
+def test_the_network_is_held_while_it_is_asked(translator, record):
+    with translator.holding(record) as network:
+        assert translator._lock.locked() and network is translator._model
+    assert not translator._lock.locked()
