@@ -28,7 +28,7 @@ def site(
     Hooks are process-wide: the caller holds the model's lock. Raises KeyError for a layer that the
     model does not have.
     """
-    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    device = next(model.parameters()).device
     target_in = (BOS, *target[:-1])
     with capture(model) as captured:
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
@@ -39,7 +39,7 @@ def site(
     return Site(
         kind=kind,
         layer=layer,
-        num_heads=int(look.site.module.num_heads),
+        num_heads=look.site.num_heads,
         inputs_QD=_double(look.query[0]),
         memory_KD=_double(look.memory[0]),
         to_query=_double(query.weight),

@@ -44,7 +44,7 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     `source` and `target` are ids with their <eos>. Hooks are process-wide: the caller holds the
     model's lock.
     """
-    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    device = next(model.parameters()).device
     source_1S = torch.tensor([list(source)], device=device)
     target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     with capture(model) as captured:

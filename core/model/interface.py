@@ -102,7 +102,7 @@ class Embeddings(Protocol):
 class State(Protocol):
     """Opaque decoding state: a value with one row a hypothesis."""
 
-    def select(self, rows_N: Tensor) -> "State": ...
+    def select(self, rows_N: Tensor, /) -> "State": ...
 
 
 class Seq2Seq(Protocol):

@@ -66,7 +66,6 @@ class Evidence:
 def _site_evidence(look: Look) -> SiteEvidence:
     site = look.site
     to_query, to_key, *_ = site.projections()
-    heads = int(site.module.num_heads)
     return SiteEvidence(
-        site.kind, site.layer, heads, look.query[0], look.memory[0], to_query, to_key
+        site.kind, site.layer, site.num_heads, look.query[0], look.memory[0], to_query, to_key
     )

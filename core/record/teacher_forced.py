@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.data.batches import pad
-from core.model.interface import Seq2Seq
+from core.model.interface import Embeddings, Seq2Seq
 from core.model.positions import LearnedPositions
 from core.record.capture import capture
 from core.record.edits import Edits, edited, source_mask, target_mask
@@ -118,8 +118,8 @@ def _log_prob(logits_TV: Tensor, ids: list[int]) -> float:
     return log_probs_TV.gather(1, ids_T1).sum(dtype=torch.float64).item()
 
 
-def _learned_positions(embeddings: nn.Module) -> tuple[Tensor, Tensor] | None:
-    sides = embeddings.source_positions, embeddings.target_positions
-    if not isinstance(sides[0], LearnedPositions):
-        return None
-    return sides[0].weight.detach(), sides[1].weight.detach()
+def _learned_positions(embeddings: Embeddings) -> tuple[Tensor, Tensor] | None:
+    source, target = embeddings.source_positions, embeddings.target_positions
+    if isinstance(source, LearnedPositions) and isinstance(target, LearnedPositions):
+        return source.weight.detach(), target.weight.detach()
+    return None
