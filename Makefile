@@ -15,10 +15,11 @@ app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 test: check  ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
 
-check: $(ENV)/ready  ## formatting and lint
+check: $(ENV)/ready  ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/oxlint app/components
+	$(BIN)/ty check
 
 types-js:  ## the scripts' types, where TypeScript is installed: npm install --global typescript
 	@if command -v tsc > /dev/null; then tsc --project app/components/jsconfig.json; \

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ def _row(what: str, shape: str, length: int, value: float, unit: str = "ms") -> 
 
 
 @contextmanager
-def serve(script: Path) -> Iterator[str]:
+def serve(script: Path) -> Generator[str]:
     """A Streamlit server of its own for one script; yields its address once it is healthy."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
 
 
 @contextmanager
-def counting(total: int, unit: str = " sentences") -> Iterator[Callable[[int], object]]:
+def counting(total: int, unit: str = " sentences") -> Generator[Callable[[int], object]]:
     """A progress bar on stderr, where that is a terminal; call what it gives with each more."""
     from tqdm import tqdm
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 
+@dataclass(frozen=True)
 class _Json:
     """Dataclass to and from a plain JSON object; unknown or missing keys are refused by name."""
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)  # type: ignore[call-overload]
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Rebuild from a JSON object. Raises ValueError naming unknown or missing keys."""
-        fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        fields = {f.name: f for f in dataclasses.fields(cls)}
         unknown = sorted(set(values) - set(fields))
         missing = sorted(
             name

@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
@@ -18,7 +18,7 @@ from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.device import pick_device
 from core.model.baseline import copy_weights
-from core.model.build import build
+from core.model.build import Model, build
 from core.model.interface import Seq2Seq
 from core.record.checks import check
 from core.record.edits import Edits, edited
@@ -111,7 +111,7 @@ class Translator:
     def __init__(self, checkpoint: Checkpoint, device: str):
         self.card: Card = checkpoint.card
         self.device = device
-        self._model: Seq2Seq = checkpoint.model
+        self._model: Model = checkpoint.model
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = _Queue()
@@ -175,13 +175,13 @@ class Translator:
         ]
 
     @contextmanager
-    def held(self) -> Iterator[Seq2Seq]:
+    def held(self) -> Generator[Seq2Seq]:
         """The network itself for core.experiments; until the block ends, other threads wait."""
         with self._lock:
             yield self._model
 
     @contextmanager
-    def holding(self, record: TranslationRecord) -> Iterator[Seq2Seq]:
+    def holding(self, record: TranslationRecord) -> Generator[Seq2Seq]:
         """The network that made a record, as `held`: how questions in core.experiments reach it.
 
         Raises ValueError, in one line, for a record of other weights or one made under edits.

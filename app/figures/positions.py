@@ -160,8 +160,10 @@ def waves_figure(
     strip, top = 64, 76
     paper = is_sinusoidal(positions)
     limit = float(np.abs(positions).max())
-    dense = np.linspace(0, length - 1, max(2, min(1200, 16 * length))) if paper else None
-    formula = sinusoids(dense, d_model) if paper else None
+    line_x, lines = np.arange(length), positions
+    if paper:
+        line_x = np.linspace(0, length - 1, max(2, min(1200, 16 * length)))
+        lines = sinusoids(line_x, d_model)
     figure = go.Figure(
         layout=layout(
             theme,
@@ -192,14 +194,10 @@ def waves_figure(
                 }
             }
         )
-        if paper:
-            line_x, line_y = dense, formula[:, dimension]
-        else:
-            line_x, line_y = np.arange(length), positions[:, dimension]
         figure.add_trace(
             go.Scatter(
                 x=line_x,
-                y=line_y,
+                y=lines[:, dimension],
                 yaxis=f"y{name}",
                 mode="lines",
                 line={"color": palette.third, "width": 1.25},

@@ -3,11 +3,17 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
-from core.record.record import RecordToken
+
+class Named(Protocol):
+    """A token of a record or of a tokenizer: what has a text to show."""
+
+    @property
+    def text(self) -> str: ...
 
 
-def label(token: RecordToken) -> str:
+def label(token: Named) -> str:
     """A token as a person can see it, not yet escaped: hidden characters show as ‹U+200B›."""
     return "".join(shown for shown, _ in segments(token.text))
 
@@ -34,7 +40,7 @@ def is_punctuation(text: str) -> bool:
     return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
-def labels(tokens: Sequence[RecordToken], first_number: int) -> list[str]:
+def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
     """The tokens' labels, with repeated words told apart by their number: in₃ … in₉.
 
     `first_number` is the first token's: 1 for a source, 0 for a target fed in, which opens with

@@ -95,7 +95,7 @@ def _index(text: str | None, count: int, usual: int) -> str | int:
     """A layer or head that a link asks for: an index, or "mean" or "max" of all; else the usual."""
     if text in ("mean", "max"):
         return text
-    return int(text) if text in map(str, range(count)) else usual
+    return int(text) if text is not None and text in map(str, range(count)) else usual
 
 
 def wanted_quantity(key: str) -> str:

@@ -129,9 +129,10 @@ def inspect(
     """
 
     def make() -> TranslationRecord:
-        edited = {} if edits is None else {"edits": edits}
+        from core.record.edits import Edits
+
         return translator(model).inspect(
-            source, target, decode=decode, target_ids=target_ids, **edited
+            source, target, edits or Edits(), decode=decode, target_ids=target_ids
         )
 
     return kept((key_of(model), source, target, edits, decode, target_ids), make)

@@ -68,7 +68,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
         st.segmented_control(
             "Tree",
             ("free", "forced"),
-            format_func={"free": "Free search", "forced": "Forced search"}.get,
+            format_func={"free": "Free search", "forced": "Forced search"}.__getitem__,
             required=True,
             key="tree_shown",
             label_visibility="collapsed",

@@ -18,8 +18,7 @@ from core.data.corpora import LANGUAGES
 from core.files import finish_together, json_bytes, sha256, write_json, write_together
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from core.model.build import Model
     from core.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -57,14 +56,14 @@ class Checkpoint:
     """A loaded network with its tokenizers; the network is in evaluation mode."""
 
     card: Card
-    model: nn.Module
+    model: Model
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
 
 
 def save(
     folder: Path,
-    model: nn.Module,
+    model: Model,
     architecture: str,
     languages: tuple[str, str],
     tokenizers: tuple[Tokenizer, Tokenizer],

@@ -197,7 +197,8 @@ def with_other_numbers(pair: TextPair, drawn: random.Random) -> TextPair:
     if counts[0] != counts[1] or not counts[0]:
         return pair
     new = {old: old if old in fixed else _other_number(old, drawn) for old in sorted(counts[0])}
-    return tuple(_NUMBER.sub(lambda m: new[m[0]], side) for side in pair)  # type: ignore[return-value]
+    source, target = (_NUMBER.sub(lambda m: new[m[0]], side) for side in pair)
+    return source, target
 
 
 def _other_number(old: str, drawn: random.Random) -> str:

@@ -57,7 +57,8 @@ class EncodedPairs(Sequence[Pair]):
                 lengths.extend((len(source), len(target)))
             file.flush()
             # The map keeps the file after it is closed.
-            self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else None
+            nothing = np.empty(0, np.int32)  # no map can be made of it
+            self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else nothing
         self.lengths = np.array(lengths, np.int32).reshape(-1, 2)
         """Tokens of each pair's source and target, int32 [pairs, 2]."""
         digest.update(self.lengths.tobytes())

@@ -30,11 +30,13 @@ class Corpus:
     sha256: dict[str, str] = field(default_factory=dict)
 
 
-def _multi30k(split: str, find: Find, source: str, target: str) -> Pairs:
+def _multi30k(split: str, find: Find | None, source: str, target: str) -> Pairs:
+    assert find is not None  # it has a home
     return list(LinePairs(*(find(f"{split}.{language}.gz") for language in (source, target))))
 
 
-def _tatoeba(split: str, find: Find, source: str, target: str) -> Pairs:
+def _tatoeba(split: str, find: Find | None, source: str, target: str) -> Pairs:
+    assert find is not None
     return _towards(target, tatoeba.split(tatoeba.read(find("deu-eng.zip")))[split])
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from core.experiments.asking import about_pass, about_side
 from core.model.interface import KINDS, Kind, Seq2Seq, Side
@@ -121,7 +121,8 @@ def _normed(model: Seq2Seq, kind: Side, content: Floats, position: Floats) -> tu
     """What of the layer's input is content, position, and neither; each [N, D]."""
     if not model.config.norm_first:
         return content, position, np.zeros_like(content)
-    norm = model.stack(kind).layers[0].norm1
+    norm = model.stack(kind).layers[0].get_submodule("norm1")
+    assert isinstance(norm, nn.LayerNorm)
     gain, shift = _double(norm.weight), _double(norm.bias)
     spread = np.sqrt((content + position).var(-1, keepdims=True) + norm.eps)
     centred = [x - x.mean(-1, keepdims=True) for x in (content, position)]

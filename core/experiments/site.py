@@ -4,6 +4,7 @@ Axes: Q query, K key, D d_model, H head.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ Doubles = NDArray[np.float64]
 @about_pass
 @torch.inference_mode()
 def site(
-    model: Seq2Seq, source: tuple[int, ...], target: tuple[int, ...], kind: Kind, layer: int
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], kind: Kind, layer: int
 ) -> Site:
     """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
 
@@ -31,7 +32,7 @@ def site(
     caller holds its lock, for hooks are process-wide. Raises KeyError for a layer that the
     model does not have.
     """
-    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    device = next(model.parameters()).device
     target_in = (BOS, *target[:-1])
     with capture(model) as captured:
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
@@ -42,7 +43,7 @@ def site(
     return Site(
         kind=kind,
         layer=layer,
-        num_heads=int(look.site.module.num_heads),
+        num_heads=look.site.num_heads,
         inputs_QD=_double(look.query[0]),
         memory_KD=_double(look.memory[0]),
         to_query=_double(query.weight),
@@ -53,7 +54,7 @@ def site(
         key_bias=_bias(key),
         value_bias=_bias(value),
         output_bias=_bias(output),
-        mask_QK=np.array(masks_of(source, target_in)[kind]),
+        mask_QK=np.array(masks_of(tuple(source), target_in)[kind]),
         mask_score=-math.inf if score is None else score,
         maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
     )

@@ -46,7 +46,7 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     Asked of (translator, record); or of a network and ids with their <eos>, while the caller holds
     its lock, for hooks are process-wide.
     """
-    device = next(model.parameters()).device  # type: ignore[attr-defined]
+    device = next(model.parameters()).device
     source_1S = torch.tensor([list(source)], device=device)
     target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     with capture(model) as captured:

@@ -3,7 +3,9 @@
 torch's masks say True = may NOT attend; the interface's say True = may attend.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +47,7 @@ def forbidden(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
 class LibrarySite(AttentionSite):
     """An nn.MultiheadAttention: three projections packed in one, and two masks, both inverted."""
 
+    module: nn.MultiheadAttention
     mask_score: float | None = None
 
     def projections(self) -> Projections:
@@ -80,7 +83,7 @@ class Baseline(nn.Module):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        shape = dict(
+        shape: dict[str, Any] = dict(
             d_model=config.d_model,
             nhead=config.num_heads,
             dim_feedforward=config.dim_feedforward,
@@ -162,18 +165,17 @@ class Baseline(nn.Module):
     def stack(self, side: Side) -> Stack:
         """The layers of the encoder or the decoder, and the norm behind them."""
         half = self.transformer.encoder if side == "encoder" else self.transformer.decoder
-        return Stack(half.layers, half.norm)
+        return Stack(half.layers, half.get_submodule("norm"))
 
-    def attention_sites(self) -> list[AttentionSite]:
+    def attention_sites(self) -> list[LibrarySite]:
         """Every place where attention happens, by kind and layer."""
         encoder, decoder = self.transformer.encoder.layers, self.transformer.decoder.layers
-        found = [
-            *(("encoder", i, layer.self_attn) for i, layer in enumerate(encoder)),
-            *(("decoder", i, layer.self_attn) for i, layer in enumerate(decoder)),
-            *(("cross", i, layer.multihead_attn) for i, layer in enumerate(decoder)),
+        call = {"need_weights": True, "average_attn_weights": False}, self.config.mask_score
+        return [
+            *LibrarySite.each("encoder", encoder, "self_attn", *call),
+            *LibrarySite.each("decoder", decoder, "self_attn", *call),
+            *LibrarySite.each("cross", decoder, "multihead_attn", *call),
         ]
-        ask = {"need_weights": True, "average_attn_weights": False}
-        return [LibrarySite(*place, ask, self.config.mask_score) for place in found]
 
 
 _SAME = {
@@ -219,18 +221,18 @@ def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
             parameter.copy_(torch.cat([ours[name] for name in names]))
 
 
-def copy_weights(source: nn.Module, target: nn.Module) -> None:
+def copy_weights(source: Transformer | Baseline, target: Transformer | Baseline) -> None:
     """Give one network the weights of another, of either architecture. Raises ValueError."""
-    if isinstance(source, Baseline) == isinstance(target, Baseline):
-        target.load_state_dict(source.state_dict())
-    elif isinstance(source, Baseline):
+    if isinstance(source, Baseline) and isinstance(target, Transformer):
         copy_to_scratch(source, target)
-    else:
+    elif isinstance(source, Transformer) and isinstance(target, Baseline):
         copy_to_baseline(source, target)
+    else:
+        target.load_state_dict(source.state_dict())
 
 
 def _matched(
-    baseline: Baseline, ours: dict[str, Tensor]
+    baseline: Baseline, ours: Mapping[str, Tensor]
 ) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
     """Each baseline parameter beside the scratch names that it holds, after a full comparison."""
     matched = [(p, scratch_names(name)) for name, p in baseline.named_parameters()]

@@ -4,13 +4,15 @@ from core.config import ModelConfig
 from core.model.baseline import Baseline
 from core.model.transformer import Transformer
 
+Model = Transformer | Baseline
+
 ARCHITECTURES: dict[str, type[Transformer] | type[Baseline]] = {
     "scratch": Transformer,
     "baseline": Baseline,
 }
 
 
-def build(architecture: str, config: ModelConfig) -> Transformer | Baseline:
+def build(architecture: str, config: ModelConfig) -> Model:
     """A network with fresh weights: "scratch" or "baseline". Raises ValueError for another name."""
     if architecture not in ARCHITECTURES:
         raise ValueError(

@@ -72,9 +72,10 @@ class Network(Protocol):
     """What is needed of the Transformer, which stands above this file and its `DecoderLayer`s."""
 
     embeddings: Any
-    decoder: Iterable[Any]
     decoder_norm: Any
 
+    @property
+    def decoder(self) -> Iterable[Any]: ...
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]: ...
     def classify(self, hidden: Tensor) -> Tensor: ...
 

@@ -1,8 +1,8 @@
 """What every translation network offers: the Seq2Seq protocol and its attention sites."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -50,6 +50,17 @@ class AttentionSite:
     module: nn.Module
     ask: dict[str, Any] = field(default_factory=lambda: {"need_weights": True})
 
+    @classmethod
+    def each(cls, kind: Kind, layers: Iterable[nn.Module], name: str, *call: Any) -> Iterator[Self]:
+        """The attention of that name in each of some layers; `call` is how they are called."""
+        return (cls(kind, i, x.get_submodule(name), *call) for i, x in enumerate(layers))
+
+    @property
+    def num_heads(self) -> int:
+        """H of this attention."""
+        module: Any = self.module  # torch takes an attribute of its own for a Tensor or a Module
+        return module.num_heads
+
     def projections(self) -> Projections:
         """The module's own tensors, which share its memory."""
         layers = (getattr(self.module, name) for name in Projections._fields)
@@ -75,10 +86,12 @@ class Stack(NamedTuple):
 class Embeddings(Protocol):
     """Ids to vectors; see core.model.transformer."""
 
-    source_table: nn.Embedding
-    source_positions: nn.Module
-    target_positions: nn.Module
-
+    @property
+    def source_table(self) -> nn.Embedding: ...
+    @property
+    def source_positions(self) -> nn.Module: ...
+    @property
+    def target_positions(self) -> nn.Module: ...
     @property
     def target_weight(self) -> Tensor: ...
     def source(self, ids_BS: Tensor) -> Tensor: ...
@@ -89,7 +102,7 @@ class Embeddings(Protocol):
 class State(Protocol):
     """Opaque decoding state: a value with one row a hypothesis."""
 
-    def select(self, rows_N: Tensor) -> "State": ...
+    def select(self, rows_N: Tensor, /) -> "State": ...
 
 
 class Seq2Seq(Protocol):
@@ -109,6 +122,6 @@ class Seq2Seq(Protocol):
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def __call__(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def start(self, source_BS: Tensor) -> State: ...
-    def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]: ...
+    def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, State]: ...  # a state of its own
     def stack(self, side: Side) -> Stack: ...
-    def attention_sites(self) -> list[AttentionSite]: ...
+    def attention_sites(self) -> Sequence[AttentionSite]: ...

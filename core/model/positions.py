@@ -18,6 +18,8 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """A fixed table of sinusoids (paper §3.5); nothing is learned or stored in a checkpoint."""
 
+    table: Tensor
+
     def __init__(self, max_length: int, d_model: int):
         super().__init__()
         table = sinusoids(max_length, d_model).to(torch.get_default_dtype())

@@ -281,9 +281,9 @@ class Transformer(nn.Module):
     def attention_sites(self) -> list[AttentionSite]:
         """Every place where attention happens, by kind and layer."""
         return [
-            *(AttentionSite("encoder", i, x.self_attention) for i, x in enumerate(self.encoder)),
-            *(AttentionSite("decoder", i, x.self_attention) for i, x in enumerate(self.decoder)),
-            *(AttentionSite("cross", i, x.cross_attention) for i, x in enumerate(self.decoder)),
+            *AttentionSite.each("encoder", self.encoder, "self_attention"),
+            *AttentionSite.each("decoder", self.decoder, "self_attention"),
+            *AttentionSite.each("cross", self.decoder, "cross_attention"),
         ]
 
 

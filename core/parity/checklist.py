@@ -20,6 +20,7 @@ from core.checkpoint.folder import Checkpoint
 from core.config import DecodeConfig, ModelConfig
 from core.data.batches import Batch, Pair
 from core.model.baseline import Baseline, scratch_names
+from core.model.build import Model
 from core.model.interface import KINDS, Seq2Seq
 from core.model.transformer import Transformer
 from core.parity.networks import (
@@ -226,7 +227,7 @@ def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterato
     rounding into steps; a difference within the limit on gradients may grow to the limit shown
     here. Every other weight keeps 1e-12, and so do the logits, which no key bias can move.
     """
-    models = [copy.deepcopy(model).train() for model in (baseline, scratch)]
+    models = copy.deepcopy(baseline).train(), copy.deepcopy(scratch).train()
     theirs, ours = (_loss(model, batch) for model in models)
     yield _close("loss", ours.detach(), theirs.detach())
     (theirs + ours).backward()
@@ -275,7 +276,7 @@ def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
     return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=0.1)
 
 
-def _adam(model: nn.Module, batch: Batch) -> None:
+def _adam(model: Model, batch: Batch) -> None:
     optimiser = torch.optim.Adam(model.parameters(), lr=ADAM_RATE, eps=ADAM_EPS)
     for _ in range(ADAM_STEPS):
         optimiser.zero_grad()

@@ -6,13 +6,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
 from core.data.batches import Batch, Pair, collate, encode_pairs
 from core.model.baseline import Baseline, copy_weights
-from core.model.build import build
+from core.model.build import Model, build
 from core.model.transformer import Transformer
 from core.text.tokenizer import EOS, PAD
 
@@ -35,7 +34,7 @@ SENTENCES = {
 
 def small(**changes: Any) -> ModelConfig:
     """A network of a few thousand weights."""
-    values = dict(
+    values: dict[str, Any] = dict(
         source_vocab_size=40,
         target_vocab_size=40,
         d_model=16,
@@ -89,7 +88,7 @@ VARIANTS: Mapping[str, ModelConfig] = {
 }
 
 
-def fresh(config: ModelConfig) -> nn.Module:
+def fresh(config: ModelConfig) -> Model:
     """A baseline with random weights; none is 0 or 1, so that swapped biases and norms show."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -100,7 +99,7 @@ def fresh(config: ModelConfig) -> nn.Module:
     return network
 
 
-def twins(network: nn.Module) -> tuple[Baseline, Transformer]:
+def twins(network: Model) -> tuple[Baseline, Transformer]:
     """Both architectures with this network's weights, in float64, without dropout, on the CPU.
 
     Raises ValueError if a weight is left over on either side.

@@ -1,6 +1,6 @@
 """Look into one network as it runs: what every station holds, and what every mask allows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -78,7 +78,7 @@ class States:
 
 
 @contextmanager
-def hidden_states(model: Seq2Seq) -> Iterator[States]:
+def hidden_states(model: Seq2Seq) -> Generator[States]:
     """Keep the hidden states of the one forward pass inside the block; leave nothing behind.
 
     With the norm first, what stands behind a sub-layer is what the next one's norm is fed, and at

@@ -1,6 +1,6 @@
 """Ask a model's attention sites for their weights inside a `with` block; leave nothing behind."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from core.model.interface import AttentionSite, Kind, Seq2Seq
 
 
 @contextmanager
-def explicit_attention(model: Seq2Seq) -> Iterator[None]:
+def explicit_attention(model: Seq2Seq) -> Generator[None]:
     """Every site takes its explicit softmax path, as if `need_weights=True` had been passed.
 
     The same pre-hook serves both models. In training on a CPU this is also the faster path for
@@ -87,7 +87,7 @@ class _WatchEmbedding(TorchFunctionMode):
 
 
 @contextmanager
-def capture(model: Seq2Seq) -> Iterator[Captured]:
+def capture(model: Seq2Seq) -> Generator[Captured]:
     """Record every attention map, and what led to it, of the one forward pass inside the block.
 
     Hooks live on the modules, which threads share: the caller holds the model's lock.

@@ -80,8 +80,8 @@ def scores_of(sites: list[SiteEvidence]) -> Doubles:
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
         x_LND = _double(inputs) @ _double([weight for weight, _ in maps]).swapaxes(1, 2)
-        if maps[0][1] is not None:
-            x_LND += _double([bias for _, bias in maps])[:, None]
+        if biases := [bias for _, bias in maps if bias is not None]:
+            x_LND += _double(biases)[:, None]
         L, N, _ = x_LND.shape
         return x_LND.reshape(L, N, sites[0].num_heads, -1).swapaxes(1, 2)
 

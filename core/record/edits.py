@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -117,7 +117,7 @@ def target_mask(ids_BT: Tensor, edits: Edits = Edits()) -> Tensor:
 
 
 @contextmanager
-def edited(model: Seq2Seq, edits: Edits) -> Iterator[None]:
+def edited(model: Seq2Seq, edits: Edits) -> Generator[None]:
     """The model runs with the edits inside the block, in whole passes and in steps of a search.
 
     It is as before afterwards, also after an exception. Threads share the model: the caller holds
@@ -165,29 +165,27 @@ def _sites_of(
 @contextmanager
 def without_heads(
     site: AttentionSite, heads: frozenset[int], instead_D: Tensor | None = None
-) -> Iterator[None]:
+) -> Generator[None]:
     """Inside, these heads' columns of a site's output projection are 0; `instead_D` joins its bias.
 
     Both models multiply by this matrix in whole passes and in steps of a search, so one exchange of
     its values serves all; the tensors that were trained are put back as they were.
     """
-    output = site.projections().output
-    before = output.weight.data, None if output.bias is None else output.bias.data
+    weight, bias = site.projections().output
+    tensors = [weight] if bias is None else [weight, bias]
+    before = [tensor.data for tensor in tensors]
     with torch.inference_mode(False), torch.no_grad():
-        weight = before[0].clone()
-        weight.unflatten(1, (int(site.module.num_heads), -1))[:, sorted(heads)] = 0
-        bias = before[1]
+        changed = [data.clone() for data in before]
+        changed[0].unflatten(1, (site.num_heads, -1))[:, sorted(heads)] = 0
         if instead_D is not None and bias is not None:
-            bias = bias + instead_D.clone().to(bias)
+            changed[1] += instead_D.clone().to(bias)
     try:
-        output.weight.data = weight
-        if output.bias is not None:
-            output.bias.data = bias
+        for tensor, data in zip(tensors, changed, strict=True):
+            tensor.data = data
         yield
     finally:
-        output.weight.data = before[0]
-        if output.bias is not None:
-            output.bias.data = before[1]
+        for tensor, data in zip(tensors, before, strict=True):
+            tensor.data = data
 
 
 @dataclass(frozen=True)

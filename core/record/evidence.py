@@ -83,6 +83,5 @@ def _row(ids: list[int], length: int) -> tuple[int, ...]:
 def _site_evidence(look: Look, row: int, queries: int, keys: int) -> SiteEvidence:
     site = look.site
     to_query, to_key, *_ = site.projections()
-    heads = int(site.module.num_heads)
     query, memory = look.query[row, :queries], look.memory[row, :keys]
-    return SiteEvidence(site.kind, site.layer, heads, query, memory, to_query, to_key)
+    return SiteEvidence(site.kind, site.layer, site.num_heads, query, memory, to_query, to_key)

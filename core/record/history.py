@@ -142,13 +142,13 @@ class History:
                 for s in self.sentences
             ],
         }
-        arrays = {"steps": self.steps, "loss": self.loss, "bleu": self.bleu}
+        arrays: dict[str, np.ndarray] = {"steps": self.steps, "loss": self.loss, "bleu": self.bleu}
         for kind in KINDS:
             arrays |= {f"entropy_{kind}": self.entropy[kind], f"roles_{kind}": self.roles[kind]}
             arrays |= {f"{kind}_{i}": maps for i, maps in enumerate(self.maps[kind])}
         buffer = io.BytesIO()
         coded = np.frombuffer(json.dumps(words).encode(), np.uint8)
-        np.savez_compressed(buffer, words=coded, **arrays)
+        np.savez_compressed(buffer, allow_pickle=False, words=coded, **arrays)
         return buffer.getvalue()
 
     def save(self, file: Path) -> None:

@@ -372,7 +372,9 @@ def _listed(words: dict[str, Any], name: str) -> list:
     return words[name]
 
 
-def _read_list(words: dict[str, Any], name: str, kind: type) -> tuple:
+def _read_list(
+    words: dict[str, Any], name: str, kind: type[RecordToken | RecordHypothesis | RecordCheck]
+) -> tuple:
     """One part of a record from JSON, each of its fields of the type that the class names."""
     types = {f.name: f.type for f in dataclasses.fields(kind)}
     found = []

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.data.batches import pad
-from core.model.interface import KINDS, Kind, Seq2Seq, Side
+from core.model.interface import KINDS, Embeddings, Kind, Seq2Seq, Side
 from core.model.positions import LearnedPositions
 from core.record.activations import States, hidden_states
 from core.record.capture import Captured, capture
@@ -219,8 +219,8 @@ def _log_prob(logits_TV: Tensor, ids: Sequence[int]) -> float:
     return log_probs_TV.gather(1, ids_T1).cpu().sum(dtype=torch.float64).item()
 
 
-def _learned_positions(embeddings: nn.Module) -> tuple[Tensor, Tensor] | None:
-    sides = embeddings.source_positions, embeddings.target_positions
-    if not isinstance(sides[0], LearnedPositions):
-        return None
-    return sides[0].weight.detach(), sides[1].weight.detach()
+def _learned_positions(embeddings: Embeddings) -> tuple[Tensor, Tensor] | None:
+    source, target = embeddings.source_positions, embeddings.target_positions
+    if isinstance(source, LearnedPositions) and isinstance(target, LearnedPositions):
+        return source.weight.detach(), target.weight.detach()
+    return None

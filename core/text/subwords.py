@@ -105,6 +105,8 @@ class SubwordTokenizer:
         if id < len(SPECIALS):
             return special(id)
         piece = self._backend.id_to_token(id)
+        if piece is None:
+            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
         return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
 
     def to_json(self) -> dict[str, Any]:
@@ -114,6 +116,8 @@ class SubwordTokenizer:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
+        if sorted(values["vocabulary"].values()) != list(range(len(values["vocabulary"]))):
+            raise ValueError("the vocabulary's ids do not run from 0 without a gap")
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
         single_digits = bool(values.get("single_digits", False))

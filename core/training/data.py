@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.data.augmentation import augmented
+from core.data.augmentation import Augmentation, augmented
 from core.data.batches import EncodedPairs, Pair, encode_pairs
 from core.data.corpora import read_pairs
 from core.data.text_files import LinePairs
@@ -157,10 +157,10 @@ def prepare(
                     if max(map(len, pair)) <= max_pair_tokens:
                         yield pair
 
-    def changed(epoch: int) -> Iterator[Pair]:
+    def changed(how: Augmentation, epoch: int) -> Iterator[Pair]:
         nonlocal too_long
         too_long = 0
-        for both in augmented(repeats + taught, recipe.augmentation, seed, epoch):
+        for both in augmented(repeats + taught, how, seed, epoch):
             for pair in encode_pairs(both, *tokenizers):
                 if max(map(len, pair)) <= max_pair_tokens:
                     yield pair
@@ -179,7 +179,7 @@ def prepare(
             "--typed"
         )
     else:
-        train = Epochs(changed)
+        train = Epochs(functools.partial(changed, recipe.augmentation))
         longest = tuple(train.lengths.max(axis=0, initial=0).tolist())
     _enough(len(train), MIN_PAIRS)
     validation = EncodedPairs(

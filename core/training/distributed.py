@@ -1,7 +1,7 @@
 """Several processes that train one network: who takes which rows, and what they tell each other."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -67,7 +67,7 @@ class Processes:
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Processes]:
+def joined(device: str) -> Generator[Processes]:
     """Meet the other processes that torchrun started, and part from them at the end.
 
     On GPUs each process takes the one of its local rank. Raises ValueError if there are too few,

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 import torch
-from torch import nn
 
 from core.analysis import roles
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs, pad
+from core.model.build import Model
 from core.record.capture import capture
 from core.record.history import FILE, KINDS, Floats, History, Sentence
 from core.search.many import translate_ids
@@ -71,7 +71,7 @@ class Film:
         target_in = [BOS, *target[:-1]]
         return Sentence(texts(ours, source), texts(theirs, target_in), texts(theirs, target))
 
-    def started(self, model: nn.Module, step: int) -> None:
+    def started(self, model: Model, step: int) -> None:
         """Go on from a run's state after `step`: later points, of a lost part, are taken again.
 
         Raises ValueError if the file is no film, or one of another run.
@@ -86,7 +86,7 @@ class Film:
         if self._history is None or step not in self._history.steps:
             self.stepped(model, step)
 
-    def stepped(self, model: nn.Module, step: int) -> None:
+    def stepped(self, model: Model, step: int) -> None:
         """Take a point if one is due after this step; the model's mode stays."""
         if step not in self._steps:
             return
@@ -97,7 +97,7 @@ class Film:
         self._history = point if self._history is None else self._history.and_then(point)
         self._history.save(self._file)
 
-    def _measure(self, model: nn.Module, step: int) -> History:
+    def _measure(self, model: Model, step: int) -> History:
         maps: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
         for source, target in self._ids:
             ids = pad([source]), pad([[BOS, *target[:-1]]])

@@ -5,14 +5,13 @@ import math
 import platform
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from core.checkpoint import folder as checkpoint
 from core.checkpoint.folder import Card
@@ -21,7 +20,7 @@ from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
 from core.device import device_label, pick_device
 from core.files import sha256, write_atomic
-from core.model.build import build
+from core.model.build import Model, build
 from core.training import model_card as card
 from core.training import resume
 from core.training.data import PairFiles, Prepared, TextPairs, prepare
@@ -116,7 +115,7 @@ class _Job:
     architecture: str
     languages: tuple[str, str]
     data: Prepared
-    model: nn.Module
+    model: Model
     start: Card | None
     teachers: list[Card]
     joined: float
@@ -220,20 +219,22 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     ):
         if value is not None:
             config = replace(config, **{name: value})
-    languages = tuple(options.direction.split("-"))
+    source, target = options.direction.split("-")
+    languages = source, target
     files = None
-    if any(given := [options.src, options.ref, options.val_src, options.val_ref]):
-        if not all(given):
-            raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
-        files = PairFiles(LinePairs(*given[:2]), LinePairs(*given[2:]))
-    start = options.start_from and checkpoint.load(options.start_from)
+    src, ref, val_src, val_ref = options.src, options.ref, options.val_src, options.val_ref
+    if src and ref and val_src and val_ref:
+        files = PairFiles(LinePairs(src, ref), LinePairs(val_src, val_ref))
+    elif src or ref or val_src or val_ref:
+        raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
+    start = checkpoint.load(options.start_from) if options.start_from else None
     teachers = [Teacher.of(folder, languages, device) for folder in options.teachers]
 
     def taught(pairs: TextPairs) -> list[TextPairs]:
         made = options.out / "translations"
         return [teacher.add(pairs, made, processes) for teacher in teachers]
 
-    tokenizers = start and tokenizers_of(start, languages)
+    tokenizers = tokenizers_of(start, languages) if start else None
     data = prepare(
         recipe,
         languages,
@@ -268,7 +269,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         languages,
         data,
         model.to(device),
-        start and start.card,
+        start.card if start else None,
         [teacher.checkpoint.card for teacher in teachers],
         options.joined,
         options.joined_up_to,
@@ -354,7 +355,7 @@ def _finish(job: _Job, curve: list[Row]) -> None:
 
 
 @contextmanager
-def _signals(processes: Processes) -> Iterator[Callable[[], bool]]:
+def _signals(processes: Processes) -> Generator[Callable[[], bool]]:
     """Inside, the first SIGTERM or SIGINT is only noted; a second one acts as it does outside.
 
     Of several processes each is sent two for one Ctrl-C, by the terminal and by torchrun: there the
@@ -381,7 +382,7 @@ def _signals(processes: Processes) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _saving_may_fail() -> Iterator[None]:
+def _saving_may_fail() -> Generator[None]:
     try:
         yield
     except OSError as error:
@@ -392,7 +393,7 @@ def _saving_may_fail() -> Iterator[None]:
 
 
 @contextmanager
-def _compiling_may_fail() -> Iterator[None]:
+def _compiling_may_fail() -> Generator[None]:
     try:
         yield
     except RuntimeError as error:

@@ -14,6 +14,7 @@ from torch.optim import Adam, AdamW, Optimizer
 from core.config import TrainConfig
 from core.data.batches import Pair, collate, plan
 from core.device import autocast_dtype
+from core.model.build import Model
 from core.record.capture import explicit_attention
 from core.training import resume
 from core.training.distributed import Processes
@@ -122,7 +123,7 @@ _FREE = ("steps", "patience", "save_every", "keep_epochs")
 
 
 def train(
-    model: nn.Module,
+    model: Model,
     pairs: Sequence[Pair] | Callable[[int], Sequence[Pair]],
     validation: Sequence[Pair],
     config: TrainConfig,
@@ -153,7 +154,7 @@ def train(
     amp = torch.autocast(torch.device(device).type, dtype, enabled=dtype != torch.float32)
 
     def of_epoch(epoch: int) -> Sequence[Pair]:
-        return pairs(epoch) if callable(pairs) else pairs
+        return pairs if isinstance(pairs, Sequence) else pairs(epoch)
 
     def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
         """Set the gradients of the mean over all of a batch's target tokens; this share's loss."""
@@ -267,7 +268,7 @@ def _finished(progress: Progress, config: TrainConfig) -> bool:
     return progress.step >= config.steps or out_of_patience
 
 
-def _optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
+def _optimizer(model: Model, config: TrainConfig) -> Optimizer:
     """AdamW decays weights on their own (Loshchilov & Hutter 2019), Adam within the gradient."""
     kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
     return kind(
@@ -280,7 +281,7 @@ def _optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
     )
 
 
-def _check(model: nn.Module, step: int) -> None:
+def _check(model: Model, step: int) -> None:
     """Raises DivergedError rather than let weights be saved that are no finite numbers."""
     if not all(bool(p.isfinite().all()) for p in model.parameters()):
         raise _diverged("weights are no finite numbers", step)
@@ -294,7 +295,7 @@ def _diverged(what: str, step: int) -> DivergedError:
 
 
 def validation_loss(
-    model: nn.Module,
+    model: Model,
     pairs: Sequence[Pair],
     budget: int,
     device: str,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from core.data.batches import Batch
+from core.model.build import Model
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 
@@ -17,7 +18,7 @@ _CHUNK = 512  # rows of logits held at a time: 512 × 6,000 floats stay in the p
 class Objective(nn.Module):
     """A network and its training loss in one forward, the form in which torch distributes it."""
 
-    def __init__(self, model: nn.Module, smoothing: float, compiled: bool = False):
+    def __init__(self, model: Model, smoothing: float, compiled: bool = False):
         super().__init__()
         self.model = model
         self.smoothing = smoothing

@@ -138,7 +138,7 @@ def _plain(steps: int, batch: int, **changes: Any) -> TrainConfig:
 
     The tutorial shuffles nothing, and what follows it does not either: hence `as_they_stand`.
     """
-    usual = dict(
+    usual: dict[str, Any] = dict(
         steps=steps,
         batch_sentences=batch,
         schedule="constant",

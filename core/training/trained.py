@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torch import nn
-
 from core.checkpoint.folder import Checkpoint, load
 from core.config import DecodeConfig
 from core.data.text_files import stream_lines
 from core.files import write_atomic
 from core.model.baseline import copy_weights
+from core.model.build import Model
 from core.model.transformer import Transformer
 from core.search.many import translate_ids
 from core.text.tokenizer import Tokenizer
@@ -46,7 +45,7 @@ def tokenizers_of(start: Checkpoint, languages: tuple[str, str]) -> tuple[Tokeni
     )
 
 
-def take_over(start: Checkpoint, model: nn.Module, architecture: str) -> None:
+def take_over(start: Checkpoint, model: Model, architecture: str) -> None:
     """Copy a checkpoint's weights, or `widen` them. Raises ValueError if its shape fits neither.
 
     Dropout may be another.

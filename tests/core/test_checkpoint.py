@@ -265,6 +265,16 @@ def test_a_vocabulary_of_another_size_is_refused(folder):
     refuse(folder, "vocabularies")
 
 
+def test_a_vocabulary_with_a_gap_in_its_ids_is_refused(folder):
+    """A network may write any id that it has a row for: none may be without a token."""
+    values = json.loads((folder / "tokenizer.json").read_text())
+    last = max(values["vocabulary"], key=values["vocabulary"].get)
+    values["vocabulary"][last] += 1
+    write_json(folder / "tokenizer.json", values)
+    resign(folder)
+    refuse(folder, "without a gap")
+
+
 def test_good_folders_are_listed_beside_bad_ones(folder):
     (folder.parent / "broken").mkdir()
     cards, problems = list_cards(folder.parent)

@@ -76,14 +76,15 @@ def _page(
     work_out: Callable[[str], Arrays | None],
 ) -> bytes:
     """The page with the view on screen, and with every quantity that could be chosen there."""
-    return page(record, question["view"], {name: work_out(name) for name in numbers}).encode()
+    known = {name: arrays for name in numbers if (arrays := work_out(name)) is not None}
+    return page(record, question["view"], known).encode()
 
 
 def _exact(
     record: Any, question: Mapping[str, Any], work_out: Callable[[str], Arrays | None]
 ) -> Exact:
     """The maps that a question names. Raises ValueError if there are no such maps."""
-    quantity, kind = question.get("quantity"), question.get("kind")
+    quantity, kind = question.get("quantity", ""), question.get("kind")
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
     arrays = {k: getattr(record, k) for k in KINDS} if quantity == "weights" else work_out(quantity)

@@ -85,7 +85,8 @@ def opened(layers: int, heads: int) -> Opened:
     for key, text, count, usual in zip(
         names.values(), asked, (layers, heads), (max(0, layers - 2), 0), strict=True
     ):
-        known = int(text) if text in map(str, range(count)) else visit.get(key)
+        asks = text is not None and text in map(str, range(count))
+        known = int(text) if asks else visit.get(key)
         at.append(known if known in range(count) else usual)
     if any(asked):
         turn_to(*at)

@@ -66,7 +66,7 @@ st.write(
 )
 names = list(options)
 opening = names.index(models.model_name(chosen.card))
-pair: tuple[models.Implementation, ...] = ()
+both: list[models.Implementation] = []
 for column, which, usual in zip(st.columns(2), ("first", "second"), names[opening:], strict=False):
     key = f"{which}_model"
     address.settle(key, names, usual)
@@ -79,7 +79,8 @@ for column, which, usual in zip(st.columns(2), ("first", "second"), names[openin
             persist_state="session",
         )
         address.keep_choice(key, model, usual)
-    pair += (options[model],)
+    both.append(options[model])
+pair = both[0], both[1]
 same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
 controls.source_box()
 if not (source := controls.selection().source):
@@ -91,9 +92,10 @@ corpus = tuple(
 )
 try:
     own = [results.inspect(c, source, decode=chosen.decode) for c in pair]
-    shared = tuple(
+    first, second = (
         results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
     )
+    shared = first, second
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()

@@ -19,7 +19,9 @@ def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
 
 
 def side_by_side(
-    pair: tuple[Implementation, Implementation], own: list[TranslationRecord], shared: list
+    pair: tuple[Implementation, Implementation],
+    own: list[TranslationRecord],
+    shared: tuple[TranslationRecord, TranslationRecord],
 ) -> None:
     """What is known of the two models, a column each."""
     rows: dict[str, list[str]] = {}

@@ -24,8 +24,9 @@ def follow_link(record: TranslationRecord) -> None:
             visit.put(f"head_{name}", value)
     new_sentence = visit.kept("head_sentence") != record.id
     for name in ("q", "k"):
-        if asked[name] in map(str, range(1000)):
-            visit.put(f"head_{name}", int(asked[name]))
+        text = asked[name]
+        if text is not None and text in map(str, range(1000)):
+            visit.put(f"head_{name}", int(text))
         elif asked["kind"] or new_sentence:
             visit.put(f"head_{name}", None)
     visit.keep("head_sentence", record.id)

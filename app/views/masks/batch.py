@@ -96,7 +96,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         st.error(plain(error))
         return ()
     for side, ids in (("source", result.source), ("target", result.target_in)):
-        lines = words and words[side]
+        lines = words[side] if words else None
         token_table(ids, lines, f"{side.capitalize()}, as fed in", key=f"{side}_batch")
     st.caption(
         "Look for the hatched positions: they exist only because another sentence of the batch is "
@@ -139,8 +139,8 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     keys = "target" if kind == "decoder" else "source"
     ids = {"source": result.source[row], "target": result.target_in[row]}
     axes = Axes(
-        rows=_names(ids[queries], words and words[queries][row]),
-        columns=_names(ids[keys], words and words[keys][row]),
+        rows=_names(ids[queries], words[queries][row] if words else None),
+        columns=_names(ids[keys], words[keys][row] if words else None),
         row_title=f"query: {queries} token",
         column_title=f"key: {keys} token",
         ids=[int(i) for i in ids[keys]],
