@@ -253,7 +253,8 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string}} memory
- * @property {(name: string, value: any) => void} ask
+ * @property {(name: string, value: any) => void} ask  for what Python is to keep
+ * @property {(name: string, value: any) => void} tell  what was done just now
  * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
  * @property {number} warming
  * @property {number} addressTimer

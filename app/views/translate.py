@@ -25,6 +25,8 @@ if chosen.target:
         own = results.inspect(card, chosen.source, decode=chosen.decode)
         st.text(f"The model itself writes: {own.translation}")
 show_doubts(record, controls.learned(card))
-explored(record, address.first_view(record), card, inside="head")
+asks = explored(record, address.first_view(record), card, inside="head")
+if asks:  # not by the link itself, which would begin another visit
+    st.switch_page("views/inside_head/page.py", query_params=asks)
 take_away(record)
 controls.target_shown()

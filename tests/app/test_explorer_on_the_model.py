@@ -20,6 +20,8 @@ from core.experiments.values import value_norms
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words
+from tests.app.test_going_about import at, expect_query, go_to
+from tests.app.test_going_about import query as in_address
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 COMPOUND = "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre."
@@ -198,12 +200,9 @@ def test_a_hundred_pieces(local_page: Page, serve, translator) -> None:
 
 def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
     root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&q=4&k=3")
+    entries = local_page.evaluate("history.length")
     weight = float(root.get_attribute("data-weight"))
     way = root.get_by_role("link", name="Inside this head")
-    root.locator("[data-combine-option=max]").focus()
-    local_page.keyboard.press("w")
-    expect(way).to_have_attribute("href", re.compile(r"^head\?(?!.*[?&][qk]=)"))
-    local_page.keyboard.press("w")
     root.locator("[data-kind-option=cross]").click()
     root.locator("[data-kind-option=decoder]").click()
     hover_cell(root, 4, 3)
@@ -213,11 +212,58 @@ def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
     expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))
-    local_page.wait_for_timeout(500)  # what that page writes into the address is no entry
+    at(local_page, "head")  # what that page writes into the address is no entry
+    expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="2", q="4", k="3")
+    assert local_page.evaluate("history.length") == entries + 1
     local_page.go_back()
     expect(root).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
     for name, value in (("kind", "decoder"), ("layer", "1"), ("head", "2"), ("query", "4")):
         expect(root).to_have_attribute(f"data-{name}", value)
+
+
+def test_the_way_inside_keeps_what_the_visit_made(local_page: Page, serve, translator) -> None:
+    """A page that is loaded anew begins another visit, without the prefix that was forced."""
+    forced = translator.inspect(SENTENCE, decode=_greedy()).target_out[0].id
+    local_page.goto(f"{serve(MAIN)}/steps?{LINK}&forced={forced}")
+    free = local_page.get_by_role("button", name="Remove the forced prefix")
+    expect(free).to_be_visible(timeout=60_000)
+    go_to(local_page, "")
+    root = painted(local_page)
+    root.get_by_role("link", name="Inside this head").click()
+    at(local_page, "head")
+    go_to(local_page, "steps")
+    expect(free).to_be_visible(timeout=30_000)
+    expect_query(local_page, forced=str(forced))
+
+
+def test_a_kept_word_leads_into_its_head_but_to_no_token(local_page: Page, serve) -> None:
+    """The arithmetic is of tokens; a browser and Python write the signs of this text unlike."""
+    text = "Ein * Straßenmusiker ~ spielt an einer Bushaltestelle Gitarre."
+    view = "kind=encoder&layer=1&head=2&words=1&q=0&k=1"
+    root = opened(local_page, serve, f"source={quote(text)}&{view}")
+    expect(root).to_have_attribute("data-unit", "words")
+    entries = local_page.evaluate("history.length")
+    root.get_by_role("link", name="Inside this head").click()
+    at(local_page, "head")
+    expect_query(local_page, source=text, kind="encoder", layer="1", head="2", words=None)
+    assert in_address(local_page)["q"] != "0", "the middle one, as without a link"
+    assert local_page.evaluate("history.length") == entries + 1
+    local_page.go_back()
+    expect(root).to_have_attribute("data-unit", "words", timeout=60_000)
+    for name, value in (("kind", "encoder"), ("query", "0"), ("key", "1")):
+        expect(root).to_have_attribute(f"data-{name}", value)
+
+
+def test_the_way_inside_is_a_link_as_well(local_page: Page, serve) -> None:
+    """With Ctrl held down the browser opens it, beside the page that stays."""
+    root = opened(local_page, serve, f"{LINK}&kind=cross&layer=1&head=2&q=4&k=3")
+    way = root.get_by_role("link", name="Inside this head")
+    with local_page.context.expect_page() as other:
+        way.click(modifiers=["ControlOrMeta"])
+    said = other.value.locator(".st-key-head_sentence")
+    expect(said).to_contain_text("head 3 of layer 2", timeout=60_000)
+    assert in_address(local_page)["q"] == "4"
+    expect(root).to_be_visible()
 
 
 def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, tmp_path) -> None:

@@ -566,7 +566,10 @@ def check_spread(picture: Picture, found: Found) -> None:
 
 
 def check_received(picture: Picture, found: Found) -> None:
-    """Under each column, the share of all weight that it receives; the largest one in words."""
+    """Under each column, the share of all weight that it receives; the largest one in words.
+
+    Beside the bars stands which share has the full length.
+    """
     for choice in one_of_each_kind(picture):
         values, mask = picture.values(choice)
         geometry = picture.do("geometry")
@@ -586,6 +589,11 @@ def check_received(picture: Picture, found: Found) -> None:
                                if s.y == foot and s.x < middle < s.x + s.width)  # fmt: skip
                 found.near(f"{where}, bar of column {column}", seen, length, 0.6)
             said = [t for t in texts if t.words.endswith("\u00a0%") and t.y > foot]
+            whole = [t.words for t in said if t.x < geometry["left"]]
+            said = [t for t in said if t.x >= geometry["left"]]
+            full = max(0.25, share.max())
+            ways = [[f"full bar: {100 * (full + d):.0f}\u00a0%"] for d in (-1e-4, 1e-4)]
+            found.true(f"{where}, full", whole in ways, f"{whole}, not {ways}")
             most = int(share.argmax())
             found.same(f"{where}, said", len(said), 1)
             for text in said:
@@ -1397,6 +1405,16 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
     "the share that another column receives": (
         "return Math.max(1, (24 * received[key]) /",
         "return Math.max(1, (24 * received[(key + 1) % map.keys]) /",
+        check_received,
+    ),
+    "another full length than the words say": (
+        "return Math.max(1, (24 * received[key]) / fullShare(map));",
+        "return Math.max(1, (24 * received[key]) / 0.5);",
+        check_received,
+    ),
+    "another share said of the full length": (
+        '"full bar"}: ${percent(fullShare(map))}`',
+        '"full bar"}: ${percent(fullShare(map) / 2)}`',
         check_received,
     ),
     "captions of the next head": (

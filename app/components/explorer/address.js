@@ -37,15 +37,32 @@ export function writeAddress(explorer) {
  */
 function paintInside(explorer) {
   const { data } = explorer;
-  const { quantity, unit } = explorer.view;
+  const { quantity } = explorer.view;
   const { parts } = explorer.dom;
   parts.inside.hidden = !data.inside || allLayers(explorer.data, explorer.view) || allHeads(explorer.data, explorer.view) || quantity === ROLLOUT;
-  if (!data.inside) return;
-  const query = new URLSearchParams(window.location.search);
-  // A head's arithmetic is of tokens: the places of words mean nothing there.
-  if (unit === "words") for (const name of ["q", "k"]) query.delete(name);
-  parts.inside.href = `${data.inside}?${query}`;
+  if (data.inside) parts.inside.href = `${data.inside}?${new URLSearchParams(window.location.search)}`;
 }
+
+/**
+ * A plain click on the way inside is left to Python, which keeps what the visit has made; a click with a key held down,
+ * or on a page without Python, is the browser's.
+ *
+ * @param {Explorer} explorer
+ */
+export function listenToInside(explorer) {
+  explorer.dom.parts.inside.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
+    event.preventDefault();
+    writeAddress(explorer);
+    const query = asPythonWrites(new URLSearchParams(window.location.search));
+    // Streamlit makes a history entry of a query that is written in another way, and Back would lead to it first.
+    window.history.replaceState(window.history.state, "", `?${query}`);
+    explorer.tell("inside", query);
+  });
+}
+
+/* Two characters are escaped by a browser or by Python's urlencode, and not by both. */
+const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
 /** @param {Explorer} explorer */
 function setAddress(explorer, address) {

@@ -4,7 +4,7 @@ import { sameBytes, unpack } from "../shared/bytes.js";
 import { partsOf } from "../shared/dom.js";
 import { mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { askedByLink, saveAddress } from "./address.js";
+import { askedByLink, listenToInside, saveAddress } from "./address.js";
 import { buildBadge } from "./badge.js";
 import { listenToBadge, listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, KINDS } from "./data.js";
@@ -75,6 +75,7 @@ function createExplorer(parent, key) {
     /* Whether something was chosen here, and the view that Python gave before that. */
     memory: { chosen: false, given: "" },
     ask: () => {},
+    tell: () => {},
     requests: {},
     warming: 0,
     addressTimer: 0,
@@ -90,6 +91,7 @@ function createExplorer(parent, key) {
   listenToPicture(explorer);
   listenToExport(explorer);
   listenToBadge(explorer);
+  listenToInside(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
   onceFontsCome(root, () => layOut(explorer));
@@ -210,9 +212,10 @@ function warmUp(explorer) {
 
 const explorerAt = mounts(createExplorer);
 
-export default function render({ data, parentElement, key, setStateValue }) {
+export default function render({ data, parentElement, key, setStateValue, setTriggerValue }) {
   const explorer = explorerAt(parentElement, key);
   explorer.ask = setStateValue ?? explorer.ask;
+  explorer.tell = setTriggerValue ?? explorer.tell;
   const theme = readTheme(explorer.dom.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);

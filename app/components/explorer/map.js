@@ -129,7 +129,7 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
   });
 }
 
-/* Says in the corner which axis is which, and under the grid what the two strips measure. */
+/* Says in the corner which axis is which, and under the grid what the two strips measure, and what a full bar is. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
@@ -138,6 +138,10 @@ function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridH
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
+  if (map.sumsToOne) {
+    const full = `${small ? "full" : "full bar"}: ${percent(fullShare(map))}`;
+    drawText(context, theme, full, left - 8, top + gridHeight + 31, { size: 12, colour, align: "right" });
+  }
   const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
   drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
@@ -183,14 +187,17 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
+/* The share that a bar of full length stands for: a quarter, so that even weights look short, or the largest share. */
+const fullShare = (map) => Math.max(0.25, measure(map).mostReceived);
+
 /**
  * Under a column: how much of all weight it receives; of another quantity, its mean.
  *
  * @param {AttentionMap} map
  */
 function columnBar(map, key) {
-  const { received, mostReceived } = measure(map);
-  if (map.sumsToOne) return Math.max(1, (24 * received[key]) / Math.max(0.25, mostReceived));
+  const { received } = measure(map);
+  if (map.sumsToOne) return Math.max(1, (24 * received[key]) / fullShare(map));
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 

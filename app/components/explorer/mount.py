@@ -16,14 +16,15 @@ _mount = st.components.v2.component(
 )
 
 
-def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
+def explorer(payload: dict[str, Any], *, key: str = "explorer") -> str | None:
     """Show the explorer for one translation.
 
     `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
     and views and pointing at things happen in the browser alone. What the payload does not hold is
     asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`.
+    Returns the address's query if the way inside the shown head was just clicked, else None.
     """
-    _mount(
+    told = _mount(
         key=key,
         data=pack(payload),
         width="stretch",
@@ -31,4 +32,6 @@ def explorer(payload: dict[str, Any], *, key: str = "explorer") -> None:
         on_quantity_change=lambda: None,
         on_exact_change=lambda: None,
         on_page_change=lambda: None,
+        on_inside_change=lambda: None,
     )
+    return told.inside

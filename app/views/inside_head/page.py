@@ -19,6 +19,8 @@ from core.record.record import TranslationRecord
 def follow_link(record: TranslationRecord) -> None:
     """A link or a new sentence decides what the widgets show; else they stay as they are."""
     asked = {name: address.take(name) for name in address.VIEW}
+    if address.take("words"):  # places of words, and the arithmetic is of tokens
+        asked |= {"q": None, "k": None}
     if asked["kind"] or asked["layer"] or asked["head"] or visit.kept("head_sentence") is None:
         for name, value in address.first_view(record).items():  # of "mean" comes the usual one
             visit.put(f"head_{name}", value)
@@ -65,7 +67,8 @@ with st.container(horizontal=True):
     first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
     key = choose("Key", numbered(keys, first), int(row.argmax()), "head_k")
 
-address.keep({"kind": kind, "layer": layer, "head": head, "q": query, "k": key}, "head")
+place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
+address.keep({**place, "words": None}, "head")
 
 source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
 site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
