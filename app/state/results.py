@@ -129,10 +129,9 @@ def inspect(
     """
 
     def make() -> TranslationRecord:
-        from core.record.edits import Edits
-
+        edited: dict[str, Any] = {} if edits is None else {"edits": edits}
         return translator(model).inspect(
-            source, target, edits or Edits(), decode=decode, target_ids=target_ids
+            source, target, decode=decode, target_ids=target_ids, **edited
         )
 
     return kept((key_of(model), source, target, edits, decode, target_ids), make)
