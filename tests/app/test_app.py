@@ -199,7 +199,7 @@ def test_the_lessons_are_about_the_sentence_of_the_first_page(app, translator):
     expect(app.locator(".st-key-translation")).to_have_text(
         translator.inspect(SENTENCE).translation
     )
-    for name, last in (("Masks", "one word were masked away"), ("Positions", "score is place")):
+    for name, last in (("Masks", "one word were masked away"), ("Positions", "score is position")):
         app.get_by_role("link", name=name).click()
         expect(app.locator(".st-key-lesson_sentence")).to_contain_text(SENTENCE, timeout=30_000)
         expect(app.get_by_role("heading", name=last)).to_be_visible(timeout=60_000)

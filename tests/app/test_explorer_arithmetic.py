@@ -345,11 +345,9 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
 
 def test_a_label_is_cut_between_what_is_read_as_one_letter(page: Page) -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    script = (FOLDER / "grid.js").read_text(encoding="utf-8")
     cut = page.evaluate(
         f"""(word) => {{
-{SCRIPTS}
-{script}
+{joined(FOLDER.parent / "shared/grid.js")}
   const context = {{ measureText: (text) => ({{ width: text.length }}) }};
   return Array.from(word, (_, limit) => cutLabel(context, word, limit + 2));
 }}""",

@@ -146,7 +146,7 @@ def test_a_page_opened_directly_is_about_the_default_sentence(local_page: Page, 
 def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     opened(local_page, serve, "masks", source="  ", closing_fill="-1", mask_kind="", **nonsense)
-    expect(box(local_page)).to_have_value(EXAMPLES[0].de)
+    expect(box(local_page)).to_have_value(EXAMPLES[0].de, timeout=30_000)
     expect_query(local_page, direction="de-en", model="scratch", search="beam")
     expect_query(local_page, closing_layer=None, closing_fill=None, mask_kind=None)
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
