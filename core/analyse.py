@@ -1,7 +1,9 @@
-"""Ask a checkpoint what its heads do: what they align, and what they are worth.
+"""Ask a checkpoint what its heads do: what they align, what they are worth, and do on average.
 
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
+python -m core.analyse means --checkpoint DIR --src FILE --ref FILE   (for what switches a head to
+its mean: writes DIR/head_means.safetensors)
 """
 
 import argparse
@@ -11,12 +13,14 @@ from typing import Any
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint, load
+from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import counting, main, table, write_result
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
 from core.experiments.aligning import Row, align, best
-from core.experiments.importance import METHODS, importance
+from core.experiments.importance import METHODS, batches_of, head_means, importance
+from core.model.interface import KINDS
 
 _SHOWN = 12  # rows of the table for people; all are in the JSON
 
@@ -79,6 +83,40 @@ def importances(arguments: argparse.Namespace) -> None:
     )
 
 
+def means(arguments: argparse.Namespace) -> None:
+    """Write what each head adds in the mean beside the weights, for edits that put it there."""
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    pairs = list(
+        encode_pairs(_pairs(arguments), checkpoint.source_tokenizer, checkpoint.target_tokenizer)
+    )
+    _fit(checkpoint, pairs)
+    with counting(len(pairs)) as done:
+        parts = head_means(checkpoint.model, batches_of(pairs, device), done)
+    corpus = f"{arguments.src.name}, {arguments.ref.name}"
+    save_means(arguments.checkpoint, HeadMeans(parts, len(pairs), corpus))
+    lengths = [
+        (kind, layer, head, part_D.norm().item())
+        for kind, layer in sorted(parts, key=lambda at: (KINDS.index(at[0]), at[1]))
+        for head, part_D in enumerate(parts[kind, layer])
+    ]
+    table([("written", arguments.checkpoint / FILE), ("sentences", len(pairs))])
+    table([("head (from 1)", "length of its mean part")])
+    table(
+        (f"{kind} layer {layer + 1} head {head + 1}", f"{length:.4f}")
+        for kind, layer, head, length in lengths
+    )
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": checkpoint.card.folder.name,
+            "sentences": len(pairs),
+            "corpus": corpus,
+            "rows": [dict(zip(("kind", "layer", "head", "norm"), r, strict=True)) for r in lengths],
+        },
+    )
+
+
 def _pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
@@ -114,10 +152,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m core.analyse", description=__doc__)
     p.formatter_class = argparse.RawDescriptionHelpFormatter
-    questions = p.add_subparsers(required=True, metavar="alignment|importance")
+    questions = p.add_subparsers(required=True, metavar="alignment|importance|means")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
     worth = questions.add_parser("importance", help="loss change without each head")
-    for question, run in ((aligning, alignment), (worth, importances)):
+    average = questions.add_parser("means", help="write the mean part of each head")
+    for question, run in ((aligning, alignment), (worth, importances), (average, means)):
         question.set_defaults(run=run)
         question.add_argument("--checkpoint", type=Path, required=True)
         question.add_argument("--src", type=Path, required=True, help="source sentences, a line")
@@ -131,7 +170,8 @@ def parser() -> argparse.ArgumentParser:
     )
     aligning.set_defaults(first=None)
     worth.add_argument("--method", choices=METHODS, default="zero")
-    worth.add_argument("--first", type=int, help="only so many pairs", metavar="N")
+    for question in (worth, average):
+        question.add_argument("--first", type=int, help="only so many pairs", metavar="N")
     return p
 
 

@@ -13,7 +13,8 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from core.checkpoint.folder import Card, Checkpoint, load
+from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
+from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.device import pick_device
@@ -21,9 +22,15 @@ from core.model.baseline import copy_weights
 from core.model.build import Model, build
 from core.model.interface import Seq2Seq
 from core.record.checks import check
-from core.record.editing import edited
-from core.record.edits import Edits
-from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.editing import Means, edited, limits_of
+from core.record.edits import EditError, Edits
+from core.record.record import (
+    EDITED,
+    MAX_RECORD_TOKENS,
+    RecordHypothesis,
+    RecordToken,
+    TranslationRecord,
+)
 from core.record.teacher_forced import Asked, Replay, batches, replay, replay_many
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
@@ -33,7 +40,6 @@ from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, spec
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
-_EDITED = ", edited"  # at the end of a record's search, if it was made under edits
 
 Side = Literal["source", "target"]
 
@@ -116,6 +122,7 @@ class Translator:
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = _Queue()
+        self._head_means: HeadMeans | None = None
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "auto") -> Self:
@@ -185,13 +192,15 @@ class Translator:
     def holding(self, record: TranslationRecord) -> Generator[Seq2Seq]:
         """The network that made a record, as `held`: how questions in core.experiments reach it.
 
-        Raises ValueError, in one line, for a record of other weights or one made under edits.
+        It runs under the record's edits. Raises ValueError, in one line, for a record of other
+        weights, or one made under edits that it does not hold.
         """
         try:
             self._check_own(record)
+            means = self._means(record.edits)
         except ValueError as error:
             raise ValueError(f"this record cannot be asked about here: {error}") from None
-        with self._lock:
+        with self._lock, edited(self._model, record.edits, means):
             yield self._model
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
@@ -199,16 +208,21 @@ class Translator:
         return _record_tokens(self._within_limits(text, side))
 
     def search_tree(
-        self, source: str, *, decode: DecodeConfig = DecodeConfig(), prefix: tuple[int, ...] = ()
+        self,
+        source: str,
+        *,
+        decode: DecodeConfig = DecodeConfig(),
+        prefix: tuple[int, ...] = (),
+        edits: Edits = Edits(),
     ) -> WrittenTree:
         """The whole search behind a translation; it follows the target ids of `prefix` first.
 
-        Raises InputError for an empty or over-long text, ValueError for an impossible prefix.
+        Raises InputError for an empty or over-long text, ValueError for an impossible prefix, and
+        both InputError and EditError for edits as `inspect` does.
         """
-        source_ids = [t.id for t in self._within_limits(source, "source")]
-        if len(source_ids) == 1:
-            raise InputError("nothing to translate: type a sentence")
-        with self._lock:
+        source_ids = [t.id for t in self._task(source, edits=edits).source]
+        means = self._means(edits)
+        with self._lock, edited(self._model, edits, means):
             ids = torch.tensor([source_ids], device=self.device)
             tree = search_tree(self._model, ids, decode, prefix)
         used = {node.id for node in tree.nodes}
@@ -248,14 +262,15 @@ class Translator:
         have.
         """
         task = self._task(source, target, target_ids, edits)
+        means = self._means(edits)
         with self._lock:
             hypotheses: list[Hypothesis] = []
             if task.target is None:
                 ids = torch.tensor([[t.id for t in task.source]], device=self.device)
-                with edited(self._model, edits):
+                with edited(self._model, edits, means):
                     hypotheses = search(self._model, ids, decode)[0]
             asked = self._asked(task, hypotheses)
-            (seen,) = replay_many(self._model, [asked], edits, activations)
+            (seen,) = replay_many(self._model, [asked], edits, activations, means)
         return self._record(task, asked, seen, hypotheses, decode, edits)
 
     def inspect_many(
@@ -325,6 +340,8 @@ class Translator:
             raise InputError("nothing can be searched without the causal mask: give a target")
         if set(range(len(source_tokens))) <= set(edits.hidden_source):
             raise InputError("every source token is masked away: leave at least one open")
+        if problems := edits.fitting(limits_of(self._model, len(source_tokens)))[1]:
+            raise EditError(problems[0])
         given = None
         if target is not None:
             if target_ids is not None:
@@ -333,6 +350,31 @@ class Translator:
         elif target_ids is not None:
             given = self._named(target_ids)
         return _Task(normalise(source), source_tokens, given)
+
+    def fitting(self, edits: Edits, source: str) -> tuple[Edits, list[str]]:
+        """The edits that this network and a source text can have, and a line for each other one.
+
+        Raises InputError for an over-long text.
+        """
+        tokens = self._within_limits(source, "source")
+        kept, problems = edits.fitting(limits_of(self._model, len(tokens)))
+        try:
+            self._means(kept)
+        except EditError as error:
+            kept = dataclasses.replace(kept, heads_mean=frozenset())
+            problems.append(str(error))
+        return kept, problems
+
+    def _means(self, edits: Edits) -> Means | None:
+        """What heads at their mean add, read when it is first needed. Raises EditError."""
+        if not edits.heads_mean:
+            return None
+        if self._head_means is None:
+            try:
+                self._head_means = load_means(self.card.folder, self.card.model, self.device)
+            except CheckpointError as error:
+                raise EditError(str(error)) from None
+        return self._head_means.parts
 
     def _asked(self, task: "_Task", hypotheses: list[Hypothesis]) -> Asked:
         """The ids to be fed: the given target, or the best of the hypotheses."""
@@ -364,7 +406,7 @@ class Translator:
             source_language=LANGUAGES[self.card.source_language],
             target_language=LANGUAGES[self.card.target_language],
             search=(decode.label if task.target is None else "given target")
-            + (_EDITED if edits != Edits() else ""),
+            + (EDITED if edits != Edits() else ""),
             source_text=task.text,
             translation=self._target.decode([t.id for t in target]),
             source=_record_tokens(task.source),
@@ -387,20 +429,21 @@ class Translator:
     def recheck(self, record: TranslationRecord) -> TranslationRecord:
         """The record with its checks made anew from these weights, for a file may have been edited.
 
-        Raises ValueError, in one line, for what cannot be checked here: a record of other weights,
-        under another name, made under edits, or with tokens that the model cannot be fed.
+        A record that holds its edits is checked under them. Raises ValueError, in one line, for
+        what cannot be checked here: a record of other weights, under another name, made under edits
+        that it does not hold, or with tokens that the model cannot be fed.
         """
         self._check_own(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         hypotheses = [h.ids for h in record.hypotheses]
+        edits, means = record.edits, self._means(record.edits)
         with self._lock:
-            evidence = replay(self._model, source, target, hypotheses=hypotheses).evidence
-        return dataclasses.replace(
-            record, checks=check(record, evidence, (self._source, self._target))
-        )
+            seen = replay(self._model, source, target, edits, hypotheses, means=means)
+        tokenizers = self._source, self._target
+        return dataclasses.replace(record, checks=check(record, seen.evidence, tokenizers, edits))
 
     def _check_own(self, record: TranslationRecord) -> None:
-        """Raises ValueError, in one line, for a record that these weights did not make unedited."""
+        """Raises ValueError, in one line, for a record that these weights cannot make again."""
         card = self.card
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
@@ -412,8 +455,8 @@ class Translator:
                 f"it names itself {itself}: these weights are "
                 f"{', '.join((card.folder.name, *languages))}"
             )
-        if record.search.endswith(_EDITED):
-            raise ValueError("it was made under edits, and a saved record does not hold them")
+        if record.edited and record.edits == Edits():
+            raise ValueError("it was made under edits, which its file does not hold")
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         hypotheses = [h.ids for h in record.hypotheses]
         candidates = [t.id for row in record.alternatives for t in row]

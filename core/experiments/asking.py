@@ -1,10 +1,15 @@
-"""Put a question about a network's pass to (translator, record), or to a network and plain ids."""
+"""Put a question about a network's pass to (translator, record), or to a network and plain ids.
+
+A record's edits are on the network while it is asked; a question that has a formula of its own for
+what they change is told them as `edits`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, Literal, Protocol, TypeVar, overload
 
 from core.model.interface import Seq2Seq
@@ -21,7 +26,10 @@ class Holder(Protocol):
     """Who owns a network and lends it, such as a Translator."""
 
     def holding(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
-        """The network behind a record, until the block ends; ValueError for another's record."""
+        """The network behind a record, under its edits, until the block ends.
+
+        Raises ValueError for another's record.
+        """
         ...
 
 
@@ -75,10 +83,14 @@ def about_passes(question: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R])
     def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not all(isinstance(record, TranslationRecord) for record in second):
             return question(first, second, *rest, **named)
-        with ExitStack() as stack:
-            networks = [stack.enter_context(first.holding(record)) for record in second]
+        if len({record.edits for record in second}) > 1:
+            raise ValueError("these records were made under different edits: ask of each by itself")
+        for record in second[1:]:
+            with first.holding(record):
+                pass  # each is looked at; the network runs under the edits of all once
+        with first.holding(second[0]) as network:
             sources, targets = zip(*map(ids_of, second), strict=True)
-            return question(networks[0], sources, targets, *rest, **named)
+            return question(network, sources, targets, *rest, **named)
 
     return ask
 
@@ -88,6 +100,8 @@ def _about(question: Callable[..., R], ids: Callable[..., tuple[Ids, ...]]) -> Q
     def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not isinstance(second, TranslationRecord):
             return question(first, second, *rest, **named)
+        if "edits" in signature(question).parameters:
+            named["edits"] = second.edits
         with first.holding(second) as network:
             return question(network, *ids(second, *rest), *rest, **named)
 

@@ -6,7 +6,7 @@ Axes: B sentences, H heads, Q queries, D d_model.
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from core.data.batches import Batch, Pair, collate, plan
 from core.experiments.values import head_outputs
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
 from core.record.capture import Look, capture, explicit_attention
-from core.record.editing import edited, without_heads
-from core.record.edits import Edits
+from core.record.editing import Means, edited
+from core.record.edits import Edits, Head
 from core.text.tokenizer import PAD
 
 Method = Literal["zero", "mean", "gradient"]
@@ -60,7 +60,7 @@ def importance(
     """
     if not pairs:
         raise ValueError("there is no sentence pair: at least 1 is needed")
-    batches = [collate([pairs[i] for i in indices]).to(device) for indices in plan(pairs, _TOKENS)]
+    batches = batches_of(pairs, device)
     with torch.inference_mode():
         before_B = _losses(model, batches)
     tokens_B = np.concatenate([(b.target_out != PAD).sum(-1).cpu().numpy() for b in batches])
@@ -68,7 +68,7 @@ def importance(
     if method == "gradient":
         changes = _by_gradient(model, batches, sites, done)
     else:
-        means = _means(model, batches) if method == "mean" else {}
+        means = head_means(model, batches) if method == "mean" else {}
         changes = {}
         for site in sites:
             for head in range(model.config.num_heads):
@@ -83,6 +83,11 @@ def importance(
         mean = change_B.sum() / tokens_B.sum()
         rows.append(Importance(kind, layer, head, float(mean), float(low), float(high)))
     return float(before_B.sum() / tokens_B.sum()), rows
+
+
+def batches_of(pairs: Sequence[Pair], device: str = "cpu") -> list[Batch]:
+    """Pairs of ids in padded batches of like length, on a device."""
+    return [collate([pairs[i] for i in indices]).to(device) for indices in plan(pairs, _TOKENS)]
 
 
 def _token_losses(model: Seq2Seq, batch: Batch) -> Tensor:
@@ -100,13 +105,11 @@ def _losses(model: Seq2Seq, batches: list[Batch]) -> np.ndarray:
 
 
 def _without(
-    model: Seq2Seq, site: AttentionSite, head: int, means: dict[tuple, Tensor]
+    model: Seq2Seq, site: AttentionSite, head: int, means: Means
 ) -> AbstractContextManager:
     """The model without a head, or with its mean part in its place."""
-    if not means:
-        return edited(model, Edits(heads_off=frozenset({(site.kind, site.layer, head)})))
-    mean_D = means[site.kind, site.layer][head]
-    return without_heads(site, frozenset({head}), mean_D)
+    heads: frozenset[Head] = frozenset({(site.kind, site.layer, head)})
+    return edited(model, Edits(heads_mean=heads) if means else Edits(heads_off=heads), means)
 
 
 def _queries(site: AttentionSite, batch: Batch) -> Tensor:
@@ -115,10 +118,15 @@ def _queries(site: AttentionSite, batch: Batch) -> Tensor:
 
 
 @torch.inference_mode()
-def _means(model: Seq2Seq, batches: list[Batch]) -> dict[tuple, Tensor]:
-    """The mean part of each head of a site over all queries that are no padding, [H, D]."""
-    sums: dict[tuple, Any] = {}
-    counts: dict[tuple, int] = {}
+def head_means(
+    model: Seq2Seq, batches: Sequence[Batch], done: Done = lambda count: None
+) -> dict[tuple[Kind, int], Tensor]:
+    """The mean part of each head of a site over all queries that are no padding, [H, D].
+
+    `done` is called with how many more sentences are done. The caller holds the model's lock.
+    """
+    sums: dict[tuple[Kind, int], Tensor] = {}
+    counts: dict[tuple[Kind, int], int] = {}
     for batch in batches:
         with capture(model) as captured:
             model(batch.source, batch.target_in)
@@ -127,8 +135,9 @@ def _means(model: Seq2Seq, batches: list[Batch]) -> dict[tuple, Tensor]:
             real_BQ = _queries(look.site, batch)
             parts_BHQD = head_outputs(look)
             found_HD = parts_BHQD.masked_fill(~real_BQ[:, None, :, None], 0).double().sum((0, 2))
-            sums[key] = sums.get(key, 0) + found_HD
+            sums[key] = sums[key] + found_HD if key in sums else found_HD
             counts[key] = counts.get(key, 0) + int(real_BQ.sum())
+        done(len(batch.source))
     return {key: (total / counts[key]).float() for key, total in sums.items()}
 
 

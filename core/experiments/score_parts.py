@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from core.experiments.asking import about_pass, about_side
 from core.model.interface import KINDS, Kind, Seq2Seq, Side
-from core.record.checks import scores_of
+from core.record.checks import masks_of, scores_of
+from core.record.edits import Edits
 from core.record.teacher_forced import replay
 
 Floats = NDArray[np.float64]
@@ -71,13 +72,15 @@ def score_parts(
     source: Sequence[int],
     target: Sequence[int],
     kind: Literal["encoder", "decoder"],
+    edits: Edits = Edits(),
 ) -> ScoreParts:
     """Split the self-attention scores of the first layer of the encoder or the decoder exactly.
 
     The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
     LN(c + p) = γ(c − mean c)/σ + γ(p − mean p)/σ + β, with the σ of the whole sum: a part for the
     content, one for the position, and β, which joins the biases of the projections.
-    Asked of (translator, record, kind); or of a network, ids with their <eos>, and kind.
+    Asked of (translator, record, kind); or of a network, ids with their <eos>, kind, and the edits
+    that the network runs under already: the mask is theirs.
     """
     seen = replay(model, source, target)
     site = next(s for s in seen.evidence.sites if (s.kind, s.layer) == (kind, 0))
@@ -93,7 +96,7 @@ def score_parts(
         parts=np.stack([[a @ b.swapaxes(1, 2) / size for b in k] for a in q]),
         scores=scores_of([site])[0],
         weights=getattr(seen, kind)[0].cpu().numpy(),
-        mask=getattr(seen, f"{kind}_mask").cpu().numpy(),
+        mask=np.array(masks_of(seen.evidence.source_ids, seen.evidence.target_ids, edits)[kind]),
         norm_first=model.config.norm_first,
     )
 

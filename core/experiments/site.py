@@ -16,6 +16,7 @@ from core.experiments.asking import about_pass
 from core.model.interface import Kind, Projection, Seq2Seq
 from core.record.capture import capture
 from core.record.checks import masks_of
+from core.record.edits import Edits
 from core.text.tokenizer import BOS
 
 Doubles = NDArray[np.float64]
@@ -24,14 +25,25 @@ Doubles = NDArray[np.float64]
 @about_pass
 @torch.inference_mode()
 def site(
-    model: Seq2Seq, source: Sequence[int], target: Sequence[int], kind: Kind, layer: int
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    kind: Kind,
+    layer: int,
+    edits: Edits = Edits(),
 ) -> Site:
     """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
 
     Asked of (translator, record, kind, layer); or of a network, ids, kind and layer, while the
-    caller holds its lock, for hooks are process-wide. Raises KeyError for a layer that the
-    model does not have.
+    caller holds its lock, for hooks are process-wide. `edits` are those that the network runs
+    under already. Raises KeyError for a layer that the model does not have, and ValueError for one
+    whose weights are edited: they are not the softmax that is shown step by step.
     """
+    if edits.of_site(kind, layer).changes_weights:
+        raise ValueError(
+            f"weights of {kind} layer {layer} are edited: they are not the softmax of its scores, "
+            "so undo these edits to look inside"
+        )
     device = next(model.parameters()).device
     target_in = (BOS, *target[:-1])
     with capture(model) as captured:
@@ -54,7 +66,7 @@ def site(
         key_bias=_bias(key),
         value_bias=_bias(value),
         output_bias=_bias(output),
-        mask_QK=np.array(masks_of(tuple(source), target_in)[kind]),
+        mask_QK=np.array(masks_of(tuple(source), target_in, edits)[kind]),
         mask_score=-math.inf if score is None else score,
         maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
     )

@@ -16,11 +16,15 @@ from torch import Tensor, nn
 from core.model.interface import AttentionSite, Call, Kind, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids_at
-from core.record.edits import Edge, EditError, Edits, Limits, PositionEdit, Row
+from core.record.edits import EditError, Edits, Limits, PositionEdit, Row
 from core.text.tokenizer import PAD
 
 Means = Mapping[tuple[Kind, int], Tensor]
 """The mean part of each head of a site, [H, D], over a sample."""
+
+
+class NestedEditsError(RuntimeError, EditError):
+    """A second edit of one thing inside a first: which one holds would be unsaid."""
 
 
 def source_mask(ids_BS: Tensor, edits: Edits = Edits()) -> Tensor:
@@ -53,9 +57,8 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
     `means` [H, D] of each site are what `heads_mean` puts in the place of a head's part.
     It is as before afterwards, also after an exception. Threads share the model: the caller holds
     its lock. Raises EditError for heads that are not there, for means that nobody gave, and inside
-    the block for a place that the source or a learned table does not have; and RuntimeError for a
-    second change of masks, of one side's positions or of one attention's weights inside a first:
-    which one holds would be unsaid.
+    the block for a place that the source or a learned table does not have; and NestedEditsError for
+    a second change of masks, of one side's positions or of one attention's weights inside a first.
     """
     if problems := edits.fitting(limits_of(model))[1]:
         raise EditError(problems[0])
@@ -66,7 +69,7 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
         ):
             if moved != PositionEdit():
                 if any(isinstance(hook, _Placing) for hook in module._forward_hooks.values()):
-                    raise RuntimeError(
+                    raise NestedEditsError(
                         "the positions are edited already: edits of positions do not nest"
                     )
                 stack.callback(module.register_forward_hook(_Placing(moved)).remove)
@@ -164,7 +167,7 @@ def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     to the source, run under the edits too.
     """
     if "encode" in vars(model):
-        raise RuntimeError("the masks are edited already: edits of masks do not nest")
+        raise NestedEditsError("the masks are edited already: edits of masks do not nest")
     masks: dict[Kind, Tensor] = {}
     encode, decode = model.encode, model.decode
 
@@ -210,18 +213,22 @@ class _Clock:
 
 def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     """Another softmax at the sites that the edits name, and the library's own at all others."""
-    clock = _Clock()
+    clock, limits = _Clock(), limits_of(model)
     table = model.embeddings.target_positions
     stack.callback(table.register_forward_pre_hook(clock).remove)
     for site in model.attention_sites():
-        weighing = _Weighing.of(site, edits, clock, limits_of(model))
-        if weighing is not None:
-            stack.callback(site.put_in_front(weighing))
+        own = edits.of_site(site.kind, site.layer)
+        if own.changes_weights:
+            try:
+                undo = site.put_in_front(_Weighing(site, own, clock, limits))
+            except RuntimeError as error:
+                raise NestedEditsError(str(error)) from None
+            stack.callback(undo)
 
 
 @dataclass(frozen=True)
 class _Weighing:
-    """Scores and mask to weights, under what the edits say of one site.
+    """Scores and mask to weights, under the edits of one site.
 
     Axes: B rows of a batch, or sentences whose hypotheses are queries of one attention; H head,
     Q query, K key; P position.
@@ -231,30 +238,22 @@ class _Weighing:
     edits: Edits
     clock: _Clock
     limits: Limits
-    temperature_H11: Tensor
-    uniform_H11: Tensor
-    edges: tuple[Edge, ...]
-    rows: tuple[Row, ...]
 
-    @classmethod
-    def of(
-        cls, site: AttentionSite, edits: Edits, clock: _Clock, limits: Limits
-    ) -> _Weighing | None:
-        """What is done at one site; None if that is nothing."""
-        at = site.kind, site.layer
-        temperature_H11 = torch.ones(site.num_heads, 1, 1, dtype=torch.float64)
-        uniform_H11 = torch.zeros(site.num_heads, 1, 1, dtype=torch.bool)
-        for one in edits.temperatures:
-            if (one.kind, one.layer) == at:
-                temperature_H11[one.head] = one.value
-        for kind, layer, head in edits.heads_uniform:
-            if (kind, layer) == at:
-                uniform_H11[head] = True
-        edges = tuple(e for e in edits.edges if e.kind == at[0] and e.layer in (None, at[1]))
-        rows = tuple(row for row in edits.rows if (row.kind, row.layer) == at)
-        if not (edges or rows or uniform_H11.any() or (temperature_H11 != 1).any()):
-            return None
-        return cls(site, edits, clock, limits, temperature_H11, uniform_H11, edges, rows)
+    @cached_property
+    def temperatures(self) -> Tensor:
+        """Of each head, [H, 1, 1]."""
+        found = torch.ones(self.site.num_heads, 1, 1, dtype=torch.float64)
+        for one in self.edits.temperatures:
+            found[one.head] = one.value
+        return found
+
+    @cached_property
+    def uniform(self) -> Tensor:
+        """Which heads weigh all keys alike, bool [H, 1, 1]."""
+        found = torch.zeros(self.site.num_heads, 1, 1, dtype=torch.bool)
+        for _, _, head in self.edits.heads_uniform:
+            found[head] = True
+        return found
 
     def __call__(self, scores_BHQK: Tensor, mask: Tensor) -> Tensor:
         Q, K = scores_BHQK.shape[-2:]
@@ -275,14 +274,14 @@ class _Weighing:
             return table_HQP[:, 0][:, steps_BQK].transpose(0, 1)
 
         P = K if steps_BQK is None else start + 1
-        scores_BHQK = scores_BHQK / self.temperature_H11.to(dtype).to(device)
-        scores_BHQK = scores_BHQK.masked_fill(self.uniform_H11.to(device), 0.0)
+        scores_BHQK = scores_BHQK / self.temperatures.to(dtype).to(device)
+        scores_BHQK = scores_BHQK.masked_fill(self.uniform.to(device), 0.0)
         added = spread(self._added(start, length, P))
         cells = mask & (added > -math.inf)
         none_left = ~cells.any(-1, keepdim=True)
         scores_BHQK = (scores_BHQK + added).masked_fill(~cells, -math.inf)
         weights_BHQK = scores_BHQK.masked_fill(none_left, 0.0).softmax(-1).masked_fill(~cells, 0.0)
-        if here := [row for row in self.rows if start <= row.query < start + length]:
+        if here := [row for row in self.edits.rows if start <= row.query < start + length]:
             given, at_H11 = self._given(here, start, length, P)
             given = spread(given) * mask
             given = given / given.sum(-1, keepdim=True).clamp(min=1e-12)
@@ -294,16 +293,16 @@ class _Weighing:
         """How many tokens the source must have for all that is edited of it here."""
         if self.site.kind == "decoder":
             return 0
-        places = [edge.key for edge in self.edges]
-        places += [max(k for k, weight in enumerate(r.weights) if weight) for r in self.rows]
+        places = [edge.key for edge in self.edits.edges]
+        places += [max(k for k, weight in enumerate(r.weights) if weight) for r in self.edits.rows]
         if self.site.kind == "encoder":
-            places += [one.query for one in (*self.edges, *self.rows)]
+            places += [one.query for one in (*self.edits.edges, *self.edits.rows)]
         return 1 + max((place for place in places if place is not None), default=-1)
 
     def _added(self, start: int, length: int, P: int) -> Tensor:
         """ln(factor) of each cell [H, Q, P] for the queries from `start` on; −∞ cuts."""
         added = torch.zeros(self.site.num_heads, length, P, dtype=torch.float64)
-        for edge in self.edges:
+        for edge in self.edits.edges:
             if edge.query is None or start <= edge.query < start + length:
                 query = None if edge.query is None else edge.query - start
                 added[_only(edge.head), _only(query), _only(edge.key)] += (

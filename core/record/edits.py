@@ -263,6 +263,16 @@ class Edits:
         """Whether a softmax is another than that of the scores and the mask."""
         return bool(self.edges or self.rows or self.temperatures or self.heads_uniform)
 
+    def of_site(self, kind: Kind, layer: int) -> Edits:
+        """Those that change the weights of one attention: edges, rows, temperatures, uniform."""
+        at = kind, layer
+        return Edits(
+            edges=tuple(e for e in self.edges if e.kind == kind and e.layer in (None, layer)),
+            rows=tuple(row for row in self.rows if row.where[:2] == at),
+            temperatures=tuple(one for one in self.temperatures if one.where[:2] == at),
+            heads_uniform=frozenset(head for head in self.heads_uniform if head[:2] == at),
+        )
+
     def listed(self) -> list[Edits]:
         """Each edit by itself, in the order of the text form; all of them together are these."""
         found: list[dict[str, Any]] = []

@@ -52,7 +52,8 @@ _AXES = {
 }
 _NOT_WORDS = {*_AXES, "activations"}
 _KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-_EDITED = ", edited"  # at the end of `search`, if a record was made under edits
+EDITED = ", edited"
+"""What a record's `search` ends with if it was made under edits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,8 @@ class TranslationRecord:
             raise ValueError(f"alternatives: axis K should be {lengths['K']} at each step")
 
     def _check_edits(self) -> None:
-        if self.edits != Edits() and not self.search.endswith(_EDITED):
-            raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
+        if self.edits != Edits() and not self.search.endswith(EDITED):
+            raise ValueError(f"it holds edits, but its search does not end with {EDITED!r}")
         shape = len(self.encoder), len(self.decoder), self.encoder.shape[1]
         _, problems = self.edits.fitting(Limits(*shape, MAX_RECORD_TOKENS, len(self.source)))
         if problems:
@@ -194,7 +195,7 @@ class TranslationRecord:
     @property
     def edited(self) -> bool:
         """Whether it was made under edits: `edits`, or such as an older file does not hold."""
-        return self.search.endswith(_EDITED)
+        return self.search.endswith(EDITED)
 
     def __repr__(self) -> str:
         passed = sum(check.passed for check in self.checks)

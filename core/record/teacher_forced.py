@@ -20,7 +20,7 @@ from core.model.positions import LearnedPositions
 from core.record.activations import States, hidden_states
 from core.record.capture import Captured, capture
 from core.record.checks import scores_of
-from core.record.editing import edited, source_mask, target_mask
+from core.record.editing import Means, edited, source_mask, target_mask
 from core.record.edits import Edits
 from core.record.evidence import Evidence
 from core.record.hidden_states import Activations
@@ -79,19 +79,24 @@ def replay(
     edits: Edits = Edits(),
     hypotheses: Sequence[Sequence[int]] = (),
     activations: bool = False,
+    means: Means | None = None,
 ) -> Replay:
     """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
 
     A second pass looks nowhere: its logits tell whether looking changed anything, and it adds up
     the log-probabilities of the `hypotheses`. With edits, both passes run under them, and masks and
-    positions are the edited ones.
+    positions are the edited ones; `means` are for heads that are put at their mean.
     """
-    return replay_many(model, [Asked(source, target, hypotheses)], edits, activations)[0]
+    return replay_many(model, [Asked(source, target, hypotheses)], edits, activations, means)[0]
 
 
 @torch.inference_mode()
 def replay_many(
-    model: Seq2Seq, asked: Sequence[Asked], edits: Edits = Edits(), activations: bool = False
+    model: Seq2Seq,
+    asked: Sequence[Asked],
+    edits: Edits = Edits(),
+    activations: bool = False,
+    means: Means | None = None,
 ) -> list[Replay]:
     """`replay` of several sentences as one padded batch; what is returned holds no padding.
 
@@ -100,7 +105,7 @@ def replay_many(
     device = next(model.parameters()).device
     source_BS = pad([list(one.source) for one in asked]).to(device)
     target_in_BT = pad([[BOS, *one.target[:-1]] for one in asked]).to(device)
-    with edited(model, edits):
+    with edited(model, edits, means):
         with capture(model) as captured, ExitStack() as stack:
             states = stack.enter_context(hidden_states(model)) if activations else None
             logits_BTV = model(source_BS, target_in_BT)
