@@ -1,0 +1,377 @@
+"""Edges, rows, temperatures, uniform and mean heads: in both models, in passes and in searches."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from core.config import DecodeConfig
+from core.data.batches import pad
+from core.record.capture import capture
+from core.record.editing import NestedEditsError, edited
+from core.record.edits import Edge, EditError, Edits, Row, Temperature
+from core.search.beam import search
+from core.search.tree import search_tree
+from core.text.tokenizer import BOS, PAD
+from tests import small
+from tests.core.test_edits import marks
+
+KINDS = ("encoder", "decoder", "cross")
+EDITS = {
+    "an edge cut": Edits(edges=(Edge("cross", 2, 0, 1, 3),)),
+    "an edge of the encoder cut": Edits(edges=(Edge("encoder", 0, 1, 2, 1),)),
+    "an edge of the decoder cut": Edits(edges=(Edge("decoder", 1, 2, 3, 0),)),
+    "a key cut for all": Edits(edges=(Edge("cross", None, None, None, 2),)),
+    "a written key cut for all": Edits(edges=(Edge("decoder", None, None, None, 1),)),
+    "edges strengthened": Edits(
+        edges=(Edge("cross", 1, None, None, 0, 50.0), Edge("decoder", 2, 1, 3, 2, 20.0))
+    ),
+    "an edge weakened": Edits(edges=(Edge("encoder", None, 0, None, 3, 0.01),)),
+    "a row cut altogether": Edits(edges=(Edge("cross", 0, 1, 2, None),)),
+    "rows of every kind": Edits(
+        rows=(
+            Row("encoder", 1, 0, 2, (0, 0.5, 0.5)),
+            Row("decoder", 0, 0, 2, (0.2, 0.3, 0.5)),
+            Row("cross", 1, 1, 1, (0, 1)),
+        )
+    ),
+    "a row longer than what is written": Edits(rows=(Row("decoder", 2, 3, 1, (1, 2, 9, 9)),)),
+    "temperatures": Edits(
+        temperatures=tuple(Temperature(kind, 1, 1, t) for kind, t in zip(KINDS, (0.2, 5.0, 0.1)))  # noqa: B905
+    ),
+    "uniform heads": Edits(heads_uniform={(kind, 1, 3) for kind in KINDS}),
+    "a uniform head with an edge cut": Edits(
+        heads_uniform={("cross", 0, 0)}, edges=(Edge("cross", 0, 0, None, 1),)
+    ),
+    "all at once": Edits(
+        hidden_source=(1,),
+        heads_off={("encoder", 0, 2), ("cross", 2, 1)},
+        heads_uniform={("decoder", 0, 1)},
+        edges=(
+            Edge("cross", None, 1, 2, 0, 9.0),
+            Edge("cross", 1, None, None, 3),
+            Edge("decoder", None, None, 4, 2, 0.1),
+        ),
+        rows=(Row("cross", 1, 1, 3, (1, 0, 0, 1)),),
+        temperatures=(Temperature("cross", 1, 0, 0.3),),
+    ),
+}
+each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
+def models(request):
+    return small.pair(norm_first=request.param, max_length=12)  # which ends a search early
+
+
+def means_of(model) -> dict:
+    """Something to put in the place of any head's part."""
+    torch.manual_seed(5)
+    H, D = model.config.num_heads, model.config.d_model
+    sites = [(site.kind, site.layer) for site in model.attention_sites()]
+    return {at: torch.randn(H, D, dtype=torch.float64) for at in sites}
+
+
+def by_hand(look, edits: Edits, mask: np.ndarray) -> np.ndarray:
+    """The weights of one site, cell by cell from what it was fed: [B, H, Q, K]."""
+    kind, layer, H = look.site.kind, look.site.layer, look.site.num_heads
+    query, key, *_ = look.site.projections()
+    q, k = (
+        F.linear(x, *to).unflatten(-1, (H, -1)).numpy()
+        for x, to in ((look.query, query), (look.memory, key))
+    )
+    found = np.zeros((len(q), H, q.shape[1], k.shape[1]))
+    for b, h, i in np.ndindex(*found.shape[:3]):
+        shares = []
+        for j in range(found.shape[3]):
+            score = float(q[b, i, h] @ k[b, j, h]) / math.sqrt(q.shape[-1])
+            for one in edits.temperatures:
+                score /= one.value if (one.kind, one.layer, one.head) == (kind, layer, h) else 1
+            if (kind, layer, h) in edits.heads_uniform:
+                score = 0.0
+            share = math.exp(score) if mask[b, i, j] else 0.0
+            for edge in edits.edges:
+                said = (edge.layer, edge.head, edge.query, edge.key)
+                if edge.kind == kind and all(
+                    s is None or s == is_ for s, is_ in zip(said, (layer, h, i, j), strict=True)
+                ):
+                    share *= edge.factor
+            shares.append(share)
+        for row in edits.rows:
+            if (row.kind, row.layer, row.head, row.query) == (kind, layer, h, i):
+                given = [*row.weights, *[0.0] * len(shares)]
+                shares = [w if seen else 0.0 for w, seen in zip(given, mask[b, i], strict=False)]
+        found[b, h, i] = np.array(shares) / (sum(shares) or 1)
+    return found
+
+
+@each
+@torch.inference_mode()
+def test_each_weight_is_what_the_edits_say_of_its_score(models, edits):
+    source, target = small.batch(padding=False)
+    keys = np.ones(source.shape, bool)
+    keys[:, list(edits.hidden_source)] = False
+    B, S, T = *source.shape, target.shape[1]
+    masks = {
+        "encoder": np.broadcast_to(keys[:, None], (B, S, S)),
+        "decoder": np.broadcast_to(np.tri(T, dtype=bool), (B, T, T)),
+        "cross": np.broadcast_to(keys[:, None], (B, T, S)),
+    }
+    for model in models:
+        with edited(model, edits), capture(model) as captured:
+            model(source, target)
+        for look in captured.looks():
+            expected = by_hand(look, edits, masks[look.site.kind])
+            assert np.abs(look.weights.numpy() - expected).max() < 1e-12
+            assert not look.weights.numpy()[expected == 0].any()  # exactly
+
+
+@each
+@torch.inference_mode()
+def test_both_models_do_the_same_and_are_restored(models, edits):
+    """Nobody looks: torch's encoder would take its fused path, which passes the modules by."""
+    source, target = small.batch(padding=True)
+    real = target != PAD
+    before = [model(source, target) for model in models]
+    found = []
+    for model in models:
+        with edited(model, edits):
+            found.append(model(source, target))
+    assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)
+    assert (found[1][real] - before[1][real]).abs().max() > 1e-4  # the edit did something
+    for model, logits in zip(models, before, strict=True):
+        assert left_on(model) == []
+        assert torch.equal(model(source, target), logits)
+
+
+def left_on(model) -> list:
+    own = [
+        name
+        for site in model.attention_sites()
+        for name in ("attend", "forward")
+        if name in vars(site.module)
+    ]
+    return marks(model) + own
+
+
+@each
+@pytest.mark.parametrize("beam", [1, 5])
+@torch.inference_mode()
+def test_a_search_finds_what_a_pass_under_the_edits_says(models, edits, beam):
+    """In a step of the scratch model hypotheses share one tree of keys; the baseline has none."""
+    source, _ = small.batch(padding=True)
+    searched, trees = [], []
+    for model in models:
+        with edited(model, edits):
+            searched.append(search(model, source, DecodeConfig(beam=beam)))
+            for row, hypotheses in zip(source, searched[-1], strict=True):
+                ids = row[row != PAD].expand(len(hypotheses), -1)
+                written = pad([list(h.ids) for h in hypotheses])
+                fed = torch.cat((torch.full((len(ids), 1), BOS), written[:, :-1]), 1)
+                log_probs = model(ids, fed).log_softmax(-1).gather(2, written[..., None])[..., 0]
+                totals = log_probs.masked_fill(written == PAD, 0).sum(-1).tolist()
+                found = [h.log_prob for h in hypotheses]
+                assert found == pytest.approx(totals, abs=1e-9)
+            trees.append(search_tree(model, source[:1], DecodeConfig(beam=beam)))
+        assert left_on(model) == []
+    for theirs, ours in zip(*searched, strict=True):
+        assert [h.ids for h in theirs] == [h.ids for h in ours]
+        assert [h.log_prob for h in theirs] == pytest.approx([h.log_prob for h in ours], abs=1e-9)
+    assert [t.hypotheses[0].ids for t in trees] == [s[0][0].ids for s in searched]
+    assert [n.id for n in trees[0].nodes] == [n.id for n in trees[1].nodes]
+
+
+def test_the_searches_above_are_long_enough_to_tell(models):
+    """Rows and edges of the decoder are at positions that hypotheses reach, on different paths."""
+    source, _ = small.batch(padding=True)
+    for edits in (EDITS["an edge of the decoder cut"], EDITS["all at once"]):
+        with edited(models[1], edits):
+            found = search(models[1], source, DecodeConfig(beam=5))
+        assert all(len(h.ids) > 5 for hypotheses in found for h in hypotheses)
+        assert any(len({h.ids[:5] for h in hypotheses}) > 1 for hypotheses in found)
+        plain = search(models[1], source, DecodeConfig(beam=5))
+        assert [h[0].log_prob for h in found] != [h[0].log_prob for h in plain]
+
+
+@torch.inference_mode()
+def test_all_edges_to_a_word_cut_are_the_word_hidden(models):
+    source, target = small.batch(padding=True)
+    cut = Edits(edges=tuple(Edge(kind, None, None, None, 2) for kind in ("encoder", "cross")))
+    for model in models:
+        found = []
+        for edits in (cut, Edits(hidden_source=(2,))):
+            with edited(model, edits), capture(model) as captured:
+                logits = model(source, target)
+            found.append((logits, *(captured.maps(kind) for kind in KINDS)))
+        real = target != PAD
+        assert torch.allclose(found[0][0][real], found[1][0][real], rtol=0, atol=1e-12)
+        for cut_map, hidden_map in zip(found[0][1:], found[1][1:], strict=True):
+            assert torch.allclose(cut_map[:, :1], hidden_map[:, :1], rtol=0, atol=1e-12)
+
+
+@torch.inference_mode()
+def test_a_factor_and_its_inverse_cancel(models):
+    """Four times for all heads at once, a quarter for each by itself."""
+    source, target = small.batch(padding=True)
+    H, layers = models[0].config.num_heads, range(3)
+    quarters = tuple(Edge("cross", layer, h, None, 1, 0.25) for layer in layers for h in range(H))
+    both = Edits(edges=(Edge("cross", None, None, None, 1, 4.0), *quarters))
+    real = target != PAD
+    for model in models:
+        plain = model(source, target)
+        with edited(model, both):
+            assert torch.allclose(model(source, target)[real], plain[real], rtol=0, atol=1e-12)
+        with edited(model, Edits(edges=quarters)):
+            assert (model(source, target)[real] - plain[real]).abs().max() > 1e-3
+
+
+@torch.inference_mode()
+def test_a_low_temperature_takes_the_largest_and_a_high_one_all_alike(models):
+    source, target = small.batch(padding=False)
+    for model in models:
+        maps = {}
+        for value in (1.0, 0.01, 100.0):
+            temperatures = tuple(Temperature("encoder", 0, h, value) for h in range(4))
+            with edited(model, Edits(temperatures=temperatures)), capture(model) as captured:
+                model(source, target)
+            maps[value] = captured.maps("encoder")[0]
+        largest = F.one_hot(maps[1.0].argmax(-1), source.shape[1])
+        clear = maps[1.0].topk(2).values.diff().abs()[..., 0] > 0.03
+        assert clear.sum() > 20
+        assert torch.allclose(maps[0.01][clear], largest[clear].double(), atol=1e-2)
+        even = torch.full_like(maps[1.0], 1 / source.shape[1])
+        assert torch.allclose(maps[100.0], even, atol=1e-2)
+
+
+@torch.inference_mode()
+def test_a_query_with_every_key_cut_gets_zeros(models):
+    source, target = small.batch(padding=True)
+    edits = Edits(edges=(Edge("cross", 1, 2, None, None),))
+    for model in models:
+        with edited(model, edits), capture(model) as captured:
+            cut = model(source, target)
+        assert not captured.maps("cross")[1, :, 2].any()
+        assert captured.maps("cross")[1, :, 1].any(-1).all()
+        with edited(model, Edits(heads_off={("cross", 1, 2)})):
+            off = model(source, target)
+        assert cut.isfinite().all()
+        # Without weights no value, and so no part: as if the head were off.
+        real = target != PAD
+        assert torch.allclose(cut[real], off[real], rtol=0, atol=1e-12)
+
+
+def keep_output(outputs, at, module, args, output):
+    outputs[at] = output[0]
+
+
+@torch.inference_mode()
+def test_a_head_at_its_mean_is_off_and_adds_the_mean(models):
+    source, target = small.batch(padding=True)
+    heads = {("cross", 1, 1), ("cross", 1, 3), ("encoder", 0, 0)}
+    for model in models:
+        means = means_of(model)
+        outputs = {}
+        for name, edits in (("off", Edits(heads_off=heads)), ("mean", Edits(heads_mean=heads))):
+            hooks = [
+                site.module.register_forward_hook(
+                    partial(keep_output, outputs, (name, site.kind, site.layer))
+                )
+                for site in model.attention_sites()
+            ]
+            with edited(model, edits, means):
+                model(source, target)
+            for hook in hooks:
+                hook.remove()
+        first = outputs["mean", "encoder", 0] - outputs["off", "encoder", 0]
+        expected = means["encoder", 0][0].expand_as(first)
+        assert torch.allclose(first, expected, rtol=0, atol=1e-12)  # it is fed the same
+        with edited(model, Edits(heads_mean=heads), means), capture(model) as captured:
+            model(source, target)
+        (look,) = [k for k in captured.looks() if (k.site.kind, k.site.layer) == ("cross", 1)]
+        *_, value, output = look.site.projections()
+        v = F.linear(look.memory, *value).unflatten(-1, (4, -1))
+        z = torch.einsum("bhqk,bkhe->bqhe", look.weights, v)
+        z[:, :, [1, 3]] = 0
+        by_hand = F.linear(z.flatten(2), *output) + means["cross", 1][[1, 3]].sum(0)
+        assert torch.allclose(outputs["mean", "cross", 1], by_hand, rtol=0, atol=1e-12)
+
+
+def test_a_mean_that_nobody_knows_is_one_line(models):
+    for model in models:
+        match = "cross layer 1, head 3 cannot be put at its mean"
+        here = edited(model, Edits(heads_mean={("cross", 1, 3)}))
+        with pytest.raises(EditError, match=match), here:
+            pass
+        assert left_on(model) == []
+
+
+@torch.inference_mode()
+def test_an_exception_leaves_nothing(models):
+    for model in models:
+        plain = model(*small.batch(padding=True))
+        for edits in EDITS.values():
+            with pytest.raises(RuntimeError, match="oops"), edited(model, edits):
+                model(*small.batch(padding=True))
+                assert left_on(model) or edits.heads_off
+                raise RuntimeError("oops")
+            assert left_on(model) == []
+        match = "key 9 of cross is not there: the source ends at 8"
+        beyond = edited(model, Edits(edges=(Edge("cross", 0, 0, 0, 9),)))
+        with pytest.raises(EditError, match=match), beyond:
+            model(*small.batch(padding=True))
+        assert left_on(model) == []
+        assert torch.equal(model(*small.batch(padding=True)), plain)
+
+
+def test_weights_are_edited_once_at_a_time(models):
+    for model in models:
+        with edited(model, EDITS["an edge cut"]):
+            second = edited(model, EDITS["a key cut for all"])
+            with pytest.raises(NestedEditsError, match="do not nest"), second:
+                pass
+            with edited(model, EDITS["an edge of the encoder cut"]):
+                pass  # of other attentions
+            assert len(left_on(model)) > 1
+        assert left_on(model) == []
+
+
+def test_what_the_network_does_not_have_is_one_line(models):
+    for edits in (
+        Edits(edges=(Edge("cross", 3, 0, 0, 0),)),
+        Edits(rows=(Row("encoder", 2, 0, 0, (1,)),)),
+        Edits(temperatures=(Temperature("decoder", 0, 4, 2.0),)),
+        Edits(heads_uniform={("cross", 0, 4)}),
+    ):
+        for model in models:
+            match = "counted from 0, the layers end at"
+            with pytest.raises(EditError, match=match), edited(model, edits):
+                pass
+            assert left_on(model) == []
+
+
+def test_a_mask_score_in_place_of_infinity_lets_nothing_through():
+    """Such a model gives masked keys a finite score: edits must not make that the largest."""
+    models = small.pair(mask_score=-1e9)
+    source, target = small.batch(padding=True)
+    cut = Edits(edges=tuple(Edge("cross", None, None, None, k) for k in range(5)))
+    found = []
+    for model in models:
+        with torch.inference_mode(), edited(model, cut), capture(model) as captured:
+            found.append(model(source, target))
+        assert not captured.maps("cross")[:, 1].any()  # five words, and padding
+        assert torch.allclose(captured.maps("cross")[:, 0].sum(-1), torch.tensor(1.0).double())
+    real = target != PAD
+    assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)
+
+
+def test_gradients_flow_under_edits(models):
+    source, target = small.batch(padding=False)
+    for model in models:
+        with edited(model, EDITS["all at once"]), torch.enable_grad():
+            loss = model(source, target).logsumexp(-1).sum()
+            weight = model.attention_sites()[0].projections().value.weight
+            (gradient,) = torch.autograd.grad(loss, [next(iter(model.parameters()))])
+        assert gradient.isfinite().all() and gradient.any() and weight.isfinite().all()
