@@ -356,7 +356,8 @@ def test_questions_about_one_side_or_several_records(translator, records, record
 
 def test_a_record_of_another_network_is_not_asked_about(translator, record):
     other = dataclasses.replace(record, weights_sha256="0" * 64)
-    edited = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
+    held = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
+    edited = dataclasses.replace(held, edits=Edits())  # an older file
     for wrong, message in ((other, "other weights"), (edited, "under edits")):
         with pytest.raises(ValueError, match=f"cannot be asked about here: .*{message}"):
             value_norms(translator, wrong)

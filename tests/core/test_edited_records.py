@@ -1,0 +1,365 @@
+"""A record made under edits holds them, passes its checks, is saved with them and asked about."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from core import analyse
+from core.checkpoint.head_means import FILE, load_means
+from core.config import DecodeConfig
+from core.experiments.padding import padding_effect
+from core.experiments.positions import equivariance
+from core.experiments.score_parts import score_parts, scores
+from core.experiments.site import site
+from core.experiments.values import value_norms
+from core.record.checks import check
+from core.record.editing import edited
+from core.record.edits import OFF, Edge, EditError, Edits, Row, Temperature
+from core.record.record import TranslationRecord
+from core.record.teacher_forced import replay
+from core.translator import InputError, Translator
+from tests import small
+
+SENTENCE, REFERENCE = small.SENTENCES[0]
+KINDS = ("encoder", "decoder", "cross")
+WEIGHTS = {
+    "an edge cut": Edits(edges=(Edge("cross", 1, 0, 2, 3),)),
+    "a word cut from all": Edits(edges=(Edge("cross", None, None, None, 1),)),
+    "edges strengthened": Edits(
+        edges=(Edge("cross", 0, None, None, 0, 30.0), Edge("decoder", 1, 1, None, 0, 0.1))
+    ),
+    "a row cut altogether": Edits(edges=(Edge("encoder", 0, 1, 2, None),)),
+    "given rows": Edits(
+        rows=(Row("encoder", 0, 0, 2, (0, 1, 1)), Row("decoder", 1, 0, 1, (3, 1, 9)))
+    ),
+    "temperatures": Edits(
+        temperatures=(Temperature("cross", 0, 0, 0.05), Temperature("decoder", 1, 1, 4.0))
+    ),
+    "uniform heads": Edits(heads_uniform={("cross", 0, 1), ("encoder", 0, 0)}),
+}
+OTHERS = {
+    "heads off": Edits(heads_off={("cross", 1, 0), ("encoder", 0, 1)}),
+    "a head at its mean": Edits(heads_mean={("cross", 1, 0), ("decoder", 0, 1)}),
+    "all at once": Edits(
+        hidden_source=(2,),
+        target_positions=OFF,
+        heads_off={("cross", 1, 1)},
+        heads_mean={("encoder", 0, 0)},
+        heads_uniform={("decoder", 1, 0)},
+        edges=(Edge("cross", None, None, None, 3), Edge("cross", 0, 0, None, 1, 7.0)),
+        rows=(Row("cross", 1, 0, 1, (1, 0, 5)),),
+        temperatures=(Temperature("cross", 0, 1, 0.5),),
+    ),
+}
+EDITS = WEIGHTS | OTHERS
+each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
+
+
+@pytest.fixture(scope="module")
+def folder(translating_folder, tmp_path_factory):
+    """The network that translates, with the means of its heads, as the command writes them."""
+    folder = shutil.copytree(translating_folder, tmp_path_factory.mktemp("means") / "scratch-de-en")
+    text = tmp_path_factory.mktemp("text")
+    for side, language in enumerate(("de", "en")):
+        lines = "".join(pair[side] + "\n" for pair in small.SENTENCES)
+        (text / f"val.{language}").write_text(lines, encoding="utf-8")
+    given = ["--checkpoint", folder, "--src", text / "val.de", "--ref", text / "val.en"]
+    parsed = analyse.parser().parse_args(
+        ["means", *map(str, given), "--json", str(text / "found.json")]
+    )
+    parsed.run(parsed)
+    found = json.loads((text / "found.json").read_text())
+    assert list(found) == ["checkpoint", "sentences", "corpus", "rows"]
+    assert found["sentences"] == 6 and found["corpus"] == "val.de, val.en"
+    assert len(found["rows"]) == 5 * 2
+    assert list(found["rows"][0]) == ["kind", "layer", "head", "norm"]
+    return folder
+
+
+@pytest.fixture(scope="module", params=["scratch", "baseline"])
+def translator(request, folder):
+    found = Translator.load(folder, device="cpu")
+    return found if request.param == "scratch" else found.twin()
+
+
+def red(record: TranslationRecord) -> set[str]:
+    return {line.name for line in record.checks if not line.passed}
+
+
+def saved(record: TranslationRecord) -> TranslationRecord:
+    return TranslationRecord.load(io.BytesIO(record.to_bytes()))
+
+
+@each
+@pytest.mark.parametrize("beam", [1, 5])
+def test_a_record_made_under_edits_passes_all_checks(translator, edits, beam):
+    record = translator.inspect(
+        SENTENCE, edits=edits, decode=DecodeConfig(beam=beam), activations=True
+    )
+    assert len(record.checks) == 8 and red(record) == set()
+    assert record.edits == edits and record.edited
+    assert record.log_prob == pytest.approx(record.hypotheses[0].log_prob, abs=1e-4)
+    given = translator.inspect(SENTENCE, REFERENCE, edits)
+    assert red(given) == set()
+    plain = translator.inspect(SENTENCE, REFERENCE)
+    assert np.abs(given.log_probs - plain.log_probs).max() > 2e-5  # the network is very sure
+
+
+@each
+def test_the_tree_is_searched_under_the_edits(translator, edits):
+    record = translator.inspect(SENTENCE, edits=edits)
+    written = translator.search_tree(SENTENCE, edits=edits)
+    best = written.tree.hypotheses[0]
+    assert best.ids == record.hypotheses[0].ids and best.log_prob == record.hypotheses[0].log_prob
+    assert best.log_prob != translator.search_tree(SENTENCE).tree.hypotheses[0].log_prob
+
+
+@each
+def test_it_is_saved_with_its_edits_and_checked_again(translator, edits):
+    record = translator.inspect(SENTENCE, edits=edits)
+    again = saved(record)
+    assert again.edits == edits and again.id == record.id
+    rechecked = translator.recheck(dataclasses.replace(again, checks=()))
+    assert len(rechecked.checks) == 8 and red(rechecked) == set()
+
+
+@pytest.mark.parametrize("edits", WEIGHTS.values(), ids=WEIGHTS)
+def test_a_check_that_is_not_told_of_the_edits_doubts_the_maps(translator, edits):
+    record = translator.inspect(SENTENCE, edits=edits)
+    source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+    with translator.held() as model:
+        seen = replay(model, source, target, edits, [h.ids for h in record.hypotheses])
+    tokenizers = translator._source, translator._target
+    assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
+    wrong = {line.name for line in check(record, seen.evidence, tokenizers) if not line.passed}
+    assert "Recomputed outside the model" in wrong
+
+
+def test_a_given_row_is_the_row_that_is_recorded(translator):
+    edits = WEIGHTS["given rows"]
+    record = translator.inspect(SENTENCE, edits=edits)
+    S = len(record.source)
+    assert record.encoder[0, 0, 2] == pytest.approx([0, 0.5, 0.5] + [0] * (S - 3), abs=1e-6)
+    row = record.decoder[1, 0, 1]  # of the second token: the third key is yet to come
+    assert row[:2] == pytest.approx([0.75, 0.25], abs=1e-6) and not row[2:].any()
+
+
+def test_a_file_that_names_other_edits_turns_red(translator):
+    record = translator.inspect(SENTENCE, edits=WEIGHTS["edges strengthened"])
+    for other in (WEIGHTS["temperatures"], EDITS["heads off"]):
+        forged = saved(dataclasses.replace(record, edits=other))
+        assert red(forged) == set()  # as it claims
+        assert "Recomputed outside the model" in red(translator.recheck(forged))
+
+
+def test_a_map_changed_in_an_edited_file_turns_red(translator):
+    record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
+    forged = saved(dataclasses.replace(record, cross=record.cross[:, ::-1].copy()))
+    assert "Recomputed outside the model" in red(translator.recheck(forged))
+
+
+def test_an_unedited_record_is_what_it_was(translator):
+    """Its file names no edits, and its id is made of what it was made of before there were any."""
+    record = translator.inspect(SENTENCE)
+    assert record.edits == Edits() and not record.edited
+    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive:
+        words = json.loads(np.load(archive.open("words.npy")).tobytes())
+    assert "edits" not in words
+    words = {name: value for name, value in words.items() if name not in ("format", "checks")}
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    for name in (
+        *(f"{kind}{what}" for what in ("", "_mask") for kind in KINDS),
+        *("source_positions", "target_positions", "log_probs", "alternative_log_probs"),
+    ):
+        digest.update(getattr(record, name).tobytes())
+    assert record.id == digest.hexdigest()[:16]
+    other = translator.inspect(SENTENCE, REFERENCE, Edits(heads_off={("cross", 1, 0)}))
+    assert other.id != translator.inspect(SENTENCE, REFERENCE).id
+
+
+def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
+    """Its file with other words."""
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive,
+        zipfile.ZipFile(file, "w") as new,
+    ):
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name == "words.npy":
+                words = json.loads(np.load(io.BytesIO(content)).tobytes()) | values
+                buffer = io.BytesIO()
+                np.save(buffer, np.frombuffer(json.dumps(words).encode(), np.uint8))
+                content = buffer.getvalue()
+            new.writestr(name, content)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        (3, "edits is not a text"),
+        ("off.cross.1", "its edits cannot be read"),
+        ("off.cross.9.0", "cross layer 9, head 0 cannot be switched off"),
+        ("temp.cross.0.9.2", "counted from 0"),
+        ("hide.99", "place 99 cannot be hidden"),
+        ("~" * 2_000_000, "its edits cannot be read"),
+    ],
+)
+def test_a_file_with_broken_edits_is_one_line(translator, edits, message):
+    record = translator.inspect(SENTENCE, edits=Edits(heads_off={("cross", 1, 0)}))
+    assert TranslationRecord.load(rewritten(record)).id == record.id
+    with pytest.raises(ValueError, match=message) as refused:
+        TranslationRecord.load(rewritten(record, edits=edits))
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 500
+
+
+def test_a_record_that_holds_edits_says_so(translator):
+    record = translator.inspect(SENTENCE)
+    with pytest.raises(ValueError, match="its search does not end with ', edited'"):
+        dataclasses.replace(record, edits=Edits(heads_off={("cross", 0, 0)}))
+
+
+def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
+    record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
+    old = dataclasses.replace(record, edits=Edits())
+    with pytest.raises(ValueError, match="made under edits, which its file does not hold"):
+        translator.recheck(old)
+    with pytest.raises(ValueError, match="cannot be asked about here"), translator.holding(old):
+        pass
+
+
+# Questions about a record run under its edits.
+
+
+@each
+def test_a_question_is_answered_under_the_records_edits(translator, edits):
+    record = translator.inspect(SENTENCE, edits=edits, activations=True)
+    ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
+    with translator.held() as model, edited(model, edits, translator._means(edits)):
+        expected = value_norms(model, *ids)
+    found = value_norms(translator, record)
+    for kind in KINDS:
+        assert np.array_equal(found[kind], expected[kind])
+        assert not found[kind][record.maps(kind) == 0].any()
+        drawn = record.activations.scores(kind)
+        assert np.abs(scores(translator, record)[kind] - drawn).max() < 1e-5
+    parts = score_parts(translator, record, "encoder")
+    assert np.array_equal(parts.weights, record.encoder[0])
+    assert np.array_equal(parts.mask, record.encoder_mask)
+
+
+def test_inside_a_head_is_shown_where_its_weights_are_their_softmax(translator):
+    edits = Edits(hidden_source=(1,), temperatures=(Temperature("cross", 0, 0, 0.5),))
+    record = translator.inspect(SENTENCE, edits=edits)
+    seen = site(translator, record, "cross", 1)
+    assert np.array_equal(seen.maps_HQK, record.cross[1])
+    assert np.array_equal(seen.mask_QK, record.cross_mask)
+    with pytest.raises(ValueError, match="weights of cross layer 0 are edited"):
+        site(translator, record, "cross", 0)
+
+
+def test_a_question_that_edits_the_same_is_one_line(translator):
+    record = translator.inspect(SENTENCE, edits=Edits(source_positions=OFF))
+    order = [1, 0, *range(2, len(record.source))]
+    assert equivariance(translator, record, order, True).map_difference < 1e-6  # positions are off
+    with pytest.raises(EditError, match="do not nest"):
+        equivariance(translator, record, order, False)
+    other = translator.inspect(small.SENTENCES[2][0])
+    with pytest.raises(ValueError, match="made under different edits: ask of each by itself"):
+        padding_effect(translator, [record, other], 0)
+    assert not translator._lock.locked()
+
+
+# What a text and a network cannot have.
+
+
+def test_edits_that_cannot_be_are_one_line(translator):
+    S = len(translator.tokens(SENTENCE, "source"))
+    for edits, message in (
+        (Edits(edges=(Edge("cross", 0, 0, 0, S),)), f"key {S} of cross is not there"),
+        (Edits(heads_off={("encoder", 1, 0)}), "counted from 0, the layers end at 0"),
+        (Edits(rows=(Row("cross", 0, 0, 0, (1,)),), hidden_source=(0,)), "may not look"),
+    ):
+        for ask in (translator.inspect, translator.search_tree):
+            with pytest.raises(EditError, match=message):
+                ask(SENTENCE, edits=edits)
+    with pytest.raises(InputError, match="nothing can be searched without the causal mask"):
+        translator.search_tree(SENTENCE, edits=Edits(causal_mask=False))
+    both = Edits(edges=(Edge("cross", 0, 0, 0, S), Edge("cross", 0, 0, 0, 1)))
+    kept, problems = translator.fitting(both, SENTENCE)
+    assert kept == Edits(edges=(Edge("cross", 0, 0, 0, 1),)) and len(problems) == 1
+
+
+# The means of the heads.
+
+
+def test_the_means_are_those_of_the_heads_outputs(folder):
+    """Of the first cross-attention head, by hand: values, weights and Wᴼ over all target tokens."""
+    translator = Translator.load(folder, device="cpu")
+    parts = []
+    for source, target in small.SENTENCES:
+        record = translator.inspect(source, target)
+        seen = site(translator, record, "cross", 1)
+        E = seen.to_value.shape[0] // seen.num_heads
+        v_KE = (seen.memory_KD @ seen.to_value.T + seen.value_bias)[:, :E]
+        parts.append(record.cross[1, 0] @ v_KE @ seen.to_output[:, :E].T)
+    found = load_means(folder, translator.card.model)
+    mean_D = np.concatenate(parts).mean(0)
+    assert np.abs(found.parts["cross", 1][0].numpy() - mean_D).max() < 1e-5
+    assert found.sentences == 6 and found.corpus == "val.de, val.en"
+
+
+def test_without_the_means_only_this_edit_is_refused(folder, tmp_path):
+    bare = shutil.copytree(folder, tmp_path / "bare" / folder.name)
+    (bare / FILE).unlink()
+    translator = Translator.load(bare, device="cpu")
+    mean = EDITS["a head at its mean"]
+    off = Edits(heads_off={("cross", 0, 0)})
+    with pytest.raises(EditError, match="missing: write it with `python -m core.analyse means"):
+        translator.inspect(SENTENCE, edits=mean)
+    kept, problems = translator.fitting(mean.plus(off), SENTENCE)
+    assert kept == off and len(problems) == 1 and "python -m core.analyse means" in problems[0]
+    assert red(translator.inspect(SENTENCE, edits=off)) == set()
+    shutil.copy(folder / FILE, bare / FILE)
+    assert red(translator.inspect(SENTENCE, edits=mean)) == set()  # nothing has to be loaded anew
+
+
+def without_layer(tensors):
+    return {**tensors, "cross": tensors["cross"][:1].clone()}
+
+
+BROKEN = {
+    "a kind missing": lambda t: {k: v for k, v in t.items() if k != "cross"},
+    "a layer missing": without_layer,
+    "NaN": lambda t: {**t, "cross": t["cross"] * float("nan")},
+    "another type": lambda t: {k: v.half() for k, v in t.items()},
+}
+
+
+@pytest.mark.parametrize("broken", [*BROKEN, "no safetensors", "too long", "no sentences"])
+def test_broken_means_cost_only_this_edit(folder, tmp_path, broken):
+    bare = shutil.copytree(folder, tmp_path / "bare" / folder.name)
+    tensors = load_file(folder / FILE)
+    metadata = {} if broken == "no sentences" else {"sentences": "6"}
+    change = BROKEN.get(broken, lambda t: t)
+    save_file(change(tensors), bare / FILE, metadata)
+    if broken == "no safetensors":
+        (bare / FILE).write_bytes(b"x" * 100)
+    if broken == "too long":
+        (bare / FILE).write_bytes(bytes(10**6))
+    translator = Translator.load(bare, device="cpu")
+    with pytest.raises(EditError, match="is damaged") as refused:
+        translator.inspect(SENTENCE, edits=EDITS["a head at its mean"])
+    assert "\n" not in str(refused.value)
+    assert red(translator.inspect(SENTENCE)) == set()
+    assert torch.is_grad_enabled()
