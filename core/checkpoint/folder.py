@@ -1,8 +1,9 @@
 """The only reader and writer of checkpoint folders: safetensors, JSON, and nothing else.
 
 A folder holds model.safetensors, config.json, tokenizer.json (or one tokenizer file a side),
-metrics.json and MODEL_CARD.md. No pickle is ever read. torch is imported inside the functions that
-need it, so that a page can list checkpoints before it is loaded.
+metrics.json and MODEL_CARD.md; head_means.py beside this file adds one that nothing else depends
+on. No pickle is ever read. torch is imported inside the functions that need it, so that a page can
+list checkpoints before it is loaded.
 """
 
 from __future__ import annotations
