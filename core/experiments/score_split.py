@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from core.analysis.inside_head import heads_of
 from core.analysis.stream import Component, Floats, Stream, Trace, What
@@ -17,7 +18,6 @@ from core.experiments.asking import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.model.interface import Kind, Seq2Seq
-from core.record.capture import capture
 from core.record.edits import Edits, edited
 from core.text.tokenizer import BOS
 
@@ -153,18 +153,19 @@ def _switched_off(
     device = next(model.parameters()).device
     source_1S = torch.tensor([list(source)], device=device)
     target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
-    found = []
+    (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (row.kind, row.layer)]
     unedited = model.encode(source_1S)
-    for head in heads:
-        off = Edits(heads_off=frozenset({head.place}))
-        with edited(model, off), capture(model) as captured:
-            memory = model.encode(source_1S) if head.kind == "encoder" else unedited
-            if row.kind != "encoder":
-                model.decode(target_in_1T, *memory)
-        looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
-        look = looks[row.kind, row.layer]
-        found.append(row.scores(double(look.query[0]), double(look.memory[0])))
-    return found
+    fed: list[tuple[Tensor, Tensor]] = []
+    hook = site.module.register_forward_pre_hook(lambda module, args: fed.append(args[:2]))
+    try:
+        for head in heads:
+            with edited(model, Edits(heads_off=frozenset({head.place}))):
+                memory = model.encode(source_1S) if head.kind == "encoder" else unedited
+                if row.kind != "encoder":
+                    model.decode(target_in_1T, *memory)
+    finally:
+        hook.remove()
+    return [row.scores(double(query[0]), double(memory[0])) for query, memory in fed]
 
 
 class _Row:
