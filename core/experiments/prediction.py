@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.stream import Component, Floats
-from core.data.batches import Batch, Pair, collate, plan
+from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
 from core.experiments.word_choice import heads_off, towards
 from core.model.interface import Seq2Seq
@@ -85,55 +85,60 @@ def prediction_error(
     """Predict each head's effect at the targets' tokens and switch it off, over pairs of ids.
 
     Whole sentences are taken, in their order, until they have `tokens` target tokens, or to the
-    end. `done` is called with how many more heads are done, of each batch. Hooks are process-wide:
+    end. `done` is called with how many more heads are done. Hooks are process-wide:
     the caller holds the model's lock. Raises ValueError for no pair.
     """
     if not pairs:
         raise ValueError("there is no sentence pair: at least 1 is needed")
     reached = list(accumulate(len(target) for _, target in pairs))
     pairs = pairs[: 1 + sum(n < tokens for n in reached)]
-    found = [
-        _batch(model, [pairs[i] for i in indices], device, done) for indices in plan(pairs, _TOKENS)
+    samples = [
+        _Sample(model, [pairs[i] for i in indices], device) for indices in plan(pairs, _TOKENS)
     ]
-    words, predicted, true = (
-        np.concatenate([getattr(p, name) for p in found]) for name in ("words", "predicted", "true")
-    )
-    return Predictions(len(pairs), found[0].heads, words, predicted, true)
-
-
-def _batch(model: Seq2Seq, pairs: list[Pair], device: str, done: Done) -> Predictions:
-    batch = collate(pairs).to(device)
-    real_BT = batch.target_out != PAD
-    own_N = batch.target_out[real_BT]
-    before_NV = _logits(model, batch, real_BT)
-    other_N = before_NV.scatter(1, own_N[:, None], -torch.inf).argmax(1)
-    words_N2 = torch.stack((own_N, other_N), 1)
-    towards_ND, _ = towards(model, words_N2.tolist())
-    sources, targets = zip(*pairs, strict=True)
-    terms, heads, n = [], (), 0
-    for trace in traces(model, sources, targets):
-        stream = trace.final("decoder")
-        T = stream.parts.shape[1]
-        terms.append(np.einsum("ctd,td->tc", stream.parts, towards_ND[n : n + T]))
-        heads, n = stream.components, n + T
-    columns = [i for i, component in enumerate(heads) if component.what == "head"]
-    heads = tuple(heads[i] for i in columns)
-    before_N = _difference(before_NV, words_N2)
-    changes = []
+    before_N = np.concatenate([sample.difference(model) for sample in samples])
+    heads, changes = samples[0].heads, []
     for head in heads:
         with heads_off(head.place)(model):
-            after_N = _difference(_logits(model, batch, real_BT), words_N2)
+            after_N = np.concatenate([sample.difference(model) for sample in samples])
         changes.append(after_N - before_N)
         done(1)
-    predicted = -np.concatenate(terms)[:, columns]
-    return Predictions(len(pairs), heads, words_N2.cpu().numpy(), predicted, np.stack(changes, 1))
+    return Predictions(
+        sentences=len(pairs),
+        heads=heads,
+        words=np.concatenate([sample.words_N2.cpu().numpy() for sample in samples]),
+        predicted=np.concatenate([sample.predicted_NA for sample in samples]),
+        true=np.stack(changes, axis=1),
+    )
 
 
-def _logits(model: Seq2Seq, batch: Batch, real_BT: Tensor) -> Tensor:
-    """The logits of all tokens that are no padding, [N, V]."""
-    return model.classify(model.decode(batch.target_in, *model.encode(batch.source))[real_BT])
+class _Sample:
+    """A batch of sentences: the two words at each target token, and what each head is to them."""
 
+    def __init__(self, model: Seq2Seq, pairs: list[Pair], device: str) -> None:
+        self._batch = collate(pairs).to(device)
+        self._real_BT = self._batch.target_out != PAD
+        own_N = self._batch.target_out[self._real_BT]
+        other_N = self._logits(model).scatter(1, own_N[:, None], -torch.inf).argmax(1)
+        self.words_N2 = torch.stack((own_N, other_N), 1)
+        towards_ND, _ = towards(model, self.words_N2.tolist())
+        sources, targets = zip(*pairs, strict=True)
+        terms, n = [], 0
+        for trace in traces(model, sources, targets):
+            stream = trace.final("decoder")
+            T = stream.parts.shape[1]
+            terms.append(np.einsum("ctd,td->tc", stream.parts, towards_ND[n : n + T]))
+            n += T
+        columns = [i for i, c in enumerate(stream.components) if c.what == "head"]
+        self.heads = tuple(stream.components[i] for i in columns)
+        self.predicted_NA = -np.concatenate(terms)[:, columns]
 
-def _difference(logits_NV: Tensor, words_N2: Tensor) -> Floats:
-    picked_N2 = logits_NV.gather(1, words_N2).double()
-    return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()
+    def difference(self, model: Seq2Seq) -> Floats:
+        """The first word's logit less the other's at each target token, [N]."""
+        picked_N2 = self._logits(model).gather(1, self.words_N2).double()
+        return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()
+
+    def _logits(self, model: Seq2Seq) -> Tensor:
+        """The logits of all tokens that are no padding, [N, V]."""
+        batch = self._batch
+        hidden_BTD = model.decode(batch.target_in, *model.encode(batch.source))
+        return model.classify(hidden_BTD[self._real_BT])
