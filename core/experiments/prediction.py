@@ -15,8 +15,9 @@ from torch import Tensor
 from core.analysis.stream import Component, Floats
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
-from core.experiments.word_choice import heads_off, towards
+from core.experiments.word_choice import towards
 from core.model.interface import Seq2Seq
+from core.record.edits import Edits, edited
 from core.text.tokenizer import PAD
 
 _TOKENS = 1024  # padded, a batch: what a pass wrote is kept in 64 bits
@@ -98,7 +99,7 @@ def prediction_error(
     before_N = np.concatenate([sample.difference(model) for sample in samples])
     heads, changes = samples[0].heads, []
     for head in heads:
-        with heads_off(head.place)(model):
+        with edited(model, Edits(heads_off=frozenset({head.place}))):
             after_N = np.concatenate([sample.difference(model) for sample in samples])
         changes.append(after_N - before_N)
         done(1)

@@ -15,7 +15,7 @@ from core.experiments.score_parts import embedded, score_parts, scores
 from core.experiments.score_split import score_split
 from core.experiments.site import site
 from core.experiments.values import value_norms
-from core.experiments.word_choice import heads_off, true_change, word_choice
+from core.experiments.word_choice import true_change, word_choice
 from core.model.interface import KINDS
 from core.record import teacher_forced
 from core.record.edits import Edits
@@ -351,20 +351,20 @@ def test_questions_about_one_side_or_several_records(translator, records, record
     source, target_in = ([t.id for t in s] for s in (record.source, record.target_in))
     order = [1, 0, *range(2, len(source))]
     ids = source, [t.id for t in record.target_out]
+    off = Edits(heads_off=frozenset({("cross", 1, 0)}))
     both = [[[t.id for t in getattr(r, s)] for r in records] for s in ("source", "target_out")]
     with translator.held() as network:
         moved = equivariance(network, source, order, False)
         sides = embedded(network, source, "source"), embedded(network, target_in, "target")
         padded = padding_effect(network, *both, 2)
         grids = [question(network, *both) for question in (lenses, decoder_lenses)]
-        changed = true_change(network, *ids, 1, (5, 6), heads_off(("cross", 1, 0)))
+        changed = true_change(network, *ids, 1, (5, 6), off)
     assert_equal(equivariance(translator, record, order, False), moved)
     assert_equal((embedded(translator, record, "source"),), sides[:1])
     assert_equal((embedded(translator, record, "target"),), sides[1:])
     assert_equal(padding_effect(translator, records, 2), padded)
     for question, grid in zip((lenses, decoder_lenses), grids, strict=True):
         assert_equal(tuple(question(translator, records)), tuple(grid))
-    off = heads_off(("cross", 1, 0))
     assert true_change(translator, record, 1, (5, 6), off) == changed != 0
 
 

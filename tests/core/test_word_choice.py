@@ -12,9 +12,10 @@ import torch
 from core.checkpoint.folder import load
 from core.data.batches import collate
 from core.experiments.prediction import Agreement, prediction_error
-from core.experiments.word_choice import heads_off, true_change, word_choice
+from core.experiments.word_choice import true_change, word_choice
 from core.model.baseline import copy_to_scratch
 from core.model.interface import Call
+from core.record.edits import Edits, edited
 from core.text.tokenizer import EOS
 from tests import small
 
@@ -47,6 +48,10 @@ def linear():
         baseline.transformer.decoder.layers[-1].linear2.weight.zero_()
     copy_to_scratch(baseline, scratch)
     return baseline, scratch
+
+
+def off(*heads) -> Edits:
+    return Edits(heads_off=frozenset(heads))
 
 
 def difference(model, step=STEP, words=WORDS) -> float:
@@ -122,14 +127,13 @@ def test_where_all_is_linear_the_prediction_is_true(linear):
         assert choice.largest_error < 1e-6
         for head in range(4):
             place = ("cross", 2, head)
-            true = true_change(model, SOURCE, TARGET, STEP, WORDS, heads_off(place))
+            true = true_change(model, SOURCE, TARGET, STEP, WORDS, off(place))
             assert choice.predicted(*place) == pytest.approx(true, abs=1e-6)
             assert abs(true) > 1e-3
         for key in range(len(SOURCE)):
             predicted = sum(choice.predicted("cross", 2, head, key) for head in range(4))
-            true = true_change(
-                model, SOURCE, TARGET, STEP, WORDS, lambda m, k=key: without_key(m, "cross", 2, k)
-            )
+            with without_key(model, "cross", 2, key):
+                true = difference(model) - choice.difference
             assert predicted == pytest.approx(true, abs=1e-6)
             assert abs(true) > 1e-3
 
@@ -145,12 +149,12 @@ def test_the_true_change_is_that_of_the_whole_network(models):
     for model in models:
         before = difference(model)
         for heads in ([("encoder", 0, 1)], [("cross", 1, 2), ("decoder", 0, 3)]):
-            with heads_off(*heads)(model):
+            with edited(model, off(*heads)):
                 after = difference(model)
-            true = true_change(model, SOURCE, TARGET, STEP, WORDS, heads_off(*heads))
+            true = true_change(model, SOURCE, TARGET, STEP, WORDS, off(*heads))
             assert true == pytest.approx(after - before, abs=1e-9)
             assert abs(true) > 1e-4
-        assert true_change(model, SOURCE, TARGET, STEP, WORDS, heads_off()) == 0
+        assert true_change(model, SOURCE, TARGET, STEP, WORDS, off()) == 0
 
 
 def test_what_cannot_be_asked_is_one_line(models):
@@ -190,7 +194,7 @@ def test_predictions_over_a_sample_are_those_of_each_sentence(models):
                 choice = word_choice(model, source, target, step, words)
                 for a in (0, 7, 23):
                     place = found.heads[a].place
-                    true = true_change(model, source, target, step, words, heads_off(place))
+                    true = true_change(model, source, target, step, words, off(place))
                     assert found.predicted[n, a] == pytest.approx(
                         choice.predicted(*place), abs=1e-6
                     )
