@@ -11,12 +11,13 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
+from core.analysis.inside_head import heads_of
 from core.experiments.asking import about_pass, about_side
-from core.model.interface import KINDS, Kind, Seq2Seq, Side
-from core.record.checks import masks_of, scores_of
-from core.record.edits import Edits
+from core.experiments.site import double
+from core.experiments.tracing import traces
+from core.model.interface import KINDS, Kind, Seq2Seq
+from core.record.checks import scores_of
 from core.record.teacher_forced import replay
 
 Floats = NDArray[np.float64]
@@ -72,36 +73,37 @@ def score_parts(
     source: Sequence[int],
     target: Sequence[int],
     kind: Literal["encoder", "decoder"],
-    edits: Edits = Edits(),
 ) -> ScoreParts:
     """Split the self-attention scores of the first layer of the encoder or the decoder exactly.
 
     The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
-    LN(c + p) = γ(c − mean c)/σ + γ(p − mean p)/σ + β, with the σ of the whole sum: a part for the
-    content, one for the position, and β, which joins the biases of the projections.
-    Asked of (translator, record, kind); or of a network, ids with their <eos>, kind, and the edits
-    that the network runs under already: the mask is theirs.
+    it is taken at the σ of the whole sum (core.analysis.stream): a part for the content, one for
+    the position, and β, which joins the biases of the projections.
+    Asked of (translator, record, kind); or of a network, ids with their <eos>, and kind.
     """
-    seen = replay(model, source, target)
-    site = next(s for s in seen.evidence.sites if (s.kind, s.layer) == (kind, 0))
-    ids = seen.evidence.source_ids if kind == "encoder" else seen.evidence.target_ids
-    content, position = embedded(model, ids, "source" if kind == "encoder" else "target")
-    parts = _normed(model, kind, content, position)
+    (trace,) = traces(model, [source], [target])
+    site = trace.site(kind, 0)
+    token_ND, position_ND, *shift = trace.queries(kind, 0).parts
+    parts_3ND = np.stack((token_ND, position_ND, *(shift or [np.zeros_like(token_ND)])))
+    with_bias_311 = np.array([False, False, True])[:, None, None]
     q, k = (
-        [_project(x, to, site.num_heads, bias) for x, bias in zip(parts, _BIASES, strict=True)]
-        for to in (site.to_query, site.to_key)
+        (
+            heads_of(parts_3ND @ weight.T + with_bias_311 * bias, site.num_heads).swapaxes(0, 1),
+            heads_of(fed_ND @ weight.T + bias, site.num_heads),
+        )
+        for weight, bias, fed_ND in (
+            (site.to_query, site.query_bias, site.inputs_QD),
+            (site.to_key, site.key_bias, site.memory_KD),
+        )
     )
-    size = math.sqrt(q[0].shape[-1])
+    size = math.sqrt(q[1].shape[-1])
     return ScoreParts(
-        parts=np.stack([[a @ b.swapaxes(1, 2) / size for b in k] for a in q]),
-        scores=scores_of([site])[0],
-        weights=getattr(seen, kind)[0].cpu().numpy(),
-        mask=np.array(masks_of(seen.evidence.source_ids, seen.evidence.target_ids, edits)[kind]),
+        parts=q[0][:, None] @ k[0].swapaxes(-1, -2) / size,
+        scores=q[1] @ k[1].swapaxes(-1, -2) / size,
+        weights=site.maps_HQK,
+        mask=site.mask_QK,
         norm_first=model.config.norm_first,
     )
-
-
-_BIASES = (False, False, True)  # a projection's own bias goes to the third part
 
 
 @about_side
@@ -117,31 +119,4 @@ def embedded(
     ids_1N = torch.tensor([list(ids)], device=next(model.parameters()).device)
     words = model.embeddings
     rows = words.source_table.weight if side == "source" else words.target_weight
-    return _double(words.look_up(ids_1N, rows)[0]), _double(table(len(ids)))
-
-
-def _normed(model: Seq2Seq, kind: Side, content: Floats, position: Floats) -> tuple[Floats, ...]:
-    """What of the layer's input is content, position, and neither; each [N, D]."""
-    if not model.config.norm_first:
-        return content, position, np.zeros_like(content)
-    norm = model.stack(kind).layers[0].get_submodule("norm1")
-    assert isinstance(norm, nn.LayerNorm)
-    gain, shift = _double(norm.weight), _double(norm.bias)
-    spread = np.sqrt((content + position).var(-1, keepdims=True) + norm.eps)
-    centred = [x - x.mean(-1, keepdims=True) for x in (content, position)]
-    return *(gain * x / spread for x in centred), np.broadcast_to(shift, content.shape)
-
-
-def _project(
-    x_ND: Floats, to: tuple[Tensor, Tensor | None], num_heads: int, with_bias: bool
-) -> Floats:
-    """One projection of [N, D], cut into heads: [H, N, E]."""
-    weight, bias = to
-    y_ND = x_ND @ _double(weight).T
-    if with_bias and bias is not None:
-        y_ND = y_ND + _double(bias)
-    return y_ND.reshape(len(x_ND), num_heads, -1).swapaxes(0, 1)
-
-
-def _double(tensor: Tensor) -> Floats:
-    return tensor.detach().cpu().numpy().astype(np.float64)
+    return double(words.look_up(ids_1N, rows)[0]), double(table(len(ids)))

@@ -56,6 +56,25 @@ def test_importance_writes_the_agreed_keys(checkpoint_folder, text, capsys, meth
     assert "encoder layer 1 head 1" in capsys.readouterr().out
 
 
+def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
+    run("words", *given(text, checkpoint_folder), "--tokens", 3, "--largest", 2)
+    found = json.loads((text / "found.json").read_text())
+    keys = ["count", "mean_error", "mean_true", "correlation"]
+    assert list(found) == ["checkpoint", "sentences", "tokens", "largest", *keys, "rows"]
+    assert found["sentences"] == 1 and found["tokens"] >= 3 and found["largest"] == 2
+    assert found["count"] == 2 * found["tokens"] == sum(row["count"] for row in found["rows"])
+    assert all(list(row) == ["kind", "layer", *keys] for row in found["rows"])
+    for key in ("mean_error", "mean_true"):
+        total = sum(row["count"] * row[key] for row in found["rows"])
+        assert found[key] == pytest.approx(total / found["count"]) and found[key] > 0
+    printed = capsys.readouterr().out
+    assert f"2 largest of {found['tokens']} tokens" in printed
+    assert f"{found['mean_error']:.4f}  {found['mean_true']:.4f}" in printed
+    for option in ("--tokens", "--largest"):
+        with pytest.raises(ValueError, match=f"{option} 0 is out of range: it must be at least 1"):
+            run("words", *given(text, checkpoint_folder), option, 0)
+
+
 def test_what_cannot_be_asked_is_one_line(checkpoint_folder, text):
     (text / "s.de").write_text("")
     (text / "s.en").write_text("")

@@ -8,11 +8,14 @@ import pytest
 import torch
 
 from core.config import DecodeConfig
+from core.experiments.lens import decoder_lens, decoder_lenses, lens, lenses
 from core.experiments.padding import padding_effect
 from core.experiments.positions import equivariance, extrapolation
 from core.experiments.score_parts import embedded, score_parts, scores
+from core.experiments.score_split import score_split
 from core.experiments.site import site
 from core.experiments.values import value_norms
+from core.experiments.word_choice import true_change, word_choice
 from core.model.interface import KINDS
 from core.record import teacher_forced
 from core.record.edits import Edits
@@ -309,6 +312,10 @@ QUESTIONS = {
     "scores": (scores, ()),
     "parts": (score_parts, ("encoder",)),
     "site": (site, ("cross", 1)),
+    "split": (score_split, ("cross", 1, 0, 1, 1)),
+    "choice": (word_choice, (1, (5, 6))),
+    "lens": (lens, ()),
+    "decoder lens": (decoder_lens, ()),
     "extrapolation": (extrapolation, ((0, 2),)),
 }
 
@@ -343,15 +350,22 @@ def test_a_question_is_put_to_a_translator_and_a_record(translator, record, name
 def test_questions_about_one_side_or_several_records(translator, records, record):
     source, target_in = ([t.id for t in s] for s in (record.source, record.target_in))
     order = [1, 0, *range(2, len(source))]
+    ids = source, [t.id for t in record.target_out]
+    off = Edits(heads_off=frozenset({("cross", 1, 0)}))
     both = [[[t.id for t in getattr(r, s)] for r in records] for s in ("source", "target_out")]
     with translator.held() as network:
         moved = equivariance(network, source, order, False)
         sides = embedded(network, source, "source"), embedded(network, target_in, "target")
         padded = padding_effect(network, *both, 2)
+        grids = [question(network, *both) for question in (lenses, decoder_lenses)]
+        changed = true_change(network, *ids, 1, (5, 6), off)
     assert_equal(equivariance(translator, record, order, False), moved)
     assert_equal((embedded(translator, record, "source"),), sides[:1])
     assert_equal((embedded(translator, record, "target"),), sides[1:])
     assert_equal(padding_effect(translator, records, 2), padded)
+    for question, grid in zip((lenses, decoder_lenses), grids, strict=True):
+        assert_equal(tuple(question(translator, records)), tuple(grid))
+    assert true_change(translator, record, 1, (5, 6), off) == changed != 0
 
 
 def test_a_record_of_another_network_is_not_asked_about(translator, record):

@@ -1,0 +1,146 @@
+"""How well a head's direct effect predicts what switching it off does to a choice of words.
+
+Axes: N target token, A head of the decoder's two attentions, T target token of one sentence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.analysis.stream import Component, Floats
+from core.data.batches import Pair, collate, plan
+from core.experiments.tracing import traces
+from core.experiments.word_choice import towards
+from core.model.interface import Seq2Seq
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import PAD
+
+_TOKENS = 1024  # padded, a batch: what a pass wrote is kept in 64 bits
+
+Done = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Predicted against true changes of a difference of logits, over `count` of them.
+
+    `mean_error` is the mean of |predicted − true|, `mean_true` that of |true|; `correlation` is
+    Pearson's, NaN where either does not vary.
+    """
+
+    count: int
+    mean_error: float
+    mean_true: float
+    correlation: float
+
+    @classmethod
+    def of(cls, predicted: Floats, true: Floats) -> "Agreement":
+        still = len(true) < 2 or not predicted.std() or not true.std()
+        return cls(
+            count=len(true),
+            mean_error=float(np.abs(predicted - true).mean()),
+            mean_true=float(np.abs(true).mean()),
+            correlation=float("nan") if still else float(np.corrcoef(predicted, true)[0, 1]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Of each target token and each head of decoder and cross: predicted and true change [N, A].
+
+    The difference is that of the token's own logit and of the likeliest other one's, `words`
+    [N, 2].
+    """
+
+    sentences: int
+    heads: tuple[Component, ...]
+    words: NDArray[np.int64]
+    predicted: Floats
+    true: Floats
+
+    def largest(self, count: int) -> NDArray[np.bool_]:
+        """Which heads [N, A] have the `count` largest terms of each token."""
+        order = np.argsort(-np.abs(self.predicted), axis=1, kind="stable")[:, :count]
+        chosen = np.zeros(self.predicted.shape, bool)
+        np.put_along_axis(chosen, order, True, axis=1)
+        return chosen
+
+    def agreement(self, chosen: NDArray[np.bool_]) -> Agreement:
+        """Over some tokens' heads [N, A]."""
+        return Agreement.of(self.predicted[chosen], self.true[chosen])
+
+
+@torch.inference_mode()
+def prediction_error(
+    model: Seq2Seq,
+    pairs: Sequence[Pair],
+    tokens: int = 200,
+    device: str = "cpu",
+    done: Done = lambda count: None,
+) -> Predictions:
+    """Predict each head's effect at the targets' tokens and switch it off, over pairs of ids.
+
+    Whole sentences are taken, in their order, until they have `tokens` target tokens, or to the
+    end. `done` is called with how many more heads are done. Hooks are process-wide:
+    the caller holds the model's lock. Raises ValueError for no pair.
+    """
+    if not pairs:
+        raise ValueError("there is no sentence pair: at least 1 is needed")
+    reached = list(accumulate(len(target) for _, target in pairs))
+    pairs = pairs[: 1 + sum(n < tokens for n in reached)]
+    samples = [
+        _Sample(model, [pairs[i] for i in indices], device) for indices in plan(pairs, _TOKENS)
+    ]
+    before_N = np.concatenate([sample.difference(model) for sample in samples])
+    heads, changes = samples[0].heads, []
+    for head in heads:
+        with edited(model, Edits(heads_off=frozenset({head.place}))):
+            after_N = np.concatenate([sample.difference(model) for sample in samples])
+        changes.append(after_N - before_N)
+        done(1)
+    return Predictions(
+        sentences=len(pairs),
+        heads=heads,
+        words=np.concatenate([sample.words_N2.cpu().numpy() for sample in samples]),
+        predicted=np.concatenate([sample.predicted_NA for sample in samples]),
+        true=np.stack(changes, axis=1),
+    )
+
+
+class _Sample:
+    """A batch of sentences: the two words at each target token, and what each head is to them."""
+
+    def __init__(self, model: Seq2Seq, pairs: list[Pair], device: str) -> None:
+        self._batch = collate(pairs).to(device)
+        self._real_BT = self._batch.target_out != PAD
+        own_N = self._batch.target_out[self._real_BT]
+        other_N = self._logits(model).scatter(1, own_N[:, None], -torch.inf).argmax(1)
+        self.words_N2 = torch.stack((own_N, other_N), 1)
+        towards_ND, _ = towards(model, self.words_N2.tolist())
+        sources, targets = zip(*pairs, strict=True)
+        terms, n = [], 0
+        for trace in traces(model, sources, targets):
+            stream = trace.final("decoder")
+            T = stream.parts.shape[1]
+            terms.append(np.einsum("ctd,td->tc", stream.parts, towards_ND[n : n + T]))
+            n += T
+        columns = [i for i, c in enumerate(stream.components) if c.what == "head"]
+        self.heads = tuple(stream.components[i] for i in columns)
+        self.predicted_NA = -np.concatenate(terms)[:, columns]
+
+    def difference(self, model: Seq2Seq) -> Floats:
+        """The first word's logit less the other's at each target token, [N]."""
+        picked_N2 = self._logits(model).gather(1, self.words_N2).double()
+        return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()
+
+    def _logits(self, model: Seq2Seq) -> Tensor:
+        """The logits of all tokens that are no padding, [N, V]."""
+        batch = self._batch
+        hidden_BTD = model.decode(batch.target_in, *model.encode(batch.source))
+        return model.classify(hidden_BTD[self._real_BT])

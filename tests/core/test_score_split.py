@@ -1,0 +1,211 @@
+"""A cell's score in terms: their sum, and what the cell does without a component."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from core.checkpoint.folder import load
+from core.experiments.score_parts import score_parts, scores
+from core.experiments.score_split import ENDS, score_split
+from core.experiments.tracing import traces
+from core.record.capture import capture
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import BOS, EOS
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
+SHAPES = {
+    "pre-norm": {"norm_first": True},
+    "post-norm": {},
+    "no final norm": {"norm_first": True, "final_norm": False},
+    "no q/k/v bias": {"qkv_bias": False, "learned_positions": True},
+}
+CELLS = [
+    ("encoder", 0, 3, 2, 5),
+    ("encoder", 1, 0, 5, 0),
+    ("decoder", 0, 2, 3, 1),
+    ("decoder", 2, 1, 2, 2),
+    ("cross", 0, 3, 0, 4),
+    ("cross", 2, 1, 3, 2),
+]
+ALL = 99  # removals: of every component
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+def weight_of(scores_K, key: int, open_K) -> float:
+    shares = np.exp(np.where(open_K, scores_K, -np.inf))
+    return shares[key] / shares.sum()
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_the_terms_add_up_to_the_drawn_score(models, cell):
+    kind, layer, head, query, key = cell
+    for model in models:
+        split = score_split(model, SOURCE, TARGET, *cell)
+        drawn = scores(model, SOURCE, TARGET)[kind][layer, head]
+        assert split.score == pytest.approx(drawn[query, key], abs=1e-9)
+        assert split.terms.sum() == pytest.approx(drawn[query, key], abs=1e-6)
+        assert split.largest_error < 1e-6
+        for end in ENDS:
+            assert len(split.components(end)) == len(split.by_component(end))
+            assert split.by_component(end).sum() == pytest.approx(split.score, abs=1e-6)
+        open_K = np.arange(len(drawn[query])) <= query if kind == "decoder" else True
+        assert split.weight == pytest.approx(weight_of(drawn[query], key, open_K), abs=1e-6)
+
+
+def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
+    model = load(checkpoint_folder).model
+    for cell in (("encoder", 0, 1, 2, 5), ("decoder", 1, 0, 3, 2), ("cross", 1, 1, 3, 0)):
+        assert score_split(model, SOURCE, TARGET, *cell).largest_error < 1e-5
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_both_models_have_the_same_terms(models, cell):
+    ours, theirs = (score_split(model, SOURCE, TARGET, *cell) for model in models)
+    assert ours.query_components == theirs.query_components
+    assert ours.key_components == theirs.key_components
+    assert np.abs(ours.terms - theirs.terms).max() < 1e-6
+    for a, b in zip(ours.removals, theirs.removals, strict=True):
+        assert (a.end, a.component) == (b.end, b.component)
+        for x, y in ((a.predicted, b.predicted), (a.true, b.true), (a.whole, b.whole)):
+            assert (x is None) == (y is None)
+            assert x is None or (x.score, x.weight) == pytest.approx((y.score, y.weight), abs=1e-6)
+
+
+def test_the_first_layer_is_the_split_into_content_and_position(models):
+    for model in models:
+        parts = score_parts(model, SOURCE, TARGET, "encoder")
+        split = score_split(model, SOURCE, TARGET, "encoder", 0, 1, 3, 2)
+        for q, query in enumerate(("content", "position")):
+            for k, key in enumerate(("content", "position")):
+                cell = parts.part(query, key)[1, 3, 2]
+                assert split.terms[q, k] == pytest.approx(cell, abs=1e-9)
+
+
+def test_the_largest_terms_come_first(models):
+    split = score_split(models[1], SOURCE, TARGET, *CELLS[3])
+    first = split.largest(5)
+    assert [abs(value) for *_, value in first] == sorted(np.abs(split.terms).ravel())[:-6:-1]
+    query, key, value = first[0]
+    place = split.query_components.index(query), split.key_components.index(key)
+    assert split.terms[place] == value
+    sizes = [
+        abs(split.by_component(r.end)[split.components(r.end).index(r.component)])
+        for r in split.removals
+    ]
+    every = np.concatenate([np.abs(split.by_component(end)) for end in ENDS])
+    assert sizes == sorted(every)[: -len(sizes) - 1 : -1] and len(sizes) == 6
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_a_removal_is_predicted_with_the_norm_held(models, cell):
+    """The score loses just the terms; the weight is the softmax of the row without them."""
+    kind, layer, head, query, key = cell
+    for model in models:
+        split = score_split(model, SOURCE, TARGET, *cell, removals=ALL)
+        row_K = scores(model, SOURCE, TARGET)[kind][layer, head, query]
+        open_K = np.arange(len(row_K)) <= query if kind == "decoder" else np.full(len(row_K), True)
+        rows = [
+            score_split(model, SOURCE, TARGET, kind, layer, head, query, k, removals=0)
+            for k in range(len(row_K))
+        ]
+        assert len(split.removals) == sum(split.terms.shape)
+        for removal in split.removals:
+            c = split.components(removal.end).index(removal.component)
+            assert removal.predicted.score == pytest.approx(
+                -split.by_component(removal.end)[c], abs=1e-6
+            )
+            after_K = row_K - [one.by_component(removal.end)[c] for one in rows]
+            change = weight_of(after_K, key, open_K) - weight_of(row_K, key, open_K)
+            assert removal.predicted.weight == pytest.approx(change, abs=1e-6)
+
+
+def test_where_no_norm_stands_between_the_prediction_is_true():
+    """Post-norm, the first layers; and everywhere a norm's own shift and a projection's bias."""
+    for model in small.pair():
+        for cell in (CELLS[0], CELLS[2]):
+            split = score_split(model, SOURCE, TARGET, *cell, removals=ALL)
+            assert {r.component.what for r in split.removals} >= {"token", "position"}
+            for removal in split.removals:
+                assert removal.true.score == pytest.approx(removal.predicted.score, abs=1e-9)
+                assert removal.true.weight == pytest.approx(removal.predicted.weight, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["pre-norm", "post-norm"])
+def test_the_true_move_by_hand(shape):
+    """A layer's query without one component: the norm of what is left, by torch, and its row."""
+    for model in small.pair(**SHAPES[shape]):
+        kind, layer, head, query, key = cell = ("encoder", 1, 2, 3, 0)
+        (trace,) = traces(model, [SOURCE], [TARGET])
+        stream = trace.queries(kind, layer)
+        layers, _ = model.stack("encoder")
+        norm = layers[1].norm1 if model.config.norm_first else layers[0].norm2
+        site = trace.sites[kind, layer]
+        split = score_split(model, SOURCE, TARGET, *cell, removals=ALL)
+        moved = 0
+        for removal in split.removals:
+            c = split.components(removal.end).index(removal.component)
+            if removal.end == "key" or c >= len(stream.before):
+                continue
+            left = torch.from_numpy(stream.before.sum(0) - stream.before[c])
+            with torch.inference_mode():
+                x = norm(left).numpy()[query]
+            size = x.size // site.num_heads
+            own = slice(head * size, (head + 1) * size)
+            q = (site.to_query @ x + site.query_bias)[own]
+            k = (site.memory_KD @ site.to_key.T + site.key_bias)[:, own]
+            move = (k @ q / math.sqrt(size))[key] - split.score
+            assert removal.true.score == pytest.approx(move, abs=1e-6)
+            moved += abs(removal.true.score - removal.predicted.score) > 1e-4
+        assert moved
+
+
+def test_a_head_that_nothing_else_carries_on_moves_the_score_as_if_taken_from_the_input(models):
+    """The decoder's own attention, just before the cross-attention whose query it writes."""
+    for model in models:
+        split = score_split(model, SOURCE, TARGET, "cross", 1, 2, 3, 4, removals=ALL)
+        heads = [r for r in split.removals if r.component.head is not None and r.end == "query"]
+        just_before = [r for r in heads if (r.component.kind, r.component.layer) == ("decoder", 1)]
+        assert len(just_before) == model.config.num_heads
+        for removal in just_before:
+            assert removal.whole.score == pytest.approx(removal.true.score, abs=1e-6)
+            assert removal.whole.weight == pytest.approx(removal.true.weight, abs=1e-6)
+        others = [r for r in heads if r not in just_before]
+        assert max(abs(r.whole.score - r.true.score) for r in others) > 1e-3
+
+
+@pytest.mark.parametrize("cell", [CELLS[1], CELLS[3], CELLS[5]], ids=str)
+def test_a_head_off_in_the_whole_pass_is_a_pass_without_it(models, cell):
+    kind, layer, head, query, key = cell
+    for model in models:
+        split = score_split(model, SOURCE, TARGET, *cell, removals=ALL)
+        before = scores(model, SOURCE, TARGET)[kind][layer, head, query]
+        for removal in split.removals:
+            assert (removal.whole is None) == (removal.component.what != "head")
+            if removal.whole is None:
+                continue
+            with edited(model, Edits(heads_off=frozenset({removal.component.place}))):
+                after = scores(model, SOURCE, TARGET)[kind][layer, head, query]
+                with capture(model) as captured, torch.inference_mode():
+                    model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
+            weight = captured.maps(kind)[layer, 0, head, query, key].item()
+            assert removal.whole.score == pytest.approx((after - before)[key], abs=1e-9)
+            assert removal.whole.weight == pytest.approx(weight - split.weight, abs=1e-6)
+
+
+def test_a_cell_that_is_not_there_is_one_line(models):
+    for wrong, message in (
+        (("cross", 9, 0, 0, 0), "cross layer 9 is not there: counted from 0, the layers end at 2"),
+        (("cross", 0, 4, 0, 0), "head 4 is not there: counted from 0, they end at 3"),
+        (("cross", 0, 0, 4, 0), "query 4 is not there: counted from 0, they end at 3"),
+        (("cross", 0, 0, 0, -1), "key -1 is not there: counted from 0, they end at 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            score_split(models[1], SOURCE, TARGET, *wrong)

@@ -1,0 +1,175 @@
+"""The residual stream in parts: against what the modules were fed, and against heads off."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.stream import Component
+from core.checkpoint.folder import load
+from core.experiments.tracing import traces
+from core.record.edits import Edits, Places, edited
+from core.text.tokenizer import EOS
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
+SHAPES = {
+    "pre-norm": {"norm_first": True},
+    "post-norm": {},
+    "pre-norm, no final norm": {"norm_first": True, "final_norm": False},
+    "post-norm, no final norm": {"final_norm": False},
+    "no q/k/v bias": {"norm_first": True, "qkv_bias": False},
+    "learned positions, tied": {
+        "learned_positions": True,
+        "share_embeddings": True,
+        "tie_classifier": True,
+    },
+}
+HEADS = [("encoder", 0, 1), ("decoder", 1, 3), ("cross", 2, 0)]
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+def largest_errors(trace) -> list[float]:
+    """Of every stream that is put together, against what was really fed."""
+    found = []
+    for (kind, layer), site in trace.sites.items():
+        found.append(trace.queries(kind, layer).largest_error(site.inputs_QD))
+        found.append(trace.keys(kind, layer).largest_error(site.memory_KD))
+    for side, (_, handed_on) in trace.ends.items():
+        found.append(trace.final(side).largest_error(handed_on))
+        found.append(trace.final(side, by_key=True).largest_error(handed_on))
+    return found
+
+
+def test_the_parts_add_up_to_what_every_attention_and_the_classifier_were_fed(models):
+    for model in models:
+        (trace,) = traces(model, [SOURCE], [TARGET])
+        assert max(largest_errors(trace)) < 1e-7  # the maps are kept in 32 bits
+
+
+def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
+    (trace,) = traces(load(checkpoint_folder).model, [SOURCE], [TARGET])
+    assert max(largest_errors(trace)) < 1e-5
+
+
+def test_both_models_have_the_same_parts(models):
+    ours, theirs = (traces(model, [SOURCE], [TARGET])[0] for model in models)
+    for side in ("encoder", "decoder"):
+        for by_key in (False, True):
+            a, b = (trace.final(side, by_key=by_key) for trace in (ours, theirs))
+            assert a.components == b.components
+            assert np.abs(a.parts - b.parts).max() < 1e-6
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_a_heads_part_is_what_is_missing_without_it(models, head):
+    """From what is fed to the next norm, before anything else of the head has reached it."""
+    kind, layer, _ = head
+    side = "encoder" if kind == "encoder" else "decoder"
+    for model in models:
+        (trace,) = traces(model, [SOURCE], [TARGET])
+        with edited(model, Edits(heads_off=frozenset({head}))):
+            (without,) = traces(model, [SOURCE], [TARGET])
+        norms, last = trace.norms[side], trace.last[side]
+        place = next(i for i, n in enumerate(norms) if (n.kind, n.layer) == (kind, layer))
+        next_on, next_off = (t.norms[side][place + t.norm_first] for t in (trace, without))
+        missing_ND = next_on.fed_ND - next_off.fed_ND
+        assert np.abs(missing_ND).max() > 1e-2
+        for norm in (*(() if trace.norm_first else norms[place:]), *([last] if last else ())):
+            missing_ND = norm.held(missing_ND)
+        stream = trace.final(side)
+        part_ND = stream.parts[stream.components.index(Component("head", *head))]
+        assert np.abs(part_ND - missing_ND).max() < 1e-6
+
+
+def test_a_norm_is_taken_at_its_actual_scale():
+    """Pre-norm, one part written out, with the mean of its own and the σ of the whole sum."""
+    for model in small.pair(norm_first=True):
+        (trace,) = traces(model, [SOURCE], [TARGET])
+        stream = trace.queries("encoder", 1)
+        layers, _ = model.stack("encoder")
+        norm = layers[1].get_submodule("norm1")
+        with torch.inference_mode():
+            x = model.embeddings.source(torch.tensor([SOURCE]))[0]
+            place = model.embeddings.source_positions(len(SOURCE))
+            word = x - place
+        fed = torch.from_numpy(trace.norms["encoder"][2].fed_ND)
+        sigma = (fed.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+        for i, part in enumerate((word, place)):
+            by_hand = norm.weight * (part - part.mean(-1, keepdim=True)) / sigma
+            assert np.abs(stream.parts[i] - by_hand.detach().numpy()).max() < 1e-9
+        assert np.array_equal(stream.parts[-1], np.tile(norm.bias.detach(), (len(SOURCE), 1)))
+        assert stream.components[-1] == Component("norm shift", "encoder", 1)
+
+
+def test_a_split_head_is_the_sum_over_its_keys(models):
+    (trace,) = traces(models[1], [SOURCE], [TARGET])
+    whole, split = (trace.final("decoder", by_key=by_key) for by_key in (False, True))
+    sums: dict[Component, np.ndarray] = {}
+    keys: dict[Component, int] = {}
+    for component, part in zip(split.components, split.parts, strict=True):
+        head = replace(component, key=None)
+        sums[head] = sums.get(head, 0) + part
+        keys[head] = keys.get(head, 0) + 1
+    assert tuple(sums) == whole.components
+    assert np.abs(np.stack(list(sums.values())) - whole.parts).max() < 1e-12
+    for component, count in keys.items():
+        length = {"decoder": len(TARGET), "cross": len(SOURCE)}.get(component.kind)
+        assert count == (1 if component.head is None else length)
+    future = [c for c in split.components if c.kind == "decoder" and c.key == len(TARGET) - 1]
+    rows = split.parts[[split.components.index(c) for c in future]]
+    assert not rows[:, :-1].any() and rows[:, -1].any()  # nobody looks at what is to come
+
+
+def test_without_a_component_the_norm_is_taken_anew(models):
+    for model in models:
+        (trace,) = traces(model, [SOURCE], [TARGET])
+        stream = trace.final("decoder")
+        for c in (0, 5, len(stream.components) - 1):
+            held = stream.parts.sum(0) - stream.parts[c]
+            found = stream.without(c)
+            if stream.norm is None or stream.components[c] == stream.norm.shift:
+                assert np.array_equal(found, held)
+            else:
+                fed = torch.from_numpy(stream.before.sum(0) - stream.before[c])
+                gain, shift = map(torch.from_numpy, (stream.norm.gain_D, stream.norm.shift_D))
+                by_hand = torch.nn.functional.layer_norm(fed, gain.shape, gain, shift, 1e-5)
+                assert np.abs(found - by_hand.numpy()).max() < 1e-9
+                assert np.abs(found - held).max() > 1e-6
+
+
+def test_a_row_of_a_padded_batch_is_as_alone(models):
+    for model in models:
+        _, short = traces(model, [[8, *SOURCE], SOURCE], [[31, 7, *TARGET], TARGET])
+        (alone,) = traces(model, [SOURCE], [TARGET])
+        assert max(largest_errors(short)) < 1e-7
+        for side in ("encoder", "decoder"):
+            assert np.abs(short.final(side).parts - alone.final(side).parts).max() < 1e-6
+        assert np.abs(short.logits_TV - alone.logits_TV).max() < 1e-9
+
+
+def test_it_runs_under_edits(models):
+    edits = Edits(hidden_source=(1,), source_positions=Places(shift=4))
+    for model in models:
+        with edited(model, edits):
+            (trace,) = traces(model, [SOURCE], [TARGET])
+        assert max(largest_errors(trace)) < 1e-7
+        assert not trace.sites["cross", 0].mask_QK[:, 1].any()
+
+
+def test_components_have_names_of_their_own(models):
+    (trace,) = traces(models[0], [SOURCE], [TARGET])
+    for side in ("encoder", "decoder"):
+        stream = trace.final(side)
+        labels = [component.label for component in stream.components]
+        assert len(set(labels)) == len(labels) == len(stream.parts)
+    assert "cross layer 3 head 1" in labels and "decoder layer 1 feed-forward" in labels
+    with pytest.raises(ValueError, match="token is no head"):
+        _ = Component("token").place
+    with pytest.raises(ValueError, match="cross layer 7 is not there: .* the layers end at 2"):
+        trace.site("cross", 7)

@@ -1,0 +1,233 @@
+"""Why one word and not another: terms that add up, and predictions that are exact where they must.
+
+In the linear network nothing stands behind the last cross-attention but a sum and the classifier.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from core.checkpoint.folder import load
+from core.data.batches import collate
+from core.experiments.prediction import Agreement, prediction_error
+from core.experiments.word_choice import true_change, word_choice
+from core.model.baseline import copy_to_scratch
+from core.model.interface import Call
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import EOS
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
+STEP, WORDS = 2, (30, 17)
+SHAPES = {
+    "pre-norm": {"norm_first": True},
+    "post-norm": {},
+    "no final norm": {"final_norm": False},
+    "tied, learned positions": {
+        "norm_first": True,
+        "learned_positions": True,
+        "share_embeddings": True,
+        "tie_classifier": True,
+    },
+}
+KINDS = {"decoder": len(TARGET), "cross": len(SOURCE)}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """Norm first, no norm behind the stack, and a last feed-forward layer that gives a constant."""
+    baseline, scratch = small.pair(norm_first=True, final_norm=False)
+    with torch.no_grad():
+        baseline.transformer.decoder.layers[-1].linear2.weight.zero_()
+    copy_to_scratch(baseline, scratch)
+    return baseline, scratch
+
+
+def off(*heads) -> Edits:
+    return Edits(heads_off=frozenset(heads))
+
+
+def difference(model, step=STEP, words=WORDS) -> float:
+    batch = collate([(SOURCE, TARGET)])
+    with torch.inference_mode():
+        logits = model(batch.source, batch.target_in)[0, step]
+    return (logits[words[0]] - logits[words[1]]).item()
+
+
+@pytest.mark.parametrize("step", range(len(TARGET)))
+def test_the_terms_add_up_to_the_difference_of_the_logits(models, step):
+    for model in models:
+        choice = word_choice(model, SOURCE, TARGET, step, WORDS)
+        assert choice.difference == pytest.approx(difference(model, step), abs=1e-9)
+        assert choice.terms.sum() == pytest.approx(choice.difference, abs=1e-6)
+        assert choice.largest_error < 1e-6
+        back = word_choice(model, SOURCE, TARGET, step, WORDS[::-1])
+        assert np.abs(back.terms + choice.terms).max() < 1e-12
+        assert choice.components[-1].what == "classifier bias"
+        assert (choice.terms[-1] == 0) == model.config.tie_classifier
+
+
+def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
+    model = load(checkpoint_folder).model
+    assert word_choice(model, SOURCE, TARGET, STEP, WORDS).largest_error < 1e-5
+
+
+def test_a_heads_term_is_the_sum_over_its_keys(models):
+    for model in models:
+        choice = word_choice(model, SOURCE, TARGET, STEP, WORDS)
+        for kind, length in KINDS.items():
+            edges = choice.edges[kind]
+            assert edges.shape == choice.weights[kind].shape == (3, 4, length)
+            assert np.abs(choice.weights[kind].sum(-1) - 1).max() < 1e-6
+            for component, term in zip(choice.components, choice.terms, strict=True):
+                if component.what == "head" and component.kind == kind:
+                    own = edges[component.layer, component.head].sum()
+                    assert own == pytest.approx(term, abs=1e-12)
+                    assert choice.predicted(*component.place) == pytest.approx(-term, abs=1e-12)
+        assert not choice.edges["decoder"][..., STEP + 1 :].any()
+        first = [abs(term) for _, term in choice.largest(4)]
+        assert first == sorted(np.abs(choice.terms))[:-5:-1]
+
+
+def test_both_models_have_the_same_terms(models):
+    ours, theirs = (word_choice(model, SOURCE, TARGET, STEP, WORDS) for model in models)
+    assert ours.components == theirs.components
+    assert np.abs(ours.terms - theirs.terms).max() < 1e-6
+    for kind in KINDS:
+        assert np.abs(ours.edges[kind] - theirs.edges[kind]).max() < 1e-6
+
+
+@contextmanager
+def without_key(model, kind: str, layer: int, key: int):
+    """One attention may no longer look at a key: each of its rows is made of the rest."""
+    (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
+
+    def hide(module, args, kwargs):
+        mask_BQK = site.mask(Call(args, kwargs)).clone()
+        mask_BQK[..., key] = False
+        return site.with_mask(Call(args, kwargs), mask_BQK[:, None], True)
+
+    hook = site.module.register_forward_pre_hook(hide, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def test_where_all_is_linear_the_prediction_is_true(linear):
+    for model in linear:
+        choice = word_choice(model, SOURCE, TARGET, STEP, WORDS)
+        assert choice.largest_error < 1e-6
+        for head in range(4):
+            place = ("cross", 2, head)
+            true = true_change(model, SOURCE, TARGET, STEP, WORDS, off(place))
+            assert choice.predicted(*place) == pytest.approx(true, abs=1e-6)
+            assert abs(true) > 1e-3
+        for key in range(len(SOURCE)):
+            predicted = sum(choice.predicted("cross", 2, head, key) for head in range(4))
+            with without_key(model, "cross", 2, key):
+                true = difference(model) - choice.difference
+            assert predicted == pytest.approx(true, abs=1e-6)
+            assert abs(true) > 1e-3
+
+
+def test_a_head_without_its_only_key_gives_nothing(linear):
+    choice = word_choice(linear[1], SOURCE, TARGET, 0, WORDS)
+    for layer, head in np.ndindex(3, 4):
+        alone = choice.predicted("decoder", layer, head, 0)
+        assert alone == pytest.approx(choice.predicted("decoder", layer, head), abs=1e-9)
+
+
+def test_the_true_change_is_that_of_the_whole_network(models):
+    for model in models:
+        before = difference(model)
+        for heads in ([("encoder", 0, 1)], [("cross", 1, 2), ("decoder", 0, 3)]):
+            with edited(model, off(*heads)):
+                after = difference(model)
+            true = true_change(model, SOURCE, TARGET, STEP, WORDS, off(*heads))
+            assert true == pytest.approx(after - before, abs=1e-9)
+            assert abs(true) > 1e-4
+        assert true_change(model, SOURCE, TARGET, STEP, WORDS, off()) == 0
+
+
+def test_what_cannot_be_asked_is_one_line(models):
+    for step, words, message in (
+        (4, WORDS, "step 4 is not there: counted from 0, they end at 3"),
+        (-1, WORDS, "step -1 is not there"),
+        (0, (40, 3), "id 40 is not there: counted from 0, they end at 39"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            word_choice(models[1], SOURCE, TARGET, step, words)
+    choice = word_choice(models[1], SOURCE, TARGET, STEP, WORDS)
+    with pytest.raises(ValueError, match="encoder heads do not write the decoder's state"):
+        choice.predicted("encoder", 0, 0)
+
+
+def pairs():
+    torch.manual_seed(2)
+    lengths = torch.randint(2, 9, (7, 2)).tolist()
+    return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
+
+
+def test_predictions_over_a_sample_are_those_of_each_sentence(models):
+    for model in models:
+        counts = []
+        found = prediction_error(model, pairs(), done=counts.append)
+        N = sum(len(target) for _, target in pairs())
+        assert found.predicted.shape == found.true.shape == (N, 2 * 3 * 4)
+        assert found.sentences == 7 and sum(counts) == 24
+        n = 0
+        for source, target in sorted(pairs(), key=lambda p: (len(p[1]) // 3, len(p[0]))):
+            for step, own in enumerate(target):
+                words = tuple(found.words[n])
+                batch = collate([(source, target)])
+                logits = model(batch.source, batch.target_in)[0, step].detach()
+                logits[own] = -torch.inf
+                assert words == (own, logits.argmax().item())
+                choice = word_choice(model, source, target, step, words)
+                for a in (0, 7, 23):
+                    place = found.heads[a].place
+                    true = true_change(model, source, target, step, words, off(place))
+                    assert found.predicted[n, a] == pytest.approx(
+                        choice.predicted(*place), abs=1e-6
+                    )
+                    assert found.true[n, a] == pytest.approx(true, abs=1e-9)
+                n += 1
+        assert n == N
+
+
+def test_whole_sentences_are_taken_until_there_are_enough_tokens(models):
+    lengths = [len(target) for _, target in pairs()]
+    for tokens, sentences in ((1, 1), (lengths[0], 1), (lengths[0] + 1, 2), (999, 7)):
+        found = prediction_error(models[1], pairs(), tokens)
+        assert found.sentences == sentences
+        assert len(found.words) == sum(lengths[:sentences])
+    with pytest.raises(ValueError, match="no sentence pair: at least 1"):
+        prediction_error(models[1], [])
+
+
+def test_the_agreement_by_hand(linear):
+    some = Agreement.of(np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, -1.0]))
+    assert some.count == 3
+    assert some.mean_error == pytest.approx(2.0) and some.mean_true == pytest.approx(5 / 3)
+    assert some.correlation == pytest.approx(-0.9449, abs=1e-4)
+    assert np.isnan(Agreement.of(np.array([1.0, 1.0]), np.array([0.0, 1.0])).correlation)
+    found = prediction_error(linear[1], pairs())
+    last = np.array([head.place[:2] == ("cross", 2) for head in found.heads])
+    exact, other = (
+        found.agreement(np.broadcast_to(chosen, found.true.shape)) for chosen in (last, ~last)
+    )
+    assert exact.mean_error < 1e-6 < 1e-2 < other.mean_error
+    assert exact.correlation == pytest.approx(1)
+    largest = found.largest(3)
+    assert (largest.sum(1) == 3).all()
+    for row, chosen in zip(np.abs(found.predicted), largest, strict=True):
+        assert row[chosen].min() >= row[~chosen].max()
