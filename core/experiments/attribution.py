@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
 from core.analysis.rollout import reached, with_residual
 from core.experiments.asking import Ids, Lend, Progress, about_words
-from core.experiments.log_probs import target_log_probs
+from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
 from core.model.interface import AttentionSite, Seq2Seq
 from core.record.activations import hidden_states
@@ -137,7 +137,7 @@ def log_probs_seeing(
         places_BS = torch.tensor([kept[i] for i in rows], device=device)
         with _at(model, places_BS):
             memory_BSD, mask = model.encode(ids_S[places_BS])
-        with _widened(model):
+        with widened(model):
             hidden_BTD = model.decode(target_in_1T, memory_BSD, mask)
         found[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
     return found
@@ -149,19 +149,6 @@ def _at(model: Seq2Seq, places_BS: Tensor) -> Generator[None]:
     table_SD = model.embeddings.source_positions(int(places_BS.max()) + 1)
     hook = model.embeddings.source_positions.register_forward_hook(
         lambda module, args, output: table_SD[places_BS]
-    )
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-@contextmanager
-def _widened(model: Seq2Seq) -> Generator[None]:
-    """Inside, one target is decoded for many sources: up to the first of them, all rows are one."""
-    (first,) = [s for s in model.attention_sites() if (s.kind, s.layer) == ("cross", 0)]
-    hook = first.module.register_forward_pre_hook(
-        lambda module, args: (args[0].expand(len(args[1]), -1, -1), *args[1:])
     )
     try:
         yield

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from core.analysis.head_effects import HeadEffects, PairEffects
 from core.experiments.asking import Holder, Ids, Lend, Progress, in_turns
-from core.experiments.log_probs import target_log_probs
+from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
-from core.model.interface import KINDS, AttentionSite, Call, Kind, Seq2Seq, Side
-from core.record.capture import Look
+from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, Side
+from core.record.capture import Look, explicit_attention
 from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS
 
@@ -151,14 +151,13 @@ class _Forks:
                 for number, layer in enumerate(self._model.stack(side).layers):
                     hook = layer.register_forward_pre_hook(self._forking(side, number))
                     stack.callback(hook.remove)
-            for site in self._model.attention_sites():
-                asked = any(_at(head) == (site.kind, site.layer) for head in self._off)
-                widen = _widening(site, asked)
-                hook = site.module.register_forward_pre_hook(widen, with_kwargs=True)
+            stack.enter_context(widened(self._model))
+            off = {_at(head) for head in self._off}
+            sites = [s for s in self._model.attention_sites() if (s.kind, s.layer) in off]
+            stack.enter_context(explicit_attention(self._model, sites))
+            for site in sites:
+                hook = site.module.register_forward_hook(self._taking_out(site))
                 stack.callback(hook.remove)
-                if asked:
-                    hook = site.module.register_forward_hook(self._taking_out(site))
-                    stack.callback(hook.remove)
             yield
 
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
@@ -201,18 +200,6 @@ class _Forks:
             return handed_on, weights
 
         return take_out
-
-
-def _widening(site: AttentionSite, asked: bool) -> Callable[..., Call]:
-    """A hook that gives every row the mask that the only one had, and may ask for weights."""
-
-    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
-        query, memory, *rest = args
-        told = {**kwargs, **site.ask} if asked else kwargs
-        call = Call((query.expand(len(memory), -1, -1), memory, *rest), told)
-        return site.with_mask(call, site.mask(call)[:, None], True)
-
-    return widen
 
 
 def _at(head: Head) -> tuple[Kind, int]:

@@ -3,12 +3,14 @@
 Axes: B row, T target token, D d_model, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from core.model.interface import Seq2Seq
+from core.model.interface import AttentionSite, Call, Seq2Seq
 
 _LOGITS = 1 << 21  # at once: what a processor's cache holds
 
@@ -29,3 +31,26 @@ def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) 
         total_BT = logits_BTV.sub_(largest_BT1).exp_().sum(-1).double()
         found.append(chosen_BT - largest_BT1[..., 0].double() - total_BT.log())
     return torch.cat(found)
+
+
+@contextmanager
+def widened(model: Seq2Seq) -> Generator[None]:
+    """Inside, one target can be decoded for many sources: up to the first of them all rows are one.
+
+    A query that is alone looks at each row of a memory, and a mask that is alone holds for each
+    row. Hooks are process-wide: the caller holds the model's lock.
+    """
+    with ExitStack() as stack:
+        for site in model.attention_sites():
+            hook = site.module.register_forward_pre_hook(_widening(site), with_kwargs=True)
+            stack.callback(hook.remove)
+        yield
+
+
+def _widening(site: AttentionSite) -> Callable[..., Call]:
+    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
+        query, *rest = args
+        call = Call((query.expand(len(rest[0]), -1, -1), *rest), kwargs)
+        return site.with_mask(call, site.mask(call)[:, None], True)
+
+    return widen
