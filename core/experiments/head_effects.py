@@ -35,8 +35,8 @@ def head_effects(lend: Lend, source: Ids, target: Ids) -> HeadEffects:
 
     A head is off where its part is taken out of what its attention hands on, as with `Edits`'
     `heads_off` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Asked of (translator,
-    record), or of (network, source, target) with ids that end with <eos>. 96 heads and 13 tokens are
-    one batch; longer sentences take several, and others have turns between them.
+    record), or of (network, source, target) with ids that end with <eos>. For 13 tokens 96 heads
+    are one batch; longer sentences take several, and others have turns between them.
     """
     with lend() as model:
         heads = _heads(model, KINDS)
