@@ -1,6 +1,6 @@
 """Ask a model's attention sites for their weights inside a `with` block; leave nothing behind."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +14,17 @@ from core.model.interface import AttentionSite, Kind, Seq2Seq
 
 
 @contextmanager
-def explicit_attention(model: Seq2Seq) -> Generator[None]:
-    """Every site takes its explicit softmax path, as if `need_weights=True` had been passed.
+def explicit_attention(
+    model: Seq2Seq, sites: Sequence[AttentionSite] | None = None
+) -> Generator[None]:
+    """Every site, or each of `sites`, takes its explicit softmax path.
 
-    The same pre-hook serves both models. In training on a CPU this is also the faster path for
-    short sentences, because dropout keeps torch from its fused kernel.
+    That is as if `need_weights=True` had been passed to it. The same pre-hook serves both models.
+    In training on a CPU this is also the faster path for short sentences, because dropout keeps
+    torch from its fused kernel.
     """
     with ExitStack() as stack:
-        for site in model.attention_sites():
+        for site in model.attention_sites() if sites is None else sites:
             hook = site.module.register_forward_pre_hook(_asking(site), with_kwargs=True)
             stack.callback(hook.remove)
         yield

@@ -1,0 +1,463 @@
+"""Attribution by source words: Shapley values by their definition, each method by another way."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from core.analysis.attribution import (
+    Attributions,
+    Shapley,
+    Subsets,
+    agreement,
+    kendall,
+    source_words,
+    spearman,
+)
+from core.analysis.rollout import rollout
+from core.experiments import attribution as module
+from core.experiments.asking import Progress, finished
+from core.experiments.attribution import METHODS, attributions, log_probs_seeing, shapley
+from core.record.capture import capture
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.record.record import RecordToken
+from core.text.tokenizer import BOS, EOS
+from core.translator import Translator
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, 15, 21, EOS], [30, 9, 31, 5, EOS]
+WORDS = ((0,), (1, 2), (3,), (4,), (5, 6))
+SHAPES = {
+    "post-norm": {},
+    "pre-norm": {"norm_first": True},
+    "learned positions": {"learned_positions": True, "qkv_bias": False},
+    "mask −10000": {"mask_score": -10_000.0},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+@torch.inference_mode()
+def log_probs(model, hidden=()) -> np.ndarray:
+    """Of the target's tokens, in a pass under edits."""
+    with edited(model, Edits(hidden_source=tuple(hidden))):
+        logits = model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))[0]
+    return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
+
+
+# Shapley values of games whose values are known.
+
+
+def words(n: int) -> tuple:
+    return tuple((i,) for i in range(n))
+
+
+def plans(n: int) -> list[Subsets]:
+    return [Subsets.every(words(n)), Subsets.sampled(words(n), 8, seed=3)]
+
+
+def leave_one_out(game, n: int) -> np.ndarray:
+    """[T, n] of a game that takes visible [N, n]."""
+    everything = np.ones((1, n), bool)
+    return np.stack([game(everything)[0] - game(~np.eye(n, dtype=bool))[i] for i in range(n)], -1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_an_additive_game_is_recovered_exactly(n):
+    """Each word adds its own part, so every exact method must return it."""
+    parts_nT = np.random.default_rng(n).normal(size=(n, 3))
+
+    def game(visible):
+        return visible @ parts_nT - 4.0
+
+    for plan in plans(n):
+        found = plan.shapley(game(plan.visible), (7, 8, 9))
+        for values in (found.values, found.low, found.high):
+            np.testing.assert_allclose(values, parts_nT.T, rtol=0, atol=1e-12)
+        assert found.largest_error < 1e-9 and np.allclose(found.nothing, -4)
+    np.testing.assert_allclose(leave_one_out(game, n), parts_nT.T, rtol=0, atol=1e-12)
+
+
+def test_a_planted_and_is_split_evenly():
+    """Words 1 and 3 are worth something only together; the rest are worth nothing."""
+
+    def game(visible):
+        both = visible[:, 1] & visible[:, 3]
+        return np.stack([6.0 * both, -2.0 * both], -1)
+
+    plan = Subsets.every(words(5))
+    found = plan.shapley(game(plan.visible), (7, 8))
+    np.testing.assert_allclose(found.values, [[0, 3, 0, 3, 0], [0, -1, 0, -1, 0]], atol=1e-12)
+    sampled = Subsets.sampled(words(5), 8, seed=0)
+    values = sampled.shapley(game(sampled.visible), (7, 8)).values
+    np.testing.assert_allclose(values, found.values, atol=1e-12)  # an order and its reverse
+
+
+def test_three_unlike_words_by_hand():
+    """The glove game: word 0 with word 1 or 2 is worth 1. Its Shapley values are 2/3, 1/6, 1/6."""
+    plan = Subsets.every(words(3))
+    value = (plan.visible[:, 0] & plan.visible[:, 1:].any(-1)).astype(float)[:, None]
+    np.testing.assert_allclose(plan.shapley(value, (7,)).values, [[2 / 3, 1 / 6, 1 / 6]])
+
+
+def by_definition(model) -> np.ndarray:
+    """The mean gain over all orders of words, each subset a pass under edits: [T, n]."""
+    n = len(WORDS)
+    seen = {}
+    for bits in itertools.product([False, True], repeat=n):
+        hidden = [p for word, shown in zip(WORDS, bits, strict=True) if not shown for p in word]
+        seen[bits] = log_probs(model, hidden)
+    found = np.zeros((len(TARGET), n))
+    for order in itertools.permutations(range(n)):
+        shown = [False] * n
+        for word in order:
+            before = seen[tuple(shown)]
+            shown[word] = True
+            found[:, word] += seen[tuple(shown)] - before
+    return found / math.factorial(n)
+
+
+def test_shapley_values_are_those_of_the_definition_under_edits(models, monkeypatch):
+    monkeypatch.setattr(module, "_TOKENS", 64)  # four batches
+    for model in models:
+        steps = list(shapley(model, SOURCE, TARGET, WORDS))
+        found = finished(steps)
+        np.testing.assert_allclose(found.values, by_definition(model), rtol=0, atol=1e-11)
+        assert found.largest_error < 1e-9 and np.abs(found.values).max() > 1e-3
+        hidden = [place for word in WORDS for place in word]
+        np.testing.assert_allclose(found.everything, log_probs(model), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.nothing, log_probs(model, hidden), rtol=0, atol=1e-12)
+        assert found.exact and found.subsets == 32 and found.target == tuple(TARGET)
+        assert np.array_equal(found.low, found.values)
+        assert [s.done for s in steps] == [8, 16, 24, 32] and steps[0].result is None
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sampled_values_hold_the_exact_ones_in_their_interval(models, seed):
+    model = models[1]
+    exact = finished(shapley(model, SOURCE, TARGET, WORDS))
+    few, many = (
+        finished(shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count, seed=seed))
+        for count in (16, 100)
+    )
+    for found in (few, many):
+        assert not found.exact and found.largest_error < 1e-9
+        inside = (found.low <= exact.values) & (exact.values <= found.high)
+        assert inside.mean() >= 0.8
+        assert np.all(found.low < found.values) and np.all(found.values < found.high)
+    assert (many.high - many.low).mean() < 0.6 * (few.high - few.low).mean()
+    assert np.abs(many.values - exact.values).max() < np.abs(exact.values).max()
+    again = finished(shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed))
+    assert np.array_equal(again.values, few.values)
+    other = finished(
+        shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed + 2)
+    )
+    assert not np.array_equal(other.values, few.values)
+
+
+def test_an_interval_covers_about_95_of_100():
+    """Of a game with chance parts, over 200 seeds: what the interval claims."""
+    n = 6
+    values = np.random.default_rng(4).normal(size=(2**n, 1))
+    every = Subsets.every(words(n))
+    exact = every.shapley(values, (7,)).values
+    inside = []
+    for seed in range(200):
+        plan = Subsets.sampled(words(n), 40, seed)
+        codes = plan.visible @ (1 << np.arange(n))
+        found = plan.shapley(values[codes], (7,))
+        inside.append((found.low <= exact) & (exact <= found.high))
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+# What is seen, and by whom.
+
+
+def test_places_left_out_are_hidden_as_under_edits(models):
+    """Rows of several lengths at once, in an order that is not that of their lengths."""
+    kept = [(0, 2, 7), (7,), tuple(range(8)), (1, 5, 7), (0, 1, 2, 3, 6), (7,)]
+    for model in models:
+        found = log_probs_seeing(model, SOURCE, TARGET, kept)
+        expected = [log_probs(model, set(range(8)) - set(places)) for places in kept]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        with pytest.raises(ValueError, match="every source token is hidden"):
+            log_probs_seeing(model, SOURCE, TARGET, [(7,), ()])
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+# The other methods, each by another way.
+
+
+@torch.inference_mode()
+def looks_of(model) -> list:
+    with capture(model) as captured:
+        model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
+    return captured.looks()
+
+
+def merged(tokens_TS: np.ndarray) -> np.ndarray:
+    return np.stack([tokens_TS[:, list(word)].sum(-1) for word in WORDS], -1)
+
+
+def test_weights_norms_and_leave_one_out(models):
+    for model in models:
+        scores = attributions(model, SOURCE, TARGET, WORDS).scores
+        assert tuple(scores) == METHODS
+        cross = [look for look in looks_of(model) if look.site.kind == "cross"]
+        weights = np.mean([look.weights[0].numpy() for look in cross], (0, 1))
+        np.testing.assert_allclose(scores["weights"], merged(weights), rtol=0, atol=1e-12)
+        norms = np.mean([value_norm(look) for look in cross], (0, 1))
+        np.testing.assert_allclose(scores["norms"], merged(norms), rtol=0, atol=1e-12)
+        hidden = np.stack([log_probs(model) - log_probs(model, word) for word in WORDS], -1)
+        np.testing.assert_allclose(scores["leave-one-out"], hidden, rtol=0, atol=1e-12)
+
+
+@torch.inference_mode()
+def contributions(look) -> np.ndarray:
+    """α_qk v_k W_h^O with plain loops over heads: [H, Q, K, D]."""
+    *_, value, output = look.site.projections()
+    found = []
+    for head, weights in enumerate(look.weights[0]):
+        own = slice(4 * head, 4 * head + 4)
+        v = look.memory[0] @ value.weight[own].T
+        v = v if value.bias is None else v + value.bias[own]
+        found.append(weights[..., None] * (v @ output.weight[:, own].T)[None])
+    return torch.stack(found).numpy()
+
+
+def value_norm(look) -> np.ndarray:
+    return np.linalg.norm(contributions(look), axis=-1)
+
+
+def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
+    """The states by hand: what enters each layer is what the one before handed on."""
+    for model in models:
+        looks = sorted(looks_of(model), key=lambda look: look.site.layer)
+        encoder = [look for look in looks if look.site.kind == "encoder"]
+        entered = []
+        hooks = [
+            layer.register_forward_pre_hook(lambda m, args: entered.append(args[0][0]))  # noqa: B023
+            for layer in model.stack("encoder").layers
+        ]
+        with torch.inference_mode():
+            model.encode(torch.tensor([SOURCE]))
+        for hook in hooks:
+            hook.remove()
+        carried = np.eye(len(SOURCE))
+        for look, x_SD in zip(encoder, entered, strict=True):
+            mixed = contributions(look).sum(0) + np.eye(len(SOURCE))[..., None] * x_SD.numpy()
+            mixed = np.linalg.norm(mixed, axis=-1)
+            carried = mixed / mixed.sum(-1, keepdims=True) @ carried
+        norms = np.mean([value_norm(k) for k in looks if k.site.kind == "cross"], (0, 1))
+        flow = norms / norms.sum(-1, keepdims=True) @ carried
+        scores = attributions(model, SOURCE, TARGET, WORDS).scores
+        np.testing.assert_allclose(scores["flow"], merged(flow), rtol=0, atol=1e-12)
+
+
+def test_gradient_times_input_is_the_slope_along_the_embedding(models, monkeypatch):
+    """Against a change of each token's scaled embedding by a small factor."""
+
+    def scaled(honest, place, factor):
+        def look_up(ids, table):
+            rows = honest(ids, table).clone()
+            if ids.shape[1] == len(SOURCE):
+                rows[:, place] *= factor
+            return rows
+
+        return look_up
+
+    for model in models:
+        honest = model.embeddings.look_up
+        found = np.zeros((len(TARGET), len(SOURCE)))
+        for place in range(len(SOURCE)):
+            for sign in (1, -1):
+                with monkeypatch.context() as patch:
+                    look_up = scaled(honest, place, 1 + sign * 1e-5)
+                    patch.setitem(vars(model.embeddings), "look_up", look_up)
+                    found[:, place] += sign * log_probs(model) / 2e-5
+        scores = attributions(model, SOURCE, TARGET, WORDS).scores
+        np.testing.assert_allclose(scores["gradient × input"], merged(found), rtol=0, atol=1e-8)
+        assert np.abs(found).max() > 1e-3
+        assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_value_zeroing_is_the_values_of_a_word_set_to_zero(models):
+    """In the scratch model, whose values are a module's output; the baseline gives the same."""
+    baseline, scratch = models
+    expected = []
+    for word in WORDS:
+
+        def zero(module, args, output, word=word):
+            output = output.clone()
+            output[:, list(word)] = 0
+            return output
+
+        sites = [s for s in scratch.attention_sites() if s.kind != "decoder"]
+        hooks = [s.module.value.register_forward_hook(zero) for s in sites]
+        expected.append(log_probs(scratch))
+        for hook in hooks:
+            hook.remove()
+    expected = log_probs(scratch) - np.stack(expected)
+    for model in (scratch, baseline):
+        found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing"]
+        np.testing.assert_allclose(found, expected.T, rtol=0, atol=1e-11)
+    assert np.abs(expected).max() > 1e-3
+
+
+def test_both_models_with_the_same_weights_give_the_same(models):
+    ours, theirs = (attributions(model, SOURCE, TARGET, WORDS).scores for model in models)
+    for method in METHODS:
+        np.testing.assert_allclose(ours[method], theirs[method], rtol=0, atol=1e-10)
+    ours, theirs = (finished(shapley(model, SOURCE, TARGET, WORDS)).values for model in models)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
+
+
+# Agreement.
+
+
+def test_rank_correlations_are_scipys():
+    chance = np.random.default_rng(6)
+    for n in (2, 3, 7, 12):
+        for _ in range(20):
+            a, b = chance.normal(size=(2, n))
+            tied = np.round(b)
+            for first, second in ((a, b), (a, tied), (np.round(a), tied)):
+                with np.errstate(all="ignore"):
+                    if len(set(first)) == 1 or len(set(second)) == 1:
+                        assert math.isnan(spearman(first, second))
+                        assert math.isnan(kendall(first, second))
+                        continue
+                assert spearman(first, second) == pytest.approx(
+                    stats.spearmanr(first, second).statistic, abs=1e-12
+                )
+                assert kendall(first, second) == pytest.approx(
+                    stats.kendalltau(first, second).statistic, abs=1e-12
+                )
+    assert math.isnan(spearman(np.ones(1), np.ones(1)))
+
+
+def test_agreement_of_each_method_with_the_referee():
+    values = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
+    referee = Shapley(words(3), (7, 8), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
+    scores = {"same": values * 9, "flat": np.ones((2, 3)), "rows": values[[0, 0]]}
+    found = agreement(Attributions(words(3), (7, 8), scores), referee)
+    assert found["same"].spearman.tolist() == found["same"].kendall.tolist() == [1, 1]
+    assert math.isnan(found["flat"].mean_spearman) and math.isnan(found["flat"].mean_kendall)
+    assert found["rows"].kendall.tolist() == [1, -1]
+    assert found["rows"].mean_spearman == found["rows"].mean_kendall == 0
+    other = Attributions(words(3), (7, 9), scores)
+    with pytest.raises(ValueError, match="of different words or tokens"):
+        agreement(other, referee)
+
+
+# Of a translator and its record.
+
+
+@pytest.fixture(scope="module")
+def translator(translating_folder) -> Translator:
+    return Translator.load(translating_folder, "cpu")
+
+
+def test_a_record_is_asked_about_by_its_own_words(translator):
+    record = translator.inspect("Ein Hund läuft über die Wiese.")
+    own = source_words(record.source)
+    found = finished(shapley(translator, record))
+    assert found.words == own and found.subsets == 2 ** len(own)
+    assert found.target == tuple(token.id for token in record.target_out)
+    np.testing.assert_allclose(found.everything, record.log_probs, rtol=0, atol=1e-5)
+    assert found.largest_error < 1e-9
+    hidden = own[1] + own[3]
+    seen = translator.inspect(
+        record.source_text, target_ids=found.target, edits=Edits(hidden_source=hidden)
+    )
+    places = [tuple(p for p in range(len(record.source)) if p not in hidden)]
+    with translator.holding(record) as network:
+        ours = log_probs_seeing(network, [t.id for t in record.source], list(found.target), places)
+    np.testing.assert_allclose(ours[0], seen.log_probs, rtol=0, atol=1e-5)
+    assert np.abs(ours[0] - record.log_probs).max() > 1e-3
+    scores = attributions(translator, record)
+    theirs = attributions(translator.twin(), record)
+    for method in METHODS:
+        np.testing.assert_allclose(scores.scores[method], theirs.scores[method], atol=1e-4)
+    by_hand = rollout(record)["cross"].mean((0, 1))
+    by_hand = np.stack([by_hand[:, list(word)].sum(-1) for word in own], -1)
+    np.testing.assert_allclose(scores.scores["rollout"], by_hand, rtol=0, atol=1e-5)
+    assert set(agreement(scores, found)) == set(METHODS)
+
+
+def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
+    translator, monkeypatch
+):
+    monkeypatch.setattr(module, "_TOKENS", 20)
+    record = translator.inspect("Ein Hund läuft.")
+    asked, honest = [], module.log_probs_seeing
+
+    def watched(*arguments):
+        asked.append(translator._lock.locked())
+        return honest(*arguments)
+
+    monkeypatch.setattr(module, "log_probs_seeing", watched)
+    steps = shapley(translator, record)
+    assert not asked
+    for count in (1, 2):
+        assert isinstance(next(steps), Progress)
+        assert asked == [True] * count and not translator._lock.locked()
+    steps.close()
+    assert len(asked) == 2
+
+
+def token(text: str, starts: bool = True, special: bool = False) -> RecordToken:
+    return RecordToken(9, text, text, starts, special, False)
+
+
+def test_words_are_the_explorers_words():
+    tokens = [
+        token("Hünd"), token("chen", False), token(".", False), token("Nein", False),
+        token("²", False), token("-", True), token("fach", False), token("<eos>", special=True),
+    ]  # fmt: skip
+    assert source_words(tokens) == ((0, 1), (2,), (3, 4), (5,), (6,))
+    assert source_words(tokens[-1:]) == ()
+    assert source_words([tokens[-1], *tokens[1:2]]) == ((1,),)
+
+
+def test_what_cannot_be_asked_is_one_line(models, translator, monkeypatch):
+    model = models[0]
+    for question in (attributions, shapley):
+        with pytest.raises(ValueError, match="no source word to ask about: at least 1"):
+            question(model, [EOS], TARGET, ())
+        for odd in (((0,), (0, 1)), ((0, 9),), ((0,), (-1,)), (tuple(range(8)),)):
+            with pytest.raises(ValueError, match="do not fit 8 source tokens") as refused:
+                question(model, SOURCE, TARGET, odd)
+            assert "\n" not in str(refused.value)
+    long = list(range(4, 17))
+    with pytest.raises(ValueError, match="13 source words are too many for exact values: the limi"):
+        shapley(model, [*long, EOS], TARGET, words(13), exact=True)
+    for count in (2, 5):
+        with pytest.raises(ValueError, match=f"{count} permutations cannot be drawn"):
+            shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count)
+    for n, exact, subsets in ((10, None, 1024), (11, None, None), (11, True, 2048)):
+        source, own = [*range(4, 4 + n), EOS], words(n)
+        first = next(shapley(model, source, TARGET, own, exact=exact, permutations=4))
+        assert first.total == subsets or (subsets is None and first.total <= 4 * (n - 1) + 2)
+    record = translator.inspect("Ein Hund läuft.")
+    with pytest.raises(ValueError, match="made with other weights"):
+        next(shapley(translator, dataclasses.replace(record, weights_sha256="0" * 64)))
+
+
+def test_results_cannot_be_written_to_and_fit_together():
+    scores = np.ones((2, 3))
+    found = Attributions(words(3), (7, 8), {"weights": scores})
+    with pytest.raises(ValueError, match="read-only"):
+        found.scores["weights"][0] = 0
+    with pytest.raises(ValueError, match=r"weights are \(2, 3\), not \[target, words\]"):
+        Attributions(words(2), (7, 8), {"weights": scores})
+    with pytest.raises(ValueError, match="low"):
+        Shapley(words(3), (7, 8), scores, scores[:1], scores, scores[:, 0], scores[:, 0], 8, 0)

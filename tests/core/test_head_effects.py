@@ -1,0 +1,286 @@
+"""Heads off one or two a row, against passes under edits; planted twins and a planted chain."""
+
+import dataclasses
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from core.analysis.head_effects import HeadEffects, PairEffects
+from core.experiments import head_effects as module
+from core.experiments.asking import Progress, finished
+from core.experiments.head_effects import (
+    each_head_effects,
+    head_effects,
+    log_probs_without,
+    pair_effects,
+)
+from core.model.baseline import copy_to_baseline
+from core.model.build import build
+from core.model.interface import KINDS
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import BOS, EOS
+from core.translator import Translator
+from tests import small
+
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 31, 5, EOS]
+SHAPES = {
+    "post-norm": {},
+    "pre-norm": {"norm_first": True},
+    "no q, k, v bias": {"norm_first": True, "qkv_bias": False},
+    "learned positions, no final norm": {"learned_positions": True, "final_norm": False},
+    "mask −10000": {"mask_score": -10_000.0},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def models(request):
+    return small.pair(**request.param)
+
+
+@torch.inference_mode()
+def log_probs(model, heads_off=()) -> np.ndarray:
+    """Of the target's tokens, in a pass under edits."""
+    with edited(model, Edits(heads_off=frozenset(heads_off))):
+        logits = model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))[0]
+    return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
+
+
+def heads_of(model) -> list[tuple]:
+    return [(s.kind, s.layer, head) for s in model.attention_sites() for head in range(s.num_heads)]
+
+
+def test_each_head_is_off_as_under_edits(models):
+    for model in models:
+        found = head_effects(model, SOURCE, TARGET)
+        before = log_probs(model)
+        np.testing.assert_allclose(found.log_probs, before, rtol=0, atol=1e-12)
+        sites = {kind: sum(s.kind == kind for s in model.attention_sites()) for kind in KINDS}
+        assert {kind: change.shape for kind, change in found.changes.items()} == {
+            kind: (sites[kind], model.config.num_heads, len(TARGET)) for kind in KINDS
+        }
+        for kind, layer, head in heads_of(model):
+            alone = log_probs(model, [(kind, layer, head)]) - before
+            changes = found.changes[kind][layer, head]
+            assert np.abs(alone).max() > 1e-6
+            np.testing.assert_allclose(changes, alone, rtol=0, atol=1e-12)
+            assert found.of(kind)[layer, head] == pytest.approx(alone.sum(), abs=1e-12)
+            assert found.of(kind, 2)[layer, head] == pytest.approx(alone[2], abs=1e-12)
+
+
+def test_any_choice_of_heads_is_off_as_under_edits(models):
+    """Also heads of different kinds together, none at all, and one choice twice."""
+    choices = [
+        {("encoder", 0, 1), ("cross", 2, 3)},
+        set(),
+        {("decoder", 0, 0), ("cross", 0, 0), ("decoder", 2, 1)},
+        {("encoder", 1, 2)},
+        {("encoder", 0, 1), ("cross", 2, 3)},
+        {("encoder", 0, 1), ("encoder", 1, 2), ("decoder", 1, 3)},
+    ]
+    for model in models:
+        found = log_probs_without(model, SOURCE, TARGET, [frozenset(c) for c in choices])
+        expected = [log_probs(model, choice) for choice in choices]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_pair_is_off_as_under_edits(kind, monkeypatch):
+    monkeypatch.setattr(module, "_TOKENS", 40)  # several batches
+    for model in small.pair(norm_first=True):
+        steps = list(pair_effects(model, SOURCE, TARGET, kind))
+        found = finished(steps)
+        heads = [head for head in heads_of(model) if head[0] == kind]
+        N, before = len(heads), log_probs(model)
+        assert [step.result for step in steps[:-1]] == [None] * (len(steps) - 1)
+        assert len(steps) > 3 and steps[-1].done == steps[-1].total == N * (N + 1) // 2
+        assert [s.done for s in steps] == sorted({s.done for s in steps})
+        assert (found.layers, found.heads) == (N // 4, 4)
+        single = np.stack([log_probs(model, [head]) - before for head in heads])
+        np.testing.assert_allclose(found.single(1), single[:, 1], rtol=0, atol=1e-12)
+        for a in range(N):
+            for b in range(a):
+                both = log_probs(model, [heads[a], heads[b]]) - before
+                np.testing.assert_allclose(found.pairs[a, b], both, rtol=0, atol=1e-12)
+                beyond = (both - single[a] - single[b]).sum()
+                assert found.beyond()[a, b] == pytest.approx(beyond, abs=1e-10)
+        assert np.array_equal(found.beyond(), found.beyond().T)
+        assert not found.beyond().diagonal().any()
+        ranked = found.ranked()
+        assert len(ranked) == N * (N - 1) // 2
+        assert ranked[0].beyond == found.beyond().min() <= 0 <= ranked[-1].beyond
+        assert found.at(heads.index((kind, 1, 3))) == (1, 3)
+
+
+def test_both_models_with_the_same_weights_give_the_same(models):
+    ours, theirs = (head_effects(model, SOURCE, TARGET) for model in models)
+    for kind in KINDS:
+        np.testing.assert_allclose(ours.changes[kind], theirs.changes[kind], rtol=0, atol=1e-11)
+
+
+def test_batches_do_not_matter_and_nothing_is_left_on_the_model(models, monkeypatch):
+    for model in models:
+        logits = log_probs(model)
+        whole = head_effects(model, SOURCE, TARGET)
+        monkeypatch.setattr(module, "_TOKENS", 20)
+        parts = head_effects(model, SOURCE, TARGET)
+        monkeypatch.undo()
+        for kind in KINDS:
+            np.testing.assert_allclose(parts.changes[kind], whole.changes[kind], atol=1e-12)
+        assert np.array_equal(log_probs(model), logits)
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+# Planted networks: every head writes nothing but those that are planted.
+
+
+def empty(architecture: str, plant) -> torch.nn.Module:
+    """A pre-norm network that says nothing, in which `plant` puts some heads.
+
+    Its hidden states begin as (+10, −10) on features 13 and 14: the norms see a mean of 0.
+    """
+    torch.manual_seed(5)
+    model = build("scratch", small.config(norm_first=True, learned_positions=True)).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter.zero_()
+        model.embeddings.target_positions.weight[:, 13:15] = torch.tensor([10.0, -10.0])
+        model.embeddings.classifier.weight[TARGET, 10] = 3.0  # feature 10 says: the target
+        plant(model)
+    if architecture == "scratch":
+        return model
+    baseline = build("baseline", model.config).double().eval()
+    copy_to_baseline(model, baseline)
+    return baseline
+
+
+def twins(model) -> None:
+    """Two heads of the cross-attention with the same weights; the norm lets either suffice."""
+    attention = model.decoder[1].cross_attention
+    for head in (1, 2):
+        attention.value.bias[4 * head] = 1.0  # wherever it looks
+        attention.output.weight[10, 4 * head] = 50.0
+
+
+def chain(model) -> None:
+    """What head 0 writes to feature 11, head 3 of the next layer moves to feature 10."""
+    writer, reader = (model.decoder[layer].self_attention for layer in (0, 1))
+    writer.value.bias[0] = 1.0
+    writer.output.weight[11, 0], writer.output.weight[9, 0] = 10.0, -10.0
+    reader.value.weight[12, 11] = 1.0
+    reader.output.weight[10, 12] = 30.0
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_planted_twins_are_found_to_cover_for_each_other(architecture):
+    model = empty(architecture, twins)
+    found = finished(pair_effects(model, SOURCE, TARGET, "cross"))
+    first, *others = found.ranked()
+    assert {first.first, first.second} == {(1, 1), (1, 2)}
+    assert first.beyond < -3 and all(abs(pair.beyond) < 1e-9 for pair in others)
+    single = found.single().reshape(found.layers, found.heads)
+    assert abs(single[1, 1]) < 0.1 and single[1, 1] == pytest.approx(single[1, 2], abs=1e-12)
+
+
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_a_planted_chain_is_found_to_need_each_other(architecture):
+    model = empty(architecture, chain)
+    found = finished(pair_effects(model, SOURCE, TARGET, "decoder"))
+    *others, last = found.ranked()
+    assert {last.first, last.second} == {(0, 0), (1, 3)}
+    assert last.beyond > 3 and all(abs(pair.beyond) < 1e-9 for pair in others)
+    single = found.single().reshape(found.layers, found.heads)
+    assert single[0, 0] < -3 and single[1, 3] < -3
+    ranked = head_effects(model, SOURCE, TARGET).ranked()
+    assert {head[:3] for head in ranked[:2]} == {("decoder", 0, 0), ("decoder", 1, 3)}
+    assert all(head.change == pytest.approx(0, abs=1e-9) for head in ranked[2:])
+
+
+# Of a translator and its record.
+
+
+@pytest.fixture(scope="module")
+def translator(translating_folder) -> Translator:
+    return Translator.load(translating_folder, "cpu")
+
+
+def test_a_record_is_asked_about_as_inspect_shows_it(translator):
+    record = translator.inspect("Ein Hund läuft über die Wiese.")
+    target = [token.id for token in record.target_out]
+    for network, own in ((translator, record), (translator.twin(), record)):
+        found = head_effects(network, own)
+        np.testing.assert_allclose(found.log_probs, record.log_probs, rtol=0, atol=1e-5)
+        for kind, layer, head in (("encoder", 0, 0), ("decoder", 1, 1), ("cross", 0, 1)):
+            edits = Edits(heads_off=frozenset({(kind, layer, head)}))
+            seen = network.inspect(record.source_text, target_ids=target, edits=edits)
+            np.testing.assert_allclose(
+                found.changes[kind][layer, head],
+                seen.log_probs.astype(float) - record.log_probs,
+                rtol=0,
+                atol=1e-5,
+            )
+
+
+def test_several_records_are_asked_about_one_after_the_other(translator):
+    records = [translator.inspect(text) for text in ("Ein Hund läuft.", "Eine Frau liest.")]
+    found = list(each_head_effects(translator, records))
+    for effects, record in zip(found, records, strict=True):
+        assert np.array_equal(effects.of("cross"), head_effects(translator, record).of("cross"))
+    assert len(found) == 2 and not np.allclose(found[0].of("cross"), found[1].of("cross"))
+
+
+def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
+    translator, monkeypatch
+):
+    monkeypatch.setattr(module, "_TOKENS", 20)
+    record = translator.inspect("Ein Hund läuft.")
+    batches, asked = [], module.log_probs_without
+
+    @contextmanager
+    def holding(own):
+        with Translator.holding(translator, own) as network:
+            batches.append("held")
+            yield network
+
+    def watched(*arguments):
+        assert translator._lock.locked()
+        batches.append("asked")
+        return asked(*arguments)
+
+    monkeypatch.setattr(module, "log_probs_without", watched)
+    monkeypatch.setattr(translator, "holding", holding, raising=False)
+    steps = pair_effects(translator, record, "encoder")
+    assert not batches
+    for _ in range(2):
+        assert isinstance(next(steps), Progress)
+        assert not translator._lock.locked()
+    asked_so_far = batches.count("asked")
+    assert batches.count("held") >= asked_so_far >= 2
+    steps.close()
+    assert batches.count("asked") == asked_so_far
+    with pytest.raises(RuntimeError, match="ended at 1 of 9"):
+        finished([Progress(1, 9)])
+
+
+def test_what_cannot_be_asked_is_one_line(translator):
+    record = translator.inspect("Ein Hund läuft.")
+    with pytest.raises(ValueError, match="unknown kind 'middle': choose encoder, decoder or cross"):
+        pair_effects(translator, record, "middle")
+    with pytest.raises(ValueError, match="made with other weights"):
+        head_effects(translator, dataclasses.replace(record, weights_sha256="0" * 64))
+
+
+def test_results_cannot_be_written_to_and_fit_together():
+    change = np.zeros((2, 4, 3))
+    found = HeadEffects(np.zeros(3), {"cross": change})
+    with pytest.raises(ValueError, match="read-only"):
+        found.changes["cross"][0] = 1
+    change[0] = 1
+    assert not found.of("cross").any()
+    with pytest.raises(ValueError, match="with T = 2 target tokens"):
+        HeadEffects(np.zeros(2), {"cross": change})
+    with pytest.raises(ValueError, match=r"not \[8, 8, T\]"):
+        PairEffects("cross", 2, 4, np.zeros((8, 7, 3)))
