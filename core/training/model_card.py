@@ -129,8 +129,8 @@ def _options(training: dict[str, Any]) -> str:
 def _vocabulary(card: Card) -> str:
     sizes = card.model.source_vocab_size, card.model.target_vocab_size
     if card.model.share_embeddings:
-        return f"one vocabulary of {sizes[0]:,} pieces for both languages"
-    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces"
+        return f"one vocabulary of {sizes[0]:,} tokens for both languages"
+    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} tokens"
 
 
 def _kind(architecture: str) -> str:

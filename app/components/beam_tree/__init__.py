@@ -28,7 +28,7 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a person did: the node that is kept, and what was just forced, if anything.
+    """What a person did: the node that is pinned, and what was just forced, if anything.
 
     `force` are ids to follow from the start, `text` is typed and comes behind them.
     """

@@ -140,7 +140,7 @@ def payload(row: MapRow) -> dict[str, Any]:
 
 
 def _bytes(drawn: Map, mask: NDArray[np.bool_]) -> bytes:
-    """Values as they are; closed cells, which nobody sees, as 0."""
+    """Values as they are; masked cells, which nobody sees, as 0."""
     values = np.where(mask, drawn.values, 0).astype("<f4")
     limit = drawn.scale.limit
     high = np.ones(()) if limit is None else np.asarray(limit)[..., None, None]
