@@ -197,12 +197,10 @@ def serve(script: Path) -> Generator[str]:
 
 
 def _chromium() -> str:
-    found = (
-        os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
-    if not found:
+    path = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
         raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
-    return found
+    return path
 
 
 _SIZE: Any = {"width": 1440, "height": 900}

@@ -1,4 +1,4 @@
-// The shapes of what the scripts hand each other, for editors and for `make types-js`; nothing here reaches a browser.
+// The shapes of what the scripts pass to each other, for editors and for `make types-js`; nothing here reaches a browser.
 
 /**
  * What Python sends.

@@ -193,8 +193,8 @@ def _best(total_NK: Tensor, log_probs_NKV: Tensor) -> list[list[Candidate]]:
     best, place = sums.topk(min(wanted, K * each), dim=1)
     ids = id_NKC.flatten(1).gather(1, place)
     return [
-        [Candidate(total, at // each, id) for total, at, id in zip(*found, strict=True)]
-        for found in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
+        [Candidate(total, at // each, id) for total, at, id in zip(*columns, strict=True)]
+        for columns in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
     ]
 
 

@@ -66,12 +66,12 @@ class SearchTree:
 
     def path(self, index: int) -> tuple[int, ...]:
         """The nodes from the first token to this one."""
-        found: list[int] = []
+        indices: list[int] = []
         at: int | None = index
         while at is not None:
-            found.append(at)
+            indices.append(at)
             at = self.nodes[at].parent
-        return tuple(found[-2::-1])
+        return tuple(indices[-2::-1])
 
     def ids(self, index: int) -> tuple[int, ...]:
         """The token ids along the path, without <bos>."""

@@ -40,7 +40,7 @@ def render(card: Card) -> str:
     if augmentation := training.get("augmentation"):
         further = f" {_augmented(augmentation)}"
     teachers = training.get("teachers", [])
-    taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
+    synthetic = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
     again = "\n".join(commands(card))
     return f"""# {card.folder.name}
@@ -57,7 +57,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 translating anything that matters.
 
 **Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
-{taught if teachers else ""}
+{synthetic if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \

@@ -42,11 +42,11 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
     """Show a tree; walking it happens in the browser, which tells where one stopped.
 
     `state` is what the component said last, the session's value of `key`. From it the browser is
-    told which node a tree opens on, so that the ring stands where the page below looks.
+    sent the node that a tree opens on, so that the ring stands where the page below looks.
     """
     data = payload(written)
     node = _pinned(data, state)
-    told = _mount(
+    result = _mount(
         key=key,
         data={**data, "pinned": node},
         width="stretch",
@@ -54,7 +54,7 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
         on_kept_change=lambda: None,
         on_force_change=lambda: None,
     )
-    force = told.force
+    force = result.force
     if force and force["tree"] == data["tree"]:
         return Chosen(node, tuple(force["ids"]), str(force["text"]))
     return Chosen(node, None, "")

@@ -59,7 +59,7 @@ function takeData(view, raw) {
   view.data = prepare(raw);
   view.hovered = null;
   view.pinned = raw.pinned;
-  clearTimeout(view.timer); // what was about to be told is a node of the tree before
+  clearTimeout(view.timer); // what was about to be sent is a node of the tree before
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
   const looked = raw.beam === 1 ? "the likeliest five" : `the best ${2 * raw.beam}`;
