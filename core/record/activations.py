@@ -12,31 +12,6 @@ from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
 from core.text.tokenizer import PAD
 
 
-def activations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
-    """What each layer of one forward pass returns, in its order, [real positions, features]."""
-    kept: dict[str, Tensor] = {}
-
-    def keep(name: str, real: Tensor) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple, output: Tensor) -> None:
-            kept[name] = output[real]
-
-        return hook
-
-    source, target = batch.source != PAD, batch.target_in != PAD
-    with torch.no_grad(), ExitStack() as stack:
-        for side, real in (("encoder", source), ("decoder", target)):
-            layers, norm = model.stack(side)
-            for i, layer in enumerate(layers):
-                hook = layer.register_forward_hook(keep(f"{side} layer {i + 1}", real))
-                stack.callback(hook.remove)
-            stack.callback(norm.register_forward_hook(keep(f"{side} output", real)).remove)
-        kept["source embeddings"] = model.embeddings.source(batch.source)[source]
-        memory = model.encode(batch.source)
-        kept["target embeddings"] = model.embeddings.target(batch.target_in)[target]
-        kept["logits"] = model.classify(model.decode(batch.target_in, *memory)[target])
-    return {**kept, "logits": kept.pop("logits")}
-
-
 def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
     """The mask passed to each attention: bool [batch, query, key], True = may attend."""
     passed: list[tuple[Kind, Tensor]] = []
@@ -121,3 +96,20 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
                     hooks.callback(hook.remove)
             hooks.callback(last_norm.register_forward_hook(handed_on(side)).remove)
         yield states
+
+
+def activations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
+    """What each layer of one forward pass returns, in its order, [real positions, features]."""
+    reals: dict[Side, Tensor] = {"encoder": batch.source != PAD, "decoder": batch.target_in != PAD}
+    with torch.no_grad(), hidden_states(model) as states:
+        memory = model.encode(batch.source)
+        hidden = model.decode(batch.target_in, *memory)
+        logits = model.classify(hidden[reals["decoder"]])
+    kept = {}
+    for side, real in reals.items():
+        text = "source" if side == "encoder" else "target"
+        kept[f"{text} embeddings"] = states.embeddings[side][real]
+        for i, layer in enumerate(states.sublayers(side)):
+            kept[f"{side} layer {i + 1}"] = layer[-1][real]
+        kept[f"{side} output"] = states.outputs[side][real]
+    return kept | {"logits": logits}

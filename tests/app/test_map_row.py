@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.components.assets import palette
+from app.components.assets import joined, palette
 from app.components.explorer.payload import pack
-from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
 from app.figures.style import diverging, sequential
 from app.look.labels import labels
@@ -23,7 +22,7 @@ from app.look.palette import PALETTES, diverging_table, sequential_table
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 
 HARNESS = Path(__file__).with_name("map_row_harness.py")
-SCRIPT = script().replace("export default function", "function")
+SCRIPT = joined(Path("app/components/map_row/main.js").resolve())
 
 
 def sent(data: dict, place: int, row: MapRow) -> np.ndarray:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
-from app.components.assets import as_module, joined, palette, read
 from app.components.beam_tree.payload import payload
+from app.components.mount import component
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.search.tree import WrittenTree
 
 __all__ = ["Chosen", "beam_tree"]
 
-_HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "beam_tree",
-    html=read(_HERE / "beam_tree.html"),
-    css=f"{palette('.beam-tree')}\n{read(_HERE / 'beam_tree.css')}",
-    js=as_module(joined(_HERE / "main.js")),
-)
+_mount = component(__file__, "main.js", ".beam-tree")
 
 
 @dataclass(frozen=True)
