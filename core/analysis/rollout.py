@@ -17,14 +17,14 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
     so no product over its layers is defined: here one layer's mean weights are carried through the
     encoder's whole rollout, back from its output to the tokens read. Every row sums to 1.
     """
-    maps: dict[str, Floats] = {}
+    found: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):
         mixed = 0.5 * record.maps(kind).mean(1, dtype=np.float64)
         mixed += 0.5 * np.eye(mixed.shape[-1])
         reached = [mixed[0]]
         for layer in mixed[1:]:
             reached.append(layer @ reached[-1])
-        maps[kind] = np.stack(reached)[:, None].astype(np.float32)
-    read = record.cross.mean(1, dtype=np.float64) @ maps["encoder"][-1, 0]
-    maps["cross"] = read[:, None].astype(np.float32)
-    return maps
+        found[kind] = np.stack(reached)[:, None].astype(np.float32)
+    read = record.cross.mean(1, dtype=np.float64) @ found["encoder"][-1, 0]
+    found["cross"] = read[:, None].astype(np.float32)
+    return found

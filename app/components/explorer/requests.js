@@ -6,8 +6,8 @@ import { isMasked, ROLLOUT } from "./maps.js";
 const ANSWER_WITHIN = 20_000;
 
 /*
- * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is called
- * with new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting.
+ * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is told
+ * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting.
  */
 export function request(explorer, name, value, { what, take, giveUp = () => {} }) {
   forgetRequest(explorer, name);
