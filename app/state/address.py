@@ -41,6 +41,8 @@ def arrive(page: str) -> None:
     parameters = st.query_params.to_dict()
     visit.put("page", page)
     visit.put("asked", parameters)
+    visit.put("seen", dict(parameters))
+    visit.put("arrival", (visit.get("arrival") or 0) + 1)
     if parameters.keys() & {*VIEW, "words"}:
         visit.put("asked_view", dict(parameters))
     source, target = take("source"), take("target")
@@ -133,7 +135,14 @@ def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None =
     `components.address`.
     """
     texts = {name: None if value is None else str(value) or None for name, value in values.items()}
-    address(texts, page=visit.get("page") or "", key=key, entry=entry)
+    address(
+        texts,
+        page=visit.get("page") or "",
+        seen=visit.get("seen") or {},
+        arrival=visit.get("arrival") or 0,
+        key=key,
+        entry=entry,
+    )
 
 
 def keep_choice(name: str, value: object, usual: object) -> None:

@@ -12,13 +12,28 @@ _mount = component(__file__, "address.js")
 
 
 def address(
-    values: Mapping[str, str | None], *, page: str, key: str, entry: tuple[str, ...] | None = None
+    values: Mapping[str, str | None],
+    *,
+    page: str,
+    seen: Mapping[str, str],
+    arrival: int,
+    key: str,
+    entry: tuple[str, ...] | None = None,
 ) -> None:
     """Keep these parameters in the address of this page; None takes a name out.
+
+    `seen` is the address as it was last read, and `arrival` counts how often it was: an address
+    that has changed since, because the visitor went back, is left alone.
 
     Streamlit makes a history entry of every change of its query parameters, and then the browser's
     Back leads nowhere. Here the entry stays the same one, but where `entry` is given: then a change
     of a value that stood there makes a new one, without the parameters that `entry` names.
     """
-    data = {"page": page, "values": dict(values), "entry": None if entry is None else list(entry)}
+    data = {
+        "page": page,
+        "values": dict(values),
+        "seen": {name: seen[name] for name in values if name in seen},
+        "arrival": arrival,
+        "entry": None if entry is None else list(entry),
+    }
     _mount(key=f"address_{key}", data=data, width="content", height="content")

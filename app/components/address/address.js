@@ -1,18 +1,34 @@
 // Writes what Python chose into the page's address; every other parameter stays as it is.
 
+/** @type {Map<string, {arrival: number, value: string | null}>}  what was written last, by name */
+const written = (/** @type {any} */ (window).headlightAddress ??= new Map());
+
 const lastPart = (path) => path.split("/").pop();
 
-export default function render({ data: { page, values, entry } }) {
+/**
+ * Data may be drawn late, or drawn again, when the visitor has gone back or forth in history: then
+ * the address is no longer the one that Python knew (`seen`, when it last read one) or that was
+ * written here since, and the run that knows it is under way.
+ */
+export default function render({ data: { page, values, seen, arrival, entry } }) {
   const address = new URL(window.location.href);
   // An answer may come when the next page is already called: its address is not this one's to write.
   if (lastPart(address.pathname) !== page) return;
   const query = address.searchParams;
-  const changed = Object.entries(values).filter(([name, value]) => query.get(name) !== value);
+  const names = Object.keys(values);
+  const now = (name) => query.getAll(name).at(-1) ?? null;
+  const expected = (name) => {
+    const last = written.get(name);
+    return last?.arrival === arrival ? last.value : (seen[name] ?? null);
+  };
+  if (names.some((name) => now(name) !== expected(name))) return;
+  for (const name of names) written.set(name, { arrival, value: values[name] });
+  const changed = names.filter((name) => now(name) !== values[name]);
   if (!changed.length) return;
-  const isEntry = entry && changed.some(([name]) => query.has(name));
-  for (const [name, value] of changed) {
-    if (value === null) query.delete(name);
-    else query.set(name, value);
+  const isEntry = entry && changed.some((name) => query.has(name));
+  for (const name of changed) {
+    if (values[name] === null) query.delete(name);
+    else query.set(name, values[name]);
   }
   if (!isEntry) {
     window.history.replaceState(window.history.state, "", address);
