@@ -1,4 +1,4 @@
-"""What positions do to a network: order without them, and places that training never had."""
+"""What positions do to a network: order without them, and positions that training never had."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ from core.parity.networks import (
     checkpoint_pairs,
     fresh,
     random_pairs,
-    twins,
+    same_weights,
 )
 from core.record.activations import activations, masks
 from core.record.capture import capture
@@ -41,7 +41,9 @@ LIMIT = 1e-12
 FLOAT32_ATOL, FLOAT32_RTOL = 1e-5, 1.3e-6  # the defaults of torch.testing.assert_close
 ADAM_STEPS, ADAM_RATE, ADAM_EPS = 20, 1e-3, 1e-8
 BEAM = DecodeConfig(beam=4)
-_UNBOUNDED = sys.float_info.max  # a difference that is no number; JSON has no word for infinity
+_UNBOUNDED = (
+    sys.float_info.max
+)  # for a difference that is NaN or infinite: JSON has no word for either
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,13 @@ def checklist(
 ) -> Iterator[Check]:
     """Every line as it is done: of a checkpoint's weights, or of fresh networks by their names.
 
-    The checkpoint's own network is only read. Raises ValueError if its weights fit no twin.
+    The checkpoint's own network is only read. Raises ValueError if its weights fit no other one.
     """
     if checkpoint is not None:
-        yield from compare(*twins(checkpoint.model), checkpoint_pairs(checkpoint))
+        yield from compare(*same_weights(checkpoint.model), checkpoint_pairs(checkpoint))
         return
     for label, config in variants.items():
-        for check in compare(*twins(fresh(config)), random_pairs(config)):
+        for check in compare(*same_weights(fresh(config)), random_pairs(config)):
             yield replace(check, name=f"{label}: {check.name}")
 
 

@@ -94,7 +94,7 @@ class History:
         if maps.dtype != np.float16 or maps.shape != shape:
             raise ValueError(f"a {kind} map is {maps.dtype} {maps.shape}, not float16 {shape}")
         if not ((maps >= 0) & (maps <= 1)).all():
-            raise ValueError(f"a {kind} map holds what is no probability")
+            raise ValueError(f"a {kind} map holds what is not a probability")
         if maps.size and np.abs(maps.sum(-1, dtype=np.float32) - 1).max() > _ROUNDING:
             raise ValueError(f"a {kind} map has a row that does not sum to 1")
         if kind == "decoder" and np.triu(maps, 1).any():

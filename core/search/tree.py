@@ -107,7 +107,7 @@ def search_tree(
         config = dataclasses.replace(config, length_penalty=0.0)
     root = TreeNode(None, BOS, 0, 0, 0.0, 0.0, 0.0, "open")
     nodes = [root]
-    places: dict[tuple[int, ...], int] = {(): 0}
+    index_of: dict[tuple[int, ...], int] = {(): 0}
     state = first_beam_state(config.beam)
     for number, step in enumerate(steps(model, source_1S, config, prefix), start=1):
         log_probs_KV, candidates, after = step.log_probs_NKV[0], step.candidates[0], step.beams[0]
@@ -115,8 +115,8 @@ def search_tree(
         for row, (ids, total) in enumerate(zip(state.prefixes, state.totals, strict=True)):
             if total > -math.inf:
                 pairs = zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
-                asked = dataclasses.replace(nodes[places[ids]], next=tuple(pairs), status="open")
-                nodes[places[ids]] = asked
+                asked = dataclasses.replace(nodes[index_of[ids]], next=tuple(pairs), status="open")
+                nodes[index_of[ids]] = asked
         standing = set(after.prefixes)
         for rank, candidate in enumerate(candidates):
             if candidate.total == -math.inf:
@@ -127,10 +127,10 @@ def search_tree(
                 status = "left"  # until the next step asks how it goes on
             elif rank < config.beam and (candidate.id == EOS or number == limit):
                 status = "overtaken"  # unless it is found among the results
-            places[ids] = len(nodes)
+            index_of[ids] = len(nodes)
             nodes.append(
                 TreeNode(
-                    parent=places[ids[:-1]],
+                    parent=index_of[ids[:-1]],
                     id=candidate.id,
                     step=number,
                     rank=rank,
@@ -142,7 +142,7 @@ def search_tree(
                 )
             )
         state = after
-    ends = tuple(places[h.ids] for h in state.finished)
+    ends = tuple(index_of[h.ids] for h in state.finished)
     for end in ends:
         nodes[end] = dataclasses.replace(nodes[end], status="finished")
     return SearchTree(tuple(nodes), tuple(state.finished), ends, config, limit, len(prefix))

@@ -217,7 +217,7 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     link = ".".join(map(str, tree.ids(pruned)))
     expect(local_page).to_have_url(re.compile(f"forced={re.escape(link)}"))
 
-    # From there once more, by a word; then the search is let free.
+    # From there once more, by a word; then the forced prefix is removed.
     part(root, "typed").fill("women")
     root.get_by_role("button", name="Force", exact=True).click()
     ids = (*tree.ids(pruned)[:1], *translator.continuation("women"))

@@ -39,8 +39,8 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
     def find(record: TranslationRecord) -> Highlight:
         cells: list[tuple[int, list[int]]] = []
         for target_word, source_word in pairs:
-            rows = roles.places(record.target_out, target_word)
-            columns = roles.places(record.source, source_word)
+            rows = roles.positions(record.target_out, target_word)
+            columns = roles.positions(record.source, source_word)
             if len(rows) < 1 or len(columns) < len(rows):
                 raise LookupError(f"this model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
@@ -54,8 +54,8 @@ def _compound(target_word: str, *source_words: str) -> Callable[[TranslationReco
     """The head whose rows for the tokens of one word look at these words, one after the other."""
 
     def find(record: TranslationRecord) -> Highlight:
-        words = roles.places(record.target_out, target_word)
-        columns = [roles.places(record.source, word) for word in source_words]
+        words = roles.positions(record.target_out, target_word)
+        columns = [roles.positions(record.source, word) for word in source_words]
         if not words or not all(columns):
             raise LookupError(f"this model did not write {target_word!r}")
         if len(words[0]) < len(source_words):
@@ -71,7 +71,7 @@ def _previous(record: TranslationRecord) -> Highlight:
     return Highlight("encoder", roles.strongest(roles.on_previous(record.encoder)))
 
 
-def _resting(record: TranslationRecord) -> Highlight:
+def _attention_to_eos(record: TranslationRecord) -> Highlight:
     last = len(record.source) - 1
     return Highlight("cross", roles.strongest(roles.on_column(record.cross, last)))
 
@@ -101,7 +101,7 @@ def _nothing_to_look_for(source: str) -> Stop:
         "give them to a token that means little, often <eos>, an attention sink: look for the "
         "last column.",
         "on <eos>, over all rows",
-        _resting,
+        _attention_to_eos,
     )
 
 
