@@ -1,4 +1,4 @@
-"""Greedy and beam search over a model's start/step; they see no tokenizer and no recorder.
+"""Greedy and beam search with the length penalty; they see no tokenizer and no recorder.
 
 Axes: N sentences, K beam, V vocabulary.
 """

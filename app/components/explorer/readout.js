@@ -1,4 +1,4 @@
-// Says in one line, as a sentence, and a smaller second line, what the pictures show at the place looked at.
+// Says in a sentence, and a smaller second line, what is under the pointer: a cell, a masked cell, a row or a column.
 
 import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";

@@ -1,4 +1,4 @@
-// Turns a weight into a colour and reads the page's own colours; the only file that knows about light and dark.
+// Turns a weight into the colour of a cell and reads the page's own colours; the only file that knows about light and dark.
 
 function luminance(colour) {
   const linear = colour.map((value) => {
