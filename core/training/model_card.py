@@ -8,8 +8,8 @@ from core.data.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
 _FURTHER = {  # what of the corpora is shown once more, by the option that says how much
-    "joined": "each joined to another",
-    "typed": "with the source as people type it: small letters, commas, no mark at the end",
+    "joined": "each concatenated to another",
+    "typed": "with the source as people type it: lower-cased, commas, no mark at the end",
 }
 
 
@@ -31,7 +31,7 @@ def render(card: Card) -> str:
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
     up_to = training.get("joined_up_to", 2)
-    how_joined = {"joined": f"each joined to one to {up_to - 1} others"} if up_to > 2 else {}
+    how_joined = {"joined": f"each concatenated to one to {up_to - 1} others"} if up_to > 2 else {}
     further = "".join(
         f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
         for option, how in (_FURTHER | how_joined).items()

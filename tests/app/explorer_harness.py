@@ -51,7 +51,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 @dataclass(frozen=True)
 class Token:
-    """One piece; equal pieces have equal ids."""
+    """One token; equal tokens have equal ids."""
 
     text: str
     starts_word: bool = True
@@ -152,7 +152,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Read words at spaces, pieces at `|`; `?` marks an unknown piece, `_` is a space in it."""
+    """Read words at spaces, tokens at `|`; `?` marks an unknown token, `_` is a space in it."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):

@@ -160,7 +160,7 @@ DRIVER = r"""(() => {
       if (!files[0].type.startsWith("image/png")) return files[0].text();
       return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },
-    /* Every piece of the two sentences: its ground, whether it is greyed, its bar. */
+    /* Every token of the two sentences: its ground, whether it is greyed, its bar. */
     pieces: () =>
       Object.fromEntries(
         ["source", "target"].map((side) => [
@@ -350,7 +350,7 @@ class Picture:
         return several.max((0, 1)) if choice.combine == "max" else several.mean((0, 1)), mask
 
     def tolerance(self, choice: Choice) -> float:
-        """Several pieces of a word each miss by as much."""
+        """Several tokens of a word each miss by as much."""
         if choice.unit == "pieces":
             return self.near
         return self.near * max(np.bincount(groups(sides(self.record, choice.kind)[1])))
@@ -363,7 +363,7 @@ class Picture:
         )
 
     def members(self, choice: Choice, axis: int) -> list[list[int]]:
-        """The pieces of each row (axis 0) or column (1)."""
+        """The tokens of each row (axis 0) or column (1)."""
         tokens = sides(self.record, choice.kind)[axis]
         if choice.unit == "pieces":
             return [[i] for i in range(len(tokens))]

@@ -39,7 +39,7 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [60, 100])
-def test_texts_have_the_pieces_that_are_claimed(tokens):
+def test_texts_have_the_tokens_that_are_claimed(tokens):
     translator = Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
     first, second = texts_of(tokens)
     assert first != second

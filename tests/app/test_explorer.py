@@ -622,7 +622,7 @@ def test_what_is_derived_from_failed_weights_says_so(local_page: Page, url: str)
     )
 
 
-def test_one_piece_is_reached_by_tab(local_page: Page, url: str) -> None:
+def test_one_token_is_reached_by_tab(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
     explorer.token("source", 4).click()
     local_page.keyboard.press("ArrowRight")

@@ -70,7 +70,7 @@ def _greedy():
     return DecodeConfig(beam=1)
 
 
-def test_words_of_several_pieces_and_all_heads_together(local_page, serve, translator) -> None:
+def test_words_of_several_tokens_and_all_heads_together(local_page, serve, translator) -> None:
     record = translator.inspect(COMPOUND)
     view = "kind=cross&layer=1&head=mean&words=1&hide=eos"
     root = opened(local_page, serve, f"source={quote(COMPOUND)}&{view}")
@@ -189,7 +189,7 @@ def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
     expect(alert).to_have_count(0)
 
 
-def test_a_hundred_pieces(local_page: Page, serve, translator) -> None:
+def test_a_hundred_tokens(local_page: Page, serve, translator) -> None:
     text = " ".join(["Ein Hund und ein Mann"] * 19)
     assert len(translator.inspect(text).source) > 90
     root = opened(local_page, serve, f"source={quote(text)}")

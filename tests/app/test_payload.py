@@ -194,7 +194,7 @@ def test_a_quantity_that_is_not_finite_is_refused() -> None:
         payload(record, VIEW, quantities={"scores": arrays})
 
 
-def test_sixty_pieces_stay_small() -> None:
+def test_sixty_tokens_stay_small() -> None:
     """Maps of 6 x 8 heads of three kinds and all words: with the scripts, below 0.7 MB."""
     assert len(pack(payload(synthetic_record("long", 6, 8), VIEW))) < 500_000
 

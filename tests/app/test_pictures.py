@@ -43,7 +43,7 @@ from tests.app.pictures import (
 from tests.app.test_explorer_arithmetic import sides
 
 CHECKPOINT = Path(__file__).parents[2] / "checkpoints/scratch-de-en"
-# Words of several pieces and repeated words on both sides, and maps that are no squares.
+# Words of several tokens and repeated words on both sides, and maps that are no squares.
 SOURCE = "Ein Straßenmusiker und ein Hund spielen vor der Kirche auf der Straße."
 TARGET = "A street musician and a dog are playing in front of the church on the street."
 LONG = (
@@ -140,7 +140,7 @@ def one_of_each_kind(picture: Picture, **more: object) -> Iterator[Choice]:
 
 
 def check_cells(picture: Picture, found: Found) -> None:
-    """Colours on the canvas: heads of every layer, means and maxima, pieces and words."""
+    """Colours on the canvas: heads of every layer, means and maxima, tokens and words."""
     for kind in KINDS:
         layers, heads = picture.layers[kind], picture.heads
         single = [(x, (3 * x + y) % heads) for x in range(layers) for y in (0, 5)]
@@ -218,7 +218,7 @@ def numbered(tokens: tuple, first: int) -> dict[int, str]:
 
 
 def check_row_labels(picture: Picture, found: Found) -> None:
-    """Each row has its own word and number, pieces and words."""
+    """Each row has its own word and number, tokens and words."""
     for unit in ("pieces", "words"):
         for choice in one_of_each_kind(picture, unit=unit):
             labels = picture.labels(choice)[0]
@@ -508,7 +508,7 @@ def compare_grounds(
 
 
 def check_probability_bars(picture: Picture, found: Found) -> None:
-    """The line under each piece of the translation is as long as its probability."""
+    """The line under each token of the translation is as long as its probability."""
     pieces = picture.do("pieces")
     found.same("bars of the source", [p["bar"] for p in pieces["source"] if p["bar"]], [])
     found.same("bar of <bos>", pieces["target"][0]["bar"], None)
@@ -517,7 +517,7 @@ def check_probability_bars(picture: Picture, found: Found) -> None:
 
 
 def check_alternatives(picture: Picture, found: Found) -> None:
-    """The likeliest pieces of each step: their words, numbers and bars, and which was written."""
+    """The likeliest tokens of each step: their words, numbers and bars, and which was written."""
     record = picture.record
     picture.show(Choice("cross", 0, 0))
     for step, written in enumerate(record.target_out):
@@ -1278,7 +1278,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "geometry.keyLabels[(k + 1) % map.keys], left - 8",
         check_lines_words,
     ),
-    "J8: the spread of the next row": (
+    "J8: the entropy of the next row": (
         "fixed((map.sumsToOne ? entropy : peaks)[query], 1)",
         "fixed((map.sumsToOne ? entropy : peaks)[(query + 1) % map.queries], 1)",
         check_spread,
@@ -1362,7 +1362,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "String(value).slice(1, 4)",
         check_digits,
     ),
-    "a word's pieces averaged instead of added": (
+    "a word's tokens averaged instead of added": (
         "(average ? cells : row.members.length)",
         "cells",
         check_cells,

@@ -115,7 +115,7 @@ def test_the_translator_finds_in_the_tree_what_it_translates(translator, written
 
 
 def test_a_path_is_looked_at_by_its_ids(translator, written):
-    """A prefix of pieces, also one that is no text of its own, has the whole target's rows."""
+    """A prefix of tokens, also one that is no text of its own, has the whole target's rows."""
     whole = translator.inspect(SENTENCE)
     ids = written.tree.hypotheses[0].ids
     for length in (1, 4, len(ids)):
@@ -125,7 +125,7 @@ def test_a_path_is_looked_at_by_its_ids(translator, written):
         assert all(check.passed for check in seen.checks)
 
 
-def test_typed_words_go_on_as_pieces(translator):
+def test_typed_words_go_on_as_tokens(translator):
     for text in ("men,", ", and", "women playing", ""):
         ids = translator.continuation(text)
         assert translator._target.decode(list(ids)) == text

@@ -41,7 +41,7 @@ def test_cells_sum_over_keys_and_average_over_queries():
         on_cells(maps, [])
 
 
-def test_words_are_found_by_their_pieces():
+def test_words_are_found_by_their_tokens():
     sentence = tokens("Ein", "Stra", "_ßen", "_musiker", "_,", "_Ein", "Stra", "_.", "<eos>")
     assert positions(sentence, "Straßenmusiker") == [[1, 2, 3]]
     assert positions(sentence, "Ein") == [[0], [5]]

@@ -75,7 +75,10 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
     text = (out / "MODEL_CARD.md").read_text()
     assert "started from the weights of `scratch-de-en`" in text
     assert "its translations by `scratch-de-en` and `other-de-en`" in text
-    assert "A random 25% of the pairs are shown once more, each joined to one to 3 others." in text
+    assert (
+        "A random 25% of the pairs are shown once more, each concatenated to one to 3 others."
+        in text
+    )
     assert "A random 50% of the pairs are shown once more, with the source as people" in text
     first, second, own = text.split("```")[1].strip().splitlines()
     assert first.endswith("--direction de-en --seed 1 --out scratch-de-en")

@@ -11,7 +11,7 @@ const NORMS = "norms";
 
 export const ROLLOUT = "rollout";
 
-/* Rows of these add up to 1, so that spread and shares have a meaning. */
+/* Rows of these add up to 1, so that entropy and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
 /* The ends of a kind's one scale: scores have either sign, so theirs lie as far on both sides of 0. */

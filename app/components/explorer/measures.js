@@ -1,4 +1,4 @@
-// Measures a map: entropy, peak, distance and role of a head, what each column receives, what is hidden.
+// Measures a map: entropy, largest weight, distance and role of a head, what each column receives, what is hidden.
 
 import { isMasked, valueAt } from "./maps.js";
 
@@ -88,7 +88,7 @@ function rolesOf(map) {
 }
 
 /**
- * A head that rests on one place has a role.
+ * A head that attends to one place has a role.
  *
  * @param {AttentionMap} map
  */
