@@ -287,7 +287,7 @@ def _compare(file: Path, expected: dict[str, Any], tensors: dict[str, Any]) -> N
         if tensor.shape != parameter.shape:
             raise _damaged(file, f"{name} is {list(tensor.shape)}, not {list(parameter.shape)}")
         if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise _damaged(file, f"{name} holds values that are no finite numbers")
+            raise _damaged(file, f"{name} holds values that are not finite")
 
 
 def _damaged(file: Path, what: str) -> CheckpointError:

@@ -71,7 +71,7 @@ class History:
             raise ValueError("the steps do not rise from 0 on")
         for name, values in (("loss", self.loss), ("bleu", self.bleu)):
             if values.shape != (P,) or not np.isfinite(values).all() or (values < 0).any():
-                raise ValueError(f"{name} holds no finite number from 0 on for each point")
+                raise ValueError(f"{name} must hold a finite number from 0 on for each point")
         heads = set()
         for kind in KINDS:
             shape = self.entropy[kind].shape
@@ -82,7 +82,7 @@ class History:
                 raise ValueError(f"the {kind} roles are {self.roles[kind].shape}")
             for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
                 if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
-                    raise ValueError(f"the {kind} {name} holds what is no share")
+                    raise ValueError(f"the {kind} {name} holds what is not a share")
             if len(self.maps[kind]) != len(self.sentences):
                 raise ValueError(f"{len(self.maps[kind])} {kind} maps are not one a sentence")
             for sentence, maps in zip(self.sentences, self.maps[kind], strict=True):

@@ -282,9 +282,9 @@ def _optimizer(model: Model, config: TrainConfig) -> Optimizer:
 
 
 def _check(model: Model, step: int) -> None:
-    """Raises DivergedError rather than let weights be saved that are no finite numbers."""
+    """Raises DivergedError rather than let weights be saved that are not finite."""
     if not all(bool(p.isfinite().all()) for p in model.parameters()):
-        raise _diverged("weights are no finite numbers", step)
+        raise _diverged("weights are not finite", step)
 
 
 def _diverged(what: str, step: int) -> DivergedError:

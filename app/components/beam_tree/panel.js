@@ -98,7 +98,7 @@ function fillAlternatives(view, node) {
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;
-  parts["results-title"].textContent = count === 1 ? "What was found" : `The ${count} finished, best score first`;
+  parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished, best score first`;
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {
       const item = element("li");

@@ -61,7 +61,7 @@ function createView(parent, key) {
  */
 function takeData(view, bytes) {
   const data = decodeRow(unpack(bytes));
-  const wordsOf = (given) => JSON.stringify([given?.queries, given?.keys]);
+  const wordsOf = (row) => JSON.stringify([row?.queries, row?.keys]);
   if (wordsOf(data) !== wordsOf(view.data)) view.pinned = NOWHERE;
   Object.assign(view, { bytes, data, preview: NOWHERE });
   if (data.opened && data.opened.turn !== lastChoices.get(view.key)?.turn) turnTo(view, data.opened);
@@ -186,10 +186,10 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
     return;
   }
-  const found = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => found.push(parted(`${map.short} `, exactly(map.values[cell]))));
-  else found.push(element("span", "part", "masked: no number of it counts"));
-  parts.readout.replaceChildren(...found.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
+  const said = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
+  if (unmasked) maps.forEach(({ map }) => said.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  else said.push(element("span", "part", "masked: no number of it counts"));
+  parts.readout.replaceChildren(...said.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 
 /** @param {RowView} view */
