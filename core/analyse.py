@@ -68,7 +68,7 @@ def importances(arguments: argparse.Namespace) -> None:
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
     with counting(heads, " heads") as done:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
-    table([("loss, nats a token", f"{loss:.5f}"), ("head (from 1)", "change of the loss, 95 %")])
+    table([("loss, nats per token", f"{loss:.5f}"), ("head (from 1)", "change of the loss, 95 %")])
     table(
         (
             f"{row.kind} layer {row.layer + 1} head {row.head + 1}",

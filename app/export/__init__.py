@@ -1,4 +1,4 @@
-"""What a person takes away of a record: one page that works without a network, and the arrays."""
+"""What a person exports of a record: one page that works without a network, and the arrays."""
 
 from app.export.page import show
 

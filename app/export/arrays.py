@@ -3,7 +3,6 @@
 import io
 import zipfile
 
-import numpy as np
 import pandas as pd
 
 from core.analysis.difference import KINDS
@@ -32,30 +31,12 @@ def csv_zip(record: TranslationRecord) -> bytes:
 
 
 def weights_table(record: TranslationRecord, kind: str) -> pd.DataFrame:
-    """One row a cell: layer and head from 0, query and key with their tokens, weight, mask.
-
-    `query_token` is what was read, or in the decoder fed in; `produced_token` is what came out of
-    that row, and empty in the encoder.
-    """
-    weights, mask = record.maps(kind), record.mask(kind)
-    fed, produced = record.target_in, [as_text(t.text) for t in record.target_out]
-    rows = record.source if kind == "encoder" else fed
-    columns = fed if kind == "decoder" else record.source
-    layer, head, query, key = (axis.ravel() for axis in np.indices(weights.shape))
-    out = [""] * len(rows) if kind == "encoder" else produced
-    return pd.DataFrame(
-        {
-            "layer": layer,
-            "head": head,
-            "query": query,
-            "key": key,
-            "query_token": np.array([as_text(t.text) for t in rows], object)[query],
-            "produced_token": np.array(out, object)[query],
-            "key_token": np.array([as_text(t.text) for t in columns], object)[key],
-            "weight": weights.ravel(),
-            "may_attend": mask[query, key],
-        }
-    )
+    """A record's own table of a kind, with the mask, and no token that is a formula."""
+    table = record.to_dataframe(kind)
+    for column in ("query_token", "produced_token", "key_token"):
+        table[column] = table[column].map({text: as_text(text) for text in table[column].unique()})
+    table["may_attend"] = record.mask(kind)[table["query"], table["key"]]
+    return table
 
 
 def as_text(words: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import diverging, dots, escape, layout, ruled, tick, words_below
+from app.figures.style import curve, diverging, dots, escape, layout, ruled, tick, words_below
 from app.look.palette import PALETTES
 
 _LONGEST = 14
@@ -67,15 +67,8 @@ def change_figure(
     )
     for wanted, colour in ((after >= before, gained), (after < before, lost)):
         at = x[wanted]
-        figure.add_trace(
-            go.Scatter(
-                x=np.repeat(at, 3),
-                y=np.column_stack([before[at], after[at], np.full(len(at), np.nan)]).ravel(),
-                mode="lines",
-                line={"color": colour, "width": 3},
-                hoverinfo="skip",
-            )
-        )
+        rises = np.column_stack([before[at], after[at], np.full(len(at), np.nan)]).ravel()
+        figure.add_trace(curve(np.repeat(at, 3), rises, colour, 3))
         figure.add_trace(
             go.Scatter(
                 x=at,

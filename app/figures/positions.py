@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.figures.style import (
     NARROW,
     beside,
+    curve,
     diverging,
     escape,
     hover_axis,
@@ -194,16 +195,7 @@ def waves_figure(
                 }
             }
         )
-        figure.add_trace(
-            go.Scatter(
-                x=line_x,
-                y=lines[:, dimension],
-                yaxis=f"y{name}",
-                mode="lines",
-                line={"color": palette.third, "width": 1.25},
-                hoverinfo="skip",
-            )
-        )
+        figure.add_trace(curve(line_x, lines[:, dimension], palette.third, yaxis=f"y{name}"))
         figure.add_trace(
             go.Scatter(
                 x=np.arange(length),
@@ -283,15 +275,7 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
     if paper:
         dense = np.linspace(-length + 1, length - 1, min(2000, 24 * length))
         rates = [2 * np.pi / wavelength(d, d_model) for d in range(0, d_model, 2)]
-        figure.add_trace(
-            go.Scatter(
-                x=dense,
-                y=np.cos(dense[:, None] * rates).sum(-1),
-                mode="lines",
-                line={"color": palette.third, "width": 1.25},
-                hoverinfo="skip",
-            )
-        )
+        figure.add_trace(curve(dense, np.cos(dense[:, None] * rates).sum(-1), palette.third))
     figure.add_trace(
         go.Scatter(
             x=distance,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from app.look import palette
 from app.look.palette import PALETTES
@@ -124,6 +124,12 @@ def dots(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
     """Markers; an open symbol is drawn with a line of its own."""
     line = {"width": 2 if symbol.endswith("open") else 0, "color": colour}
     return {"symbol": symbol, "size": size, "color": colour, "line": line}
+
+
+def curve(x: ArrayLike, y: ArrayLike, colour: str, width: float = 1.25, **axes: str) -> go.Scatter:
+    """A line that does not answer to the pointer."""
+    line = {"color": colour, "width": width}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", **axes)
 
 
 def beside(

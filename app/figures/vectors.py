@@ -13,6 +13,7 @@ from app.figures.positions import wavelength, wavelength_words
 from app.figures.style import (
     FLOOR,
     NARROW,
+    curve,
     diverging,
     dots,
     framed,
@@ -116,31 +117,20 @@ def circles_figure(
             }
         )
         turn = np.linspace(0, 2 * np.pi, 90)
-        axes = {"xaxis": f"x{name}", "yaxis": f"y{name}", "hoverinfo": "skip"}
-        line = {"color": palette.line, "width": 1}
-        figure.add_trace(
-            go.Scatter(x=np.cos(turn), y=np.sin(turn), mode="lines", line=line, **axes)
-        )
+        axes = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
+        figure.add_trace(curve(np.cos(turn), np.sin(turn), palette.line, 1, **axes))
         sine, cosine = table[:, even], table[:, even + 1]
         start = np.arctan2(sine[position], cosine[position])
         angle = 2 * np.pi * k / wavelength(even, table.shape[1])
         arc = start + np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))
-        figure.add_trace(
-            go.Scatter(
-                x=1.1 * np.cos(arc[:400]),
-                y=1.1 * np.sin(arc[:400]),
-                mode="lines",
-                line={"color": palette.third, "width": 1.5},
-                **axes,
-            )
-        )
+        arc = arc[:400]
+        figure.add_trace(curve(1.1 * np.cos(arc), 1.1 * np.sin(arc), palette.third, 1.5, **axes))
         for at, symbol in ((position, "circle-open"), (position + k, "circle")):
             figure.add_trace(
                 go.Scatter(
                     x=[cosine[at]],
                     y=[sine[at]],
-                    xaxis=f"x{name}",
-                    yaxis=f"y{name}",
+                    **axes,
                     mode="markers",
                     marker=dots(11, palette.ink, symbol),
                     hovertemplate=f"position {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
@@ -229,10 +219,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     )
     sides = _beside(sums, words)
     path = np.stack([sums.before, sums.after, np.full((N, 2), np.nan)], axis=1).reshape(-1, 2)
-    lines = {"color": palette.third, "width": 1}
-    figure.add_trace(
-        go.Scatter(x=path[:, 0], y=path[:, 1], mode="lines", line=lines, hoverinfo="skip")
-    )
+    figure.add_trace(curve(path[:, 0], path[:, 1], palette.third, 1))
     for points, where, marker in (
         (sums.before, "embedding alone", {"symbol": "circle-open", "color": palette.third}),
         (

@@ -1,4 +1,4 @@
-"""The page's colours: inks and greys, and the two tables in which numbers are drawn."""
+"""The page's colours: inks and greys, and the two tables by which a number gets its colour."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> F
     return np.mean([maps_LHQK[..., query, list(keys)].sum(-1) for query, keys in cells], axis=0)
 
 
-def places(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
-    """Where a word stands: the indices of its pieces, once for each time it occurs."""
+def positions(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
+    """Where a word stands: the indices of its tokens, once for each time it occurs."""
     words: list[list[int]] = []
     apart = True  # punctuation and special tokens belong to no word
     for i, token in enumerate(tokens):

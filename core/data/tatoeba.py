@@ -1,4 +1,4 @@
-"""Everyday sentences of Tatoeba, and which of them are never trained on."""
+"""Everyday sentences of Tatoeba, and the hold-out that is never trained on."""
 
 import hashlib
 import re

@@ -97,11 +97,11 @@ class LinePairs:
 def _vouched_for(name: str, filename: str, data: Path) -> Path:
     plain = filename.removesuffix(".gz")
     names = (filename, plain, Path(plain).name)
-    places = [folder / f for folder in (data / name, data) for f in names]
-    for file in places:
+    candidates = [folder / f for folder in (data / name, data) for f in names]
+    for file in candidates:
         if file.is_file():
             return file
-    raise ValueError(f"{places[0]} does not exist: --data needs a folder with {name}/")
+    raise ValueError(f"{candidates[0]} does not exist: --data needs a folder with {name}/")
 
 
 def _cache() -> Path:

@@ -99,7 +99,7 @@ def fresh(config: ModelConfig) -> Model:
     return network
 
 
-def twins(network: Model) -> tuple[Baseline, Transformer]:
+def same_weights(network: Model) -> tuple[Baseline, Transformer]:
     """Both architectures with this network's weights, in float64, without dropout, on the CPU.
 
     Raises ValueError if a weight is left over on either side.

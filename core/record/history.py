@@ -71,7 +71,7 @@ class History:
             raise ValueError("the steps do not rise from 0 on")
         for name, values in (("loss", self.loss), ("bleu", self.bleu)):
             if values.shape != (P,) or not np.isfinite(values).all() or (values < 0).any():
-                raise ValueError(f"{name} holds no finite number from 0 on for each point")
+                raise ValueError(f"{name} must hold a finite number from 0 on for each point")
         heads = set()
         for kind in KINDS:
             shape = self.entropy[kind].shape
@@ -82,7 +82,7 @@ class History:
                 raise ValueError(f"the {kind} roles are {self.roles[kind].shape}")
             for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
                 if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
-                    raise ValueError(f"the {kind} {name} holds what is no share")
+                    raise ValueError(f"the {kind} {name} holds what is not a share")
             if len(self.maps[kind]) != len(self.sentences):
                 raise ValueError(f"{len(self.maps[kind])} {kind} maps are not one a sentence")
             for sentence, maps in zip(self.sentences, self.maps[kind], strict=True):
@@ -94,7 +94,7 @@ class History:
         if maps.dtype != np.float16 or maps.shape != shape:
             raise ValueError(f"a {kind} map is {maps.dtype} {maps.shape}, not float16 {shape}")
         if not ((maps >= 0) & (maps <= 1)).all():
-            raise ValueError(f"a {kind} map holds what is no probability")
+            raise ValueError(f"a {kind} map holds what is not a probability")
         if maps.size and np.abs(maps.sum(-1, dtype=np.float32) - 1).max() > _ROUNDING:
             raise ValueError(f"a {kind} map has a row that does not sum to 1")
         if kind == "decoder" and np.triu(maps, 1).any():

@@ -40,7 +40,8 @@ from core.training.loop import (
 )
 from core.training.recipes import RECIPES, Recipe
 from core.training.scoring import evaluate
-from core.training.trained import Teacher, take_over, tokenizers_of
+from core.training.synthetic_text import TextMaker
+from core.training.warm_start import take_over, tokenizers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,25 +109,21 @@ def run(options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is trained, on what and how, and the folder where it is kept."""
+    """What is trained, on what and how, by which options."""
 
+    options: Options
     recipe: Recipe
     config: TrainConfig
-    architecture: str
     languages: tuple[str, str]
     data: Prepared
     model: Model
     start: Card | None
     teachers: list[Card]
-    joined: float
-    joined_up_to: int
-    typed: float
     device: str
-    out: Path
 
     @property
     def state(self) -> Path:
-        return self.out / "resume"
+        return self.options.out / "resume"
 
     def identity(self) -> dict[str, Any]:
         """What a state must have in common with a run that resumes from it, by name."""
@@ -134,7 +131,7 @@ class _Job:
         shape = {f"network {k}": v for k, v in self.model.config.to_json().items()}
         return {
             "recipe": self.recipe.name,
-            "model": self.architecture,
+            "model": self.options.model,
             "direction": "-".join(self.languages),
             "vocabulary": sha256(b"".join(vocabularies))[:16],
             "training text": self.data.train.sha256[:16],
@@ -147,7 +144,7 @@ class _Job:
         """What takes the points of this run's film."""
         validation = [pair for text in self.data.validation_text.values() for pair in text]
         return Film(
-            self.out,
+            self.options.out,
             self.languages,
             self.data.tokenizers,
             validation,
@@ -162,9 +159,9 @@ class _Job:
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
-            "joined": self.joined,
-            "joined_up_to": self.joined_up_to,
-            "typed": self.typed,
+            "joined": self.options.joined,
+            "joined_up_to": self.options.joined_up_to,
+            "typed": self.options.typed,
             "augmentation": self.recipe.augmentation and asdict(self.recipe.augmentation),
             "start": self.start and self.start.folder.name,
             "teachers": [other.folder.name for other in self.teachers],
@@ -180,7 +177,7 @@ class _Job:
         checkpoint.save(
             folder,
             self.model,
-            self.architecture,
+            self.options.model,
             self.languages,
             self.data.tokenizers,
             training,
@@ -228,11 +225,11 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     elif src or ref or val_src or val_ref:
         raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
     start = checkpoint.load(options.start_from) if options.start_from else None
-    teachers = [Teacher.of(folder, languages, device) for folder in options.teachers]
+    makers = [TextMaker.of(folder, languages, device) for folder in options.teachers]
 
-    def taught(pairs: TextPairs) -> list[TextPairs]:
+    def synthetic(pairs: TextPairs) -> list[TextPairs]:
         made = options.out / "translations"
-        return [teacher.add(pairs, made, processes) for teacher in teachers]
+        return [maker.add(pairs, made, processes) for maker in makers]
 
     tokenizers = tokenizers_of(start, languages) if start else None
     data = prepare(
@@ -242,7 +239,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         files,
         config.max_pair_tokens,
         tokenizers,
-        taught,
+        synthetic,
         options.joined,
         options.typed,
         options.joined_up_to,
@@ -263,19 +260,15 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     if start:
         take_over(start, model, options.model)
     return _Job(
+        options,
         recipe,
         config,
-        options.model,
         languages,
         data,
         model.to(device),
         start.card if start else None,
-        [teacher.checkpoint.card for teacher in teachers],
-        options.joined,
-        options.joined_up_to,
-        options.typed,
+        [maker.checkpoint.card for maker in makers],
         device,
-        options.out,
     )
 
 
@@ -283,6 +276,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     """Show progress and keep the best weights as they come, in the first process; the curve."""
     from tqdm import tqdm
 
+    out = job.options.out
     started = next(events)
     assert isinstance(started, Started)
     curve = started.curve
@@ -313,13 +307,15 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                     row = curve[-1]
                     bar.write("  ".join(f"{name} {value:g}" for name, value in row.items()))
                     if row is best(curve):
-                        job.keep(job.out, f"the best validation, step {row['step']:,}", curve, {})
+                        job.keep(
+                            job.options.out, f"the best validation, step {row['step']:,}", curve, {}
+                        )
                     else:
-                        checkpoint.save_metrics(job.out, {"curve": curve, "final": {}})
+                        checkpoint.save_metrics(out, {"curve": curve, "final": {}})
                 case EpochEnded(epoch=epoch, curve=until):
                     row = until[-1]
                     kept = f"the end of epoch {epoch}, step {row['step']:,}"
-                    job.keep(job.out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
+                    job.keep(out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
                 case Stopped(step=step):
                     bar.close()
                     sys.exit(f"stopped after step {step:,} and saved: go on with --resume")
@@ -330,7 +326,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
 
 def _finish(job: _Job, curve: list[Row]) -> None:
     """Keep the mean of the last snapshots if it is better, score what is kept, write its card."""
-    out, config, model = job.out, job.config, job.model
+    out, config, model = job.options.out, job.config, job.model
     kept = checkpoint.read_card(out).training["kept"]
     mean = resume.average_snapshots(job.state)
     loss = math.inf

@@ -114,7 +114,7 @@ class Progress:
 
 
 class DivergedError(RuntimeError):
-    """The loss is no number any more; nothing was saved after it."""
+    """The loss is NaN or infinite; nothing was saved after it."""
 
 
 # What may change between a run and its resumption, because no weight's way so far depends on it;
@@ -282,9 +282,9 @@ def _optimizer(model: Model, config: TrainConfig) -> Optimizer:
 
 
 def _check(model: Model, step: int) -> None:
-    """Raises DivergedError rather than let weights be saved that are no finite numbers."""
+    """Raises DivergedError rather than let weights be saved that are not finite."""
     if not all(bool(p.isfinite().all()) for p in model.parameters()):
-        raise _diverged("weights are no finite numbers", step)
+        raise _diverged("weights are not finite", step)
 
 
 def _diverged(what: str, step: int) -> DivergedError:
@@ -301,7 +301,7 @@ def validation_loss(
     device: str,
     processes: Processes = Processes(),
 ) -> float:
-    """Unsmoothed loss a target token, in nats, over all pairs; float32, no dropout."""
+    """Unsmoothed loss per target token, in nats, over all pairs; float32, no dropout."""
     was_training = model.training
     model.eval()
     total, count = 0.0, 0.0

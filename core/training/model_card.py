@@ -8,8 +8,8 @@ from core.data.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
 _FURTHER = {  # what of the corpora is shown once more, by the option that says how much
-    "joined": "each joined to another",
-    "typed": "with the source as people type it: small letters, commas, no mark at the end",
+    "joined": "each concatenated to another",
+    "typed": "with the source as people type it: lower-cased, commas, no mark at the end",
 }
 
 
@@ -31,7 +31,7 @@ def render(card: Card) -> str:
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
     up_to = training.get("joined_up_to", 2)
-    how_joined = {"joined": f"each joined to one to {up_to - 1} others"} if up_to > 2 else {}
+    how_joined = {"joined": f"each concatenated to one to {up_to - 1} others"} if up_to > 2 else {}
     further = "".join(
         f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
         for option, how in (_FURTHER | how_joined).items()
@@ -40,7 +40,7 @@ def render(card: Card) -> str:
     if augmentation := training.get("augmentation"):
         further = f" {_augmented(augmentation)}"
     teachers = training.get("teachers", [])
-    taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
+    synthetic = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
     again = "\n".join(commands(card))
     return f"""# {card.folder.name}
@@ -57,7 +57,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 translating anything that matters.
 
 **Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
-{taught if teachers else ""}
+{synthetic if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
@@ -129,8 +129,8 @@ def _options(training: dict[str, Any]) -> str:
 def _vocabulary(card: Card) -> str:
     sizes = card.model.source_vocab_size, card.model.target_vocab_size
     if card.model.share_embeddings:
-        return f"one vocabulary of {sizes[0]:,} pieces for both languages"
-    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces"
+        return f"one vocabulary of {sizes[0]:,} tokens for both languages"
+    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} tokens"
 
 
 def _kind(architecture: str) -> str:

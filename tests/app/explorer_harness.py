@@ -51,7 +51,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 @dataclass(frozen=True)
 class Token:
-    """One piece; equal pieces have equal ids."""
+    """One token; equal tokens have equal ids."""
 
     text: str
     starts_word: bool = True
@@ -90,7 +90,7 @@ CHECKS = (
         "softmax(QKᵀ/√32 + mask). Shown: the largest difference.",
     ),
     Check("Every row sums to 1", 2.33e-7, 1e-5, "608 rows. Shown: the largest deviation."),
-    Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are closed: $x$ & so on."),
+    Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are masked: $x$ & so on."),
     Check("Labels are what was fed", 0.0, 0.0, "25 tokens. Shown: how many labels differ."),
     Check(
         "Words are those of the ids",
@@ -152,7 +152,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Read words at spaces, pieces at `|`; `?` marks an unknown piece, `_` is a space in it."""
+    """Read words at spaces, tokens at `|`; `?` marks an unknown token, `_` is a space in it."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):

@@ -115,7 +115,7 @@ DRIVER = r"""(() => {
     press: (name) => part(name).click(),
     show({ kind, layer, head, view, unit, combine, hide, quantity }) {
       choose("quantity", quantity);
-      if (!part("let-go").hidden) part("let-go").click();
+      if (!part("unpin").hidden) part("unpin").click();
       send(map(), "pointerleave");
       find(`[data-kind-option="${kind}"]`).click();
       find(`[data-unit-option="${unit}"]`).click();
@@ -160,12 +160,12 @@ DRIVER = r"""(() => {
       if (!files[0].type.startsWith("image/png")) return files[0].text();
       return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },
-    /* Every piece of the two sentences: its ground, whether it is greyed, its bar. */
+    /* Every token of the two sentences: its ground, whether it is greyed, its bar. */
     pieces: () =>
       Object.fromEntries(
         ["source", "target"].map((side) => [
           side,
-          [...document.querySelectorAll(`.${side} .piece`)].map((piece) => {
+          [...document.querySelectorAll(`.${side} .token`)].map((piece) => {
             const bar = piece.querySelector(".probability");
             const wide = (element) => element.getBoundingClientRect().width;
             return {
@@ -350,7 +350,7 @@ class Picture:
         return several.max((0, 1)) if choice.combine == "max" else several.mean((0, 1)), mask
 
     def tolerance(self, choice: Choice) -> float:
-        """Several pieces of a word each miss by as much."""
+        """Several tokens of a word each miss by as much."""
         if choice.unit == "pieces":
             return self.near
         return self.near * max(np.bincount(groups(sides(self.record, choice.kind)[1])))
@@ -363,7 +363,7 @@ class Picture:
         )
 
     def members(self, choice: Choice, axis: int) -> list[list[int]]:
-        """The pieces of each row (axis 0) or column (1)."""
+        """The tokens of each row (axis 0) or column (1)."""
         tokens = sides(self.record, choice.kind)[axis]
         if choice.unit == "pieces":
             return [[i] for i in range(len(tokens))]

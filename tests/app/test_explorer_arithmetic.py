@@ -36,7 +36,7 @@ WORK = f"""([bytes, ask, hide, share]) => {{
         found[kind].push({{
           layer, head, queries: map.queries, keys: map.keys, sumsToOne: map.sumsToOne,
           lo: map.lo, hi: map.hi,
-          values: [...map.values], open: [...map.open], spread: [...measured.entropy],
+          values: [...map.values], open: [...map.unmasked], spread: [...measured.entropy],
           peak: measured.peak, roles: measured.roles, distance: measured.distance,
           received: [...measured.received],
           hidden: [...map.values].length ? hiddenMass(map, hidden) : 0,
@@ -54,7 +54,7 @@ quick = settings(
 
 
 def random_record(seed: int) -> Record:
-    """A record of random length whose words are random runs of pieces."""
+    """A record of random length whose words are random runs of tokens."""
     random = np.random.default_rng(seed)
 
     def pieces(count: int) -> tuple[Token, ...]:
@@ -93,7 +93,7 @@ def work(page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
-    """Which word each piece belongs to; punctuation and special pieces are words of their own."""
+    """Which word each token belongs to; punctuation and special tokens are words of their own."""
     word, found, alone = -1, [], True
     for token in tokens:
         single = token.special or token.text in (".", ",")
@@ -109,7 +109,7 @@ def sides(record: Record, kind: str) -> tuple[tuple[Token, ...], tuple[Token, ..
 
 
 def as_words(record: Record, kind: str, maps: np.ndarray) -> np.ndarray:
-    """Sum over the pieces of a key's word, mean over the pieces of a query's."""
+    """Sum over the tokens of a key's word, mean over the tokens of a query's."""
     rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, sides(record, kind)))
     return np.einsum("qw,lhqk,kv->lhwv", rows / rows.sum(0), maps.astype(np.float64), columns)
 

@@ -70,7 +70,7 @@ def _greedy():
     return DecodeConfig(beam=1)
 
 
-def test_words_of_several_pieces_and_all_heads_together(local_page, serve, translator) -> None:
+def test_words_of_several_tokens_and_all_heads_together(local_page, serve, translator) -> None:
     record = translator.inspect(COMPOUND)
     view = "kind=cross&layer=1&head=mean&words=1&hide=eos"
     root = opened(local_page, serve, f"source={quote(COMPOUND)}&{view}")
@@ -119,7 +119,7 @@ def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, trans
     expect(root.locator("[data-part=target-note]")).to_contain_text("not written by the model")
     expect(root.locator("[data-part=score]")).to_contain_text("given target")
     for step in (1, 3):
-        root.locator(f".target .piece[data-index='{step + 1}']").click()
+        root.locator(f".target .token[data-index='{step + 1}']").click()
         written = root.locator(".alternative.written .form")
         expect(written).to_have_text(re.compile(given.target_out[step].text))
     expect(local_page).to_have_url(re.compile("target=Two"))
@@ -189,7 +189,7 @@ def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
     expect(alert).to_have_count(0)
 
 
-def test_a_hundred_pieces(local_page: Page, serve, translator) -> None:
+def test_a_hundred_tokens(local_page: Page, serve, translator) -> None:
     text = " ".join(["Ein Hund und ein Mann"] * 19)
     assert len(translator.inspect(text).source) > 90
     root = opened(local_page, serve, f"source={quote(text)}")

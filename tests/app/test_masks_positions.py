@@ -193,7 +193,7 @@ def test_short_and_odd_texts(page, text):
     assert not found.error and text in found.text[0].value
 
 
-def test_a_word_is_all_of_its_pieces(translator):
+def test_a_word_is_all_of_its_tokens(translator):
     tokens = translator.tokens("Ein Straßenmusiker spielt.", "source")
     words = words_of(tokens)
     spelled = ["".join(tokens[place].text for place in places) for places in words]

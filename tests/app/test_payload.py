@@ -187,14 +187,14 @@ def test_a_quantity_decodes_to_its_numbers(name: str) -> None:
 def test_a_quantity_that_is_not_finite_is_refused() -> None:
     record = synthetic_record("short")
     arrays = synthetic_quantity(record, "scores")
-    arrays["decoder"][0, 0, 0, 5] = np.inf  # closed: nobody sees it
+    arrays["decoder"][0, 0, 0, 5] = np.inf  # masked: nobody sees it
     payload(record, VIEW, quantities={"scores": arrays})
     arrays["decoder"][0, 0, 5, 0] = np.inf
     with pytest.raises(ValueError, match="decoder"):
         payload(record, VIEW, quantities={"scores": arrays})
 
 
-def test_sixty_pieces_stay_small() -> None:
+def test_sixty_tokens_stay_small() -> None:
     """Maps of 6 x 8 heads of three kinds and all words: with the scripts, below 0.7 MB."""
     assert len(pack(payload(synthetic_record("long", 6, 8), VIEW))) < 500_000
 

@@ -43,7 +43,7 @@ from tests.app.pictures import (
 from tests.app.test_explorer_arithmetic import sides
 
 CHECKPOINT = Path(__file__).parents[2] / "checkpoints/scratch-de-en"
-# Words of several pieces and repeated words on both sides, and maps that are no squares.
+# Words of several tokens and repeated words on both sides, and maps that are no squares.
 SOURCE = "Ein Straßenmusiker und ein Hund spielen vor der Kirche auf der Straße."
 TARGET = "A street musician and a dog are playing in front of the church on the street."
 LONG = (
@@ -140,7 +140,7 @@ def one_of_each_kind(picture: Picture, **more: object) -> Iterator[Choice]:
 
 
 def check_cells(picture: Picture, found: Found) -> None:
-    """Colours on the canvas: heads of every layer, means and maxima, pieces and words."""
+    """Colours on the canvas: heads of every layer, means and maxima, tokens and words."""
     for kind in KINDS:
         layers, heads = picture.layers[kind], picture.heads
         single = [(x, (3 * x + y) % heads) for x in range(layers) for y in (0, 5)]
@@ -202,7 +202,7 @@ def check_digits(picture: Picture, found: Found) -> None:
                 }
                 seen = digits.pop((q, k), "")
                 found.true(f"{where}, cell {q}, {k}", seen in expected, f"{seen}, not {expected}")
-            found.same(f"{where}, digits in closed cells", digits, {})
+            found.same(f"{where}, digits in masked cells", digits, {})
         pixels = picture.image(MAP)[..., :3]
         for q, k in zip(*np.nonzero(mask & (np.abs(values - 0.095) > 0.001)), strict=True):
             x, y = (geometry[s] + n * geometry["cell"] for s, n in (("left", k), ("top", q)))
@@ -218,7 +218,7 @@ def numbered(tokens: tuple, first: int) -> dict[int, str]:
 
 
 def check_row_labels(picture: Picture, found: Found) -> None:
-    """Each row has its own word and number, pieces and words."""
+    """Each row has its own word and number, tokens and words."""
     for unit in ("pieces", "words"):
         for choice in one_of_each_kind(picture, unit=unit):
             labels = picture.labels(choice)[0]
@@ -508,7 +508,7 @@ def compare_grounds(
 
 
 def check_probability_bars(picture: Picture, found: Found) -> None:
-    """The line under each piece of the translation is as long as its probability."""
+    """The line under each token of the translation is as long as its probability."""
     pieces = picture.do("pieces")
     found.same("bars of the source", [p["bar"] for p in pieces["source"] if p["bar"]], [])
     found.same("bar of <bos>", pieces["target"][0]["bar"], None)
@@ -517,7 +517,7 @@ def check_probability_bars(picture: Picture, found: Found) -> None:
 
 
 def check_alternatives(picture: Picture, found: Found) -> None:
-    """The likeliest pieces of each step: their words, numbers and bars, and which was written."""
+    """The likeliest tokens of each step: their words, numbers and bars, and which was written."""
     record = picture.record
     picture.show(Choice("cross", 0, 0))
     for step, written in enumerate(record.target_out):
@@ -616,8 +616,8 @@ def check_thumbnails(picture: Picture, found: Found) -> None:
             values, mask = picture.values(choice)
             cells = thumbnail(pixels, frame, mask.shape)
             picture.cell_colours(found, name(choice), cells, values, mask, picture.near)
-            closed = (cells[..., :3] == (226, 227, 230)).all(-1)
-            found.same(f"{name(choice)}, closed", closed[~mask].all(), True)
+            hatched = (cells[..., :3] == (226, 227, 230)).all(-1)
+            found.same(f"{name(choice)}, masked", hatched[~mask].all(), True)
 
 
 def in_order(frames: list[dict]) -> list[dict]:
@@ -798,7 +798,7 @@ def check_frames_over_thumbnails(picture: Picture, found: Found) -> None:
 
 
 def check_masked(picture: Picture, found: Found) -> None:
-    """What the causal mask closes is hatched, and no other cell is."""
+    """What the causal mask masks is hatched, and no other cell is."""
     ground, line = colour(INK.hatch_ground), colour(INK.hatch)
     for choice in one_of_each_kind(picture):
         _, mask = picture.values(choice)
@@ -817,8 +817,8 @@ def check_masked(picture: Picture, found: Found) -> None:
             if s.tag == "rect" and colour(s.fill) == ground
             for i in range(round(s.width / cell))
         ]
-        closed = [tuple(map(int, place)) for place in np.argwhere(~mask)]
-        found.same(f"{name(choice)}, SVG", sorted(shades), sorted(closed))
+        masked = [tuple(map(int, place)) for place in np.argwhere(~mask)]
+        found.same(f"{name(choice)}, SVG", sorted(shades), sorted(masked))
 
 
 def check_hidden_column(picture: Picture, found: Found) -> None:
@@ -1278,7 +1278,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "geometry.keyLabels[(k + 1) % map.keys], left - 8",
         check_lines_words,
     ),
-    "J8: the spread of the next row": (
+    "J8: the entropy of the next row": (
         "fixed((map.sumsToOne ? entropy : peaks)[query], 1)",
         "fixed((map.sumsToOne ? entropy : peaks)[(query + 1) % map.queries], 1)",
         check_spread,
@@ -1362,7 +1362,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "String(value).slice(1, 4)",
         check_digits,
     ),
-    "a word's pieces averaged instead of added": (
+    "a word's tokens averaged instead of added": (
         "(average ? cells : row.members.length)",
         "cells",
         check_cells,
@@ -1438,12 +1438,12 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "top + (size * (query + 1)) / queries",
         check_frames_over_thumbnails,
     ),
-    "closed cells coloured as a weight of 0": (
+    "masked cells coloured as a weight of 0": (
         "if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;",
         "if (isHidden(map, key, hide)) continue;",
         check_saved_cells,
     ),
-    "hatching of all closed cells but the last": (
+    "hatching of all masked cells but the last": (
         "(key + 1 - start) * cell, cell)",
         "(key - start) * cell, cell)",
         check_masked,

@@ -45,7 +45,7 @@ def test_a_model_that_writes_other_words_says_so(translators):
         compound.find(translators["en-de"].inspect("A dog."))
 
 
-def test_a_translation_of_one_piece_has_no_staircase(translator):
+def test_a_translation_of_one_token_has_no_staircase(translator):
     one_piece = translator.inspect("Ein Hund.", "Two")
     assert one_piece.decoder.shape[-1] == 2  # the piece and <eos>
     staircase = next(stop for stop in GERMAN if stop.title == "Never ahead")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.analysis.roles import on_cells, on_column, on_itself, on_previous, places, strongest
+from core.analysis.roles import on_cells, on_column, on_itself, on_previous, positions, strongest
 from core.record.record import RecordToken
 
 
@@ -41,10 +41,10 @@ def test_cells_sum_over_keys_and_average_over_queries():
         on_cells(maps, [])
 
 
-def test_words_are_found_by_their_pieces():
+def test_words_are_found_by_their_tokens():
     sentence = tokens("Ein", "Stra", "_ßen", "_musiker", "_,", "_Ein", "Stra", "_.", "<eos>")
-    assert places(sentence, "Straßenmusiker") == [[1, 2, 3]]
-    assert places(sentence, "Ein") == [[0], [5]]
-    assert places(sentence, "Stra") == [[6]]
-    assert places(sentence, "<eos>") == [[8]]
-    assert places(sentence, "Hund") == []
+    assert positions(sentence, "Straßenmusiker") == [[1, 2, 3]]
+    assert positions(sentence, "Ein") == [[0], [5]]
+    assert positions(sentence, "Stra") == [[6]]
+    assert positions(sentence, "<eos>") == [[8]]
+    assert positions(sentence, "Hund") == []

@@ -98,7 +98,7 @@ def test_nothing_gives_nothing(tokenizer):
     assert tokenizer.decode([]) == ""
 
 
-def test_pieces_join_back_to_what_was_fed(subwords):
+def test_tokens_join_back_to_what_was_fed(subwords):
     text = "Zwei   Männer,\u00a0(und) ein “Hund”."
     shown = "".join(
         (" " if token.starts_word else "") + token.text for token in subwords.encode(text)

@@ -36,10 +36,10 @@ DECODER_MAPS = [f"decoder attention maps, layer {i}" for i in (1, 2, 3)]
 CROSS_MAPS = [f"cross attention maps, layer {i}" for i in (1, 2, 3)]
 
 
-def forward(*stations: str) -> set[str]:
-    """The lines of these stations in every case."""
-    lines = {f"{station}, {case}" for station in stations for case in networks.CASES}
-    return lines | ({SHORTCUT} if "logits" in stations else set())
+def forward(*activations: str) -> set[str]:
+    """The lines of these activations in every case."""
+    lines = {f"{name}, {case}" for name in activations for case in networks.CASES}
+    return lines | ({SHORTCUT} if "logits" in activations else set())
 
 
 BEHIND_THE_ENCODER = {*forward(*DECODER), *DECODER_MAPS[1:], *CROSS_MAPS, *TRAINING}
@@ -188,7 +188,7 @@ def test_a_checkpoint_is_only_read(checkpoint_folder):
 def test_a_planted_fault_turns_exactly_its_lines_red(fault, monkeypatch):
     """What may depend on luck is left out: whether a search survives, whether float32 hides it."""
     config = small.config()
-    baseline, scratch = networks.twins(networks.fresh(config))
+    baseline, scratch = networks.same_weights(networks.fresh(config))
     fault(scratch, monkeypatch)
     checks = list(checklist.compare(baseline, scratch, networks.random_pairs(config)))
     red = {check.name for check in checks if not check.passed}
@@ -205,7 +205,7 @@ def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
     pairs = networks.random_pairs(config)
 
     def red() -> set[str]:
-        checks = checklist.compare(*networks.twins(networks.fresh(config)), pairs)
+        checks = checklist.compare(*networks.same_weights(networks.fresh(config)), pairs)
         return {check.name for check in checks if not check.passed}
 
     assert red() == set()
@@ -237,7 +237,7 @@ def test_scores_that_differ_are_caught_though_the_tokens_are_the_same(monkeypatc
     monkeypatch.setattr(Transformer, "step", noisy)
     config = small.config()
     checks = checklist.compare(
-        *networks.twins(networks.fresh(config)), networks.random_pairs(config)
+        *networks.same_weights(networks.fresh(config)), networks.random_pairs(config)
     )
     red = {check.name for check in checks if not check.passed}
     assert red == {"greedy: the same scores", "beam 4: the same scores"}
@@ -248,14 +248,14 @@ def test_layers_in_another_order_in_the_record_are_caught(monkeypatch):
     honest = Captured.maps
     monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
     config = small.config()
-    twins = networks.twins(networks.fresh(config))
-    checks = checklist.compare(*twins, networks.random_pairs(config))
+    same_weights = networks.same_weights(networks.fresh(config))
+    checks = checklist.compare(*same_weights, networks.random_pairs(config))
     red = {check.name for check in checks if not check.passed}
     assert red == {*ENCODER_MAPS, DECODER_MAPS[0], DECODER_MAPS[2], CROSS_MAPS[0], CROSS_MAPS[2]}
 
 
 def test_a_weight_that_is_no_number_turns_red_and_stays_json():
-    baseline, scratch = networks.twins(networks.fresh(small.config()))
+    baseline, scratch = networks.same_weights(networks.fresh(small.config()))
     with torch.no_grad():
         scratch.encoder[0].norm1.weight[0] = torch.nan
     checks = list(checklist.compare(baseline, scratch, networks.random_pairs(small.config())))
@@ -281,7 +281,7 @@ def test_the_float32_lines_agree_with_assert_close(value, factor):
 
 def test_a_key_bias_has_no_gradient_beyond_rounding():
     """Why the key biases have a line of their own after Adam."""
-    scratch = networks.twins(networks.fresh(small.config()))[1]
+    scratch = networks.same_weights(networks.fresh(small.config()))[1]
     batch = networks.case_batches(networks.random_pairs(small.config()))["with padding"]
     checklist._loss(scratch, batch).backward()
     sizes = {name: p.grad.abs().max().item() for name, p in scratch.named_parameters()}

@@ -122,7 +122,7 @@ def difference(model: Seq2Seq, weights: Seq2Seq, padding: bool) -> float:
 
 @pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])
 def test_logits_and_maps_are_the_write_ups(padding):
-    baseline, scratch = networks.twins(networks.fresh(CONFIG))
+    baseline, scratch = networks.same_weights(networks.fresh(CONFIG))
     for model in (scratch, baseline):
         assert difference(model, scratch, padding) <= 1e-12
 
@@ -133,7 +133,7 @@ def test_logits_and_maps_are_the_write_ups(padding):
     ids=str,
 )
 def test_each_of_its_departures_counts(change):
-    _, scratch = networks.twins(networks.fresh(dataclasses.replace(CONFIG, **change)))
+    _, scratch = networks.same_weights(networks.fresh(dataclasses.replace(CONFIG, **change)))
     assert difference(scratch, scratch, padding=True) > 1e-7
 
 

@@ -2,7 +2,7 @@
 
 import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
-import { idsBefore, pathTo, wordsOfFate } from "./nodes.js";
+import { idsBefore, pathTo, wordsOfStatus } from "./nodes.js";
 
 function formOf(token) {
   const form = element("bdi", "form");
@@ -21,7 +21,7 @@ export function fillPanel(view, index) {
     data.tokens[node.id].label,
     element("small", "numbers", isRoot ? "fed in first" : `step ${node.step}, rank ${node.rank + 1}`),
   );
-  parts.fate.textContent = wordsOfFate(data, node);
+  parts.status.textContent = wordsOfStatus(data, node);
   fillTerms(view, index);
   fillArithmetic(view, node);
   fillAlternatives(view, node);
@@ -98,7 +98,7 @@ function fillAlternatives(view, node) {
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;
-  parts["results-title"].textContent = count === 1 ? "What was found" : `The ${count} finished, best score first`;
+  parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished, best score first`;
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {
       const item = element("li");

@@ -6,9 +6,9 @@
  */
 export function mounts(create) {
   const views = new WeakMap();
-  return (parent, ...given) => {
+  return (parent, ...rest) => {
     if (!views.has(parent)) {
-      const view = create(parent, ...given);
+      const view = create(parent, ...rest);
       const { destroy } = view;
       view.destroy = () => {
         destroy();

@@ -16,7 +16,7 @@ const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u20
 const powerOfTen = (exponent) =>
   `10${[...exponent.replace("+", "")].map((digit) => (digit === "-" ? "\u207b" : SUPERSCRIPTS[digit])).join("")}`;
 
-/* 4.4e-7 as 4.4 · 10⁻⁷; a count stays a count; Python sends null for what is no number. */
+/* 4.4e-7 as 4.4 · 10⁻⁷; a count stays a count; Python sends null for NaN and infinity. */
 export function figureText(figure) {
   if (figure === null) return "not a number";
   if (Number.isInteger(figure)) return String(figure);

@@ -24,8 +24,8 @@ export class SvgContext {
   }
 
   #make(tag, attributes) {
-    const given = Object.entries(attributes).filter(([, value]) => value !== "" && value !== null);
-    const rounded = given.map(([name, value]) => [name, typeof value === "number" ? +value.toFixed(2) : value]);
+    const stated = Object.entries(attributes).filter(([, value]) => value !== "" && value !== null);
+    const rounded = stated.map(([name, value]) => [name, typeof value === "number" ? +value.toFixed(2) : value]);
     return svgElement(tag, Object.fromEntries(rounded));
   }
 

@@ -1,4 +1,4 @@
-// Turns a weight into a colour and reads the page's own colours; the only file that knows about light and dark.
+// Turns a weight into the colour of a cell and reads the page's own colours; the only file that knows about light and dark.
 
 function luminance(colour) {
   const linear = colour.map((value) => {
@@ -57,7 +57,7 @@ export function readTheme(root) {
     name,
     ramp: table("sequential"),
     signed: table("diverging"),
-    closedPixel: pixel("masked"),
+    maskedPixel: pixel("masked"),
     hiddenPixel: pixel("left-out"),
     font: style.fontFamily,
   };

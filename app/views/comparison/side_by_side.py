@@ -25,7 +25,7 @@ def side_by_side(
 ) -> None:
     """What is known of the two models, a column each."""
     rows: dict[str, list[str]] = {}
-    for contestant, translated, given in zip(pair, own, shared, strict=True):
+    for contestant, translated, forced in zip(pair, own, shared, strict=True):
         card = contestant.card
         shape, scores = card.model, card.metrics.get("final", {})
         said = {
@@ -37,7 +37,7 @@ def side_by_side(
             "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
             "log P of its own translation": number(translated.log_prob, 5),
-            "log P of the first's translation": number(given.log_prob, 5),
+            "log P of the first's translation": number(forced.log_prob, 5),
         }
         for key, value in said.items():
             rows.setdefault(key, []).append(value)

@@ -39,8 +39,8 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
     def find(record: TranslationRecord) -> Highlight:
         cells: list[tuple[int, list[int]]] = []
         for target_word, source_word in pairs:
-            rows = roles.places(record.target_out, target_word)
-            columns = roles.places(record.source, source_word)
+            rows = roles.positions(record.target_out, target_word)
+            columns = roles.positions(record.source, source_word)
             if len(rows) < 1 or len(columns) < len(rows):
                 raise LookupError(f"this model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
@@ -54,8 +54,8 @@ def _compound(target_word: str, *source_words: str) -> Callable[[TranslationReco
     """The head whose rows for the tokens of one word look at these words, one after the other."""
 
     def find(record: TranslationRecord) -> Highlight:
-        words = roles.places(record.target_out, target_word)
-        columns = [roles.places(record.source, word) for word in source_words]
+        words = roles.positions(record.target_out, target_word)
+        columns = [roles.positions(record.source, word) for word in source_words]
         if not words or not all(columns):
             raise LookupError(f"this model did not write {target_word!r}")
         if len(words[0]) < len(source_words):
@@ -71,7 +71,7 @@ def _previous(record: TranslationRecord) -> Highlight:
     return Highlight("encoder", roles.strongest(roles.on_previous(record.encoder)))
 
 
-def _resting(record: TranslationRecord) -> Highlight:
+def _attention_to_eos(record: TranslationRecord) -> Highlight:
     last = len(record.source) - 1
     return Highlight("cross", roles.strongest(roles.on_column(record.cross, last)))
 
@@ -80,6 +80,41 @@ def _staircase(record: TranslationRecord) -> Highlight:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
         raise LookupError("this model wrote too few tokens to have a third row")
     return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
+
+
+def _back_by_one(source: str) -> Stop:
+    return Stop(
+        "A head that looks back by one",
+        source,
+        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
+        "token before. Look for the dark line just below the diagonal.",
+        "on the token before",
+        _previous,
+    )
+
+
+def _nothing_to_look_for(source: str) -> Stop:
+    return Stop(
+        "Nothing to look for",
+        source,
+        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
+        "give them to a token that means little, often <eos>, an attention sink: look for the "
+        "last column.",
+        "on <eos>, over all rows",
+        _attention_to_eos,
+    )
+
+
+def _never_ahead(source: str) -> Stop:
+    return Stop(
+        "Never ahead",
+        source,
+        "The decoder may look back at what is written, never ahead: everything right of the "
+        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
+        "that edge.",
+        "on the token just fed in, the last that it may look at, over all rows from the third",
+        _staircase,
+    )
 
 
 _FROM_GERMAN = (
@@ -108,32 +143,9 @@ _FROM_GERMAN = (
         "on its own Hemd, over both shirts",
         _translates(("shirt", "Hemd")),
     ),
-    Stop(
-        "A head that looks back by one",
-        "Eine Frau bereitet in der Küche das Essen für ihre Kinder zu.",
-        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
-        "token before. Look for the dark line just below the diagonal.",
-        "on the token before",
-        _previous,
-    ),
-    Stop(
-        "Nothing to look for",
-        "Ein kleiner Junge sitzt auf einer Schaukel.",
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
-        "give them to a token that means little, often <eos>, an attention sink: look for the "
-        "last column.",
-        "on <eos>, over all rows",
-        _resting,
-    ),
-    Stop(
-        "Never ahead",
-        "Zwei Hunde laufen durch den Schnee.",
-        "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
-        "that edge.",
-        "on the token just fed in, the last that it may look at, over all rows from the third",
-        _staircase,
-    ),
+    _back_by_one("Eine Frau bereitet in der Küche das Essen für ihre Kinder zu."),
+    _nothing_to_look_for("Ein kleiner Junge sitzt auf einer Schaukel."),
+    _never_ahead("Zwei Hunde laufen durch den Schnee."),
 )
 
 _FROM_ENGLISH = (
@@ -170,32 +182,9 @@ _FROM_ENGLISH = (
         "on its own shirt, over both times that Hemd is produced",
         _translates(("Hemd", "shirt")),
     ),
-    Stop(
-        "A head that looks back by one",
-        "A little boy is sitting on a swing.",
-        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
-        "token before. Look for the dark line just below the diagonal.",
-        "on the token before",
-        _previous,
-    ),
-    Stop(
-        "Nothing to look for",
-        "Two young men are playing soccer in the park.",
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
-        "give them to a token that means little, often <eos>, an attention sink: look for the "
-        "last column.",
-        "on <eos>, over all rows",
-        _resting,
-    ),
-    Stop(
-        "Never ahead",
-        "Two dogs are running through the snow.",
-        "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
-        "that edge.",
-        "on the token just fed in, the last that it may look at, over all rows from the third",
-        _staircase,
-    ),
+    _back_by_one("A little boy is sitting on a swing."),
+    _nothing_to_look_for("Two young men are playing soccer in the park."),
+    _never_ahead("Two dogs are running through the snow."),
 )
 
 STOPS = {"de-en": _FROM_GERMAN, "en-de": _FROM_ENGLISH}
