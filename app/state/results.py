@@ -7,6 +7,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from threading import Lock
@@ -188,6 +189,40 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[st
         "norms": "core.experiments.values:value_norms",
     }[name]
     return run(card, function, ids(record.source), ids(record.target_out))
+
+
+def ask(
+    card: Card,
+    function: str,
+    record: TranslationRecord,
+    *arguments: Hashable,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Any:
+    """The answer to a question of core, named "module:function", about a record.
+
+    One that is worked out in steps tells `progress` after each how many of how many are done; what
+    that raises ends it. Raises what the function raises.
+    """
+
+    def make() -> Any:
+        module, name = function.split(":")
+        answer = getattr(import_module(module), name)(translator(card), record, *arguments)
+        if not isinstance(answer, Iterator):
+            return answer
+        with closing(answer) as steps:
+            for step in steps:
+                progress(step.done, step.total)
+        return step.result
+
+    return kept((function, key_of(card), record.id, arguments), make)
+
+
+def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
+    """What switching each head off changes in each target token's log-probability, in nats.
+
+    By kind, [layer, head, target token].
+    """
+    return ask(card, "core.experiments.head_effects:head_effects", record).changes
 
 
 def decoding_seconds(

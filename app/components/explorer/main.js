@@ -24,8 +24,9 @@ import { forgetRequests, pinExact, settleRequests } from "./requests.js";
 import { buildSentences, forgetShades } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { askQuantity, lastViewOf, unpin } from "./update.js";
-import { FIRST_VIEW, keptOfLink, nextView, viewOfLink, viewOfOther } from "./view.js";
+import { askEffects, askQuantity, lastViewOf, unpin } from "./update.js";
+import { FIRST_VIEW, keptOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
+import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
 
 function createExplorer(parent, key) {
@@ -92,6 +93,7 @@ function createExplorer(parent, key) {
   listenToExport(explorer);
   listenToBadge(explorer);
   listenToInside(explorer);
+  listenToWhatIf(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
   onceFontsCome(root, () => layOut(explorer));
@@ -117,16 +119,18 @@ function takeData(explorer, bytes) {
   const raw = unpack(bytes);
   const data = decodePayload(raw, before);
   const same = before?.sentence === data.sentence;
+  const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
   // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
-  const opens = !before || (!same && !memory.chosen && raw.view.q !== undefined);
+  const opens = !before || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const kept = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
-  if (!same) forgetRequests(explorer);
+  if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
   settleRequests(explorer);
   settleQuantity(explorer, Boolean(before) && !same);
-  if (!same) {
+  askEffects(explorer);
+  if (!sameWords) {
     now.step = lastStep(explorer);
     now.stepping = false;
     layout.zoom = 1;
@@ -139,6 +143,7 @@ function takeData(explorer, bytes) {
   dom.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
   buildExports(explorer);
+  buildWhatIf(explorer);
   // An answer changes no word: what has the keyboard's focus stays.
   if (same) return;
   buildSentences(explorer);

@@ -119,6 +119,21 @@ export function askQuantity(explorer) {
   });
 }
 
+/**
+ * The order of what matters most needs every head switched off once: it is asked for, and comes with another answer.
+ *
+ * @param {Explorer} explorer
+ */
+export function askEffects(explorer) {
+  const { data, view, requests } = explorer;
+  if (view.sort !== "effect" || data.effects || !data.offersEffects || requests.effects) return;
+  request(explorer, "effects", { sentence: data.sentence }, {
+    what: "The effect of each head",
+    take: ({ effects }) => effects !== null,
+    giveUp: () => update(explorer, { sort: "layer" }),
+  });
+}
+
 /** @param {Explorer} explorer */
 export function showPreview(explorer, query, key, note = null) {
   const { preview } = explorer.now;

@@ -8,6 +8,9 @@ export const wrapped = (value, count) => (value + count) % count;
 
 export const fixed = (value, digits) => value.toFixed(digits).replace("-", MINUS);
 
+/* A change to two decimals: +0.25, \u22121.31, 0.00. */
+export const signed = (value) => (Math.abs(value) < 0.005 ? "0.00" : `${value < 0 ? MINUS : "+"}${Math.abs(value).toFixed(2)}`);
+
 export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 
 const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
