@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from app.look.labels import label
 from app.state.models import Model, cards, key_of, translator
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -152,6 +153,13 @@ def search_tree(card: Card, source: str, decode: DecodeConfig, prefix: Ids = ())
 def continuation(card: Card, text: str) -> Ids:
     """The target ids of a typed text that goes on from other tokens. Raises InputError."""
     return translator(card).continuation(text)
+
+
+def target_labels(card: Card, ids: Ids) -> dict[int, str]:
+    """What people read for some ids of the target's vocabulary."""
+    return {
+        i: label(token) for i, token in zip(ids, translator(card).target_tokens(ids), strict=True)
+    }
 
 
 def ids(tokens: tuple[RecordToken, ...]) -> Ids:

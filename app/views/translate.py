@@ -27,9 +27,7 @@ if chosen.target:
         st.text(f"The model itself writes: {own.translation}")
 show_doubts(record, controls.learned(card))
 changed = edited(card, record)
-asks = explored(
-    changed.after, address.first_view(record), card, inside="head", changed=changed
-)
+asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
 translated_again(card, changed, chosen.decode)
 if asks:  # not by the link itself, which would begin another visit
     st.switch_page("views/inside_head/page.py", query_params=asks)
