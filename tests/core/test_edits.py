@@ -185,7 +185,7 @@ def test_a_shuffle_is_an_order_that_its_seed_decides():
 
 @pytest.mark.parametrize("order", [(0, 2), (0, 0), (1,), (-1, 0)])
 def test_what_is_no_order_is_refused(order):
-    with pytest.raises(EditError, match="is no order of the places 0 to"):
+    with pytest.raises(EditError, match="is no order of the positions 0 to"):
         PositionEdit(order=order)
 
 
