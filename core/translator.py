@@ -21,7 +21,8 @@ from core.model.baseline import copy_weights
 from core.model.build import Model, build
 from core.model.interface import Seq2Seq
 from core.record.checks import check
-from core.record.edits import Edits, edited
+from core.record.editing import edited
+from core.record.edits import Edits
 from core.record.record import MAX_RECORD_TOKENS, RecordHypothesis, RecordToken, TranslationRecord
 from core.record.teacher_forced import Asked, Replay, batches, replay, replay_many
 from core.search.beam import Hypothesis, search
@@ -378,6 +379,7 @@ class Translator:
                 for h in hypotheses
             ),
             activations=seen.activations,
+            edits=edits,
         )
         checks = check(record, seen.evidence, (self._source, self._target), edits)
         return dataclasses.replace(record, checks=checks)

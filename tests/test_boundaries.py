@@ -68,7 +68,7 @@ MODULES = {
 del MODULES["core"]
 NUMBERS = {"numpy", "scipy"}  # what records and the questions asked of them are made with
 # What a record is made of; pandas is imported only when a table is asked for.
-PLAIN = {"core.record.record", "core.record.card", "core.record.hidden_states"}
+PLAIN = {f"core.record.{name}" for name in ("record", "card", "edits", "hidden_states", "softmax")}
 
 
 def room_of(module: str) -> str | None:
@@ -133,6 +133,7 @@ def test_the_rooms_of_core(module):
         ("core.record.record", "from core.record.capture import capture"),
         ("core.record.record", "import pandas"),
         ("core.record.card", "import torch"),
+        ("core.record.edits", "from core.record.editing import edited"),
         ("core.record.hidden_states", "def f():\n    from core.record.evidence import Evidence"),
         ("core.analysis.roles", "import torch"),
         ("core.analysis.roles", "from core.experiments.values import value_norms"),

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from core.config import ModelConfig
 from core.model.build import build
-from core.record.edits import Edits, edited
+from core.record.editing import edited
+from core.record.edits import Edits
 from core.text.tokenizer import BOS, EOS
 
 WORDS = 16

@@ -17,7 +17,8 @@ from core.data.batches import Batch, Pair, collate, plan
 from core.experiments.values import head_outputs
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
 from core.record.capture import Look, capture, explicit_attention
-from core.record.edits import Edits, edited, without_heads
+from core.record.editing import edited, without_heads
+from core.record.edits import Edits
 from core.text.tokenizer import PAD
 
 Method = Literal["zero", "mean", "gradient"]

@@ -12,7 +12,8 @@ from core.data.batches import pad
 from core.experiments.asking import about_passes
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
-from core.record.edits import Edits, edited
+from core.record.editing import edited
+from core.record.edits import Edits
 from core.text.tokenizer import BOS
 
 Floats = NDArray[np.float64]

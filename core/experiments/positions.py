@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from core.experiments.asking import about_pass, about_source
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
-from core.record.edits import OFF, Edits, Places, edited
+from core.record.editing import edited
+from core.record.edits import OFF, Edits, PositionEdit
 from core.text.tokenizer import BOS
 
 Floats = NDArray[np.float64]
@@ -94,7 +95,7 @@ def extrapolation(
     following = torch.tensor(list(target))[:, None]
     found = []
     for shift in shifts:
-        places = Places(shift=shift)
+        places = PositionEdit(shift=shift)
         with edited(model, Edits(source_positions=places, target_positions=places)):
             logits = model(source_1S, target_1T)[0]
         found.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())

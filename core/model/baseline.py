@@ -3,15 +3,16 @@
 torch's masks say True = may NOT attend; the interface's say True = may attend.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack
+from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack, Weigh
 from core.model.masks import causal_mask, padding_mask
 from core.model.transformer import Embeddings, Transformer
 from core.text.tokenizer import PAD
@@ -74,6 +75,36 @@ class LibrarySite(AttentionSite):
             if mask is not None:  # True, or a score to be added
                 allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
         return allowed
+
+    def put_in_front(self, weigh: Weigh) -> Callable[[], object]:
+        def split(x_BTD: Tensor, to: Projection) -> Tensor:
+            return F.linear(x_BTD, *to).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+        def forward(
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            need_weights: bool = True,
+            average_attn_weights: bool = True,
+            **masks: Any,
+        ) -> tuple[Tensor, Tensor | None]:
+            to_query, to_key, to_value, output = self.projections()
+            heads_BHTE, weights_BHTS = self._attend(
+                split(query, to_query),
+                split(key, to_key),
+                split(value, to_value),
+                self.mask(Call((query, key), masks))[:, None],
+                weigh,
+            )
+            output_BTD = F.linear(heads_BHTE.transpose(1, 2).flatten(2), *output)
+            if not need_weights:
+                return output_BTD, None
+            return output_BTD, weights_BHTS.mean(1) if average_attn_weights else weights_BHTS
+
+        remove = self._put("forward", forward)
+        # In evaluation torch's encoder layer passes its modules by, unless one of them has a hook.
+        hook = self.module.register_forward_pre_hook(lambda module, args: None)
+        return lambda: (remove(), hook.remove())
 
 
 class Baseline(nn.Module):

@@ -1,9 +1,11 @@
 """What every translation network offers: the Seq2Seq protocol and its attention sites."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
@@ -34,6 +36,10 @@ class Call(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+
+Weigh = Callable[[Tensor, Tensor], Tensor]
+"""Scores q·k/√d_k [batch, head, query, key], and a mask that broadcasts to them → weights."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,42 @@ class AttentionSite:
         """The mask that a call was made with: bool [batch, query, key], True = may attend."""
         query, memory, mask = call.args
         return mask[:, 0].expand(len(query), query.shape[1], memory.shape[1])
+
+    def put_in_front(self, weigh: Weigh) -> Callable[[], object]:
+        """Let `weigh` stand in place of the masked softmax, until what is returned is called.
+
+        The module gets a method of its own in front of its class's: for whole passes, and for a
+        search's steps, which come with keys and values that were projected before.
+        """
+        module: Any = self.module
+
+        def attend(
+            x_BTD: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor, need_weights: bool
+        ) -> tuple[Tensor, Tensor | None]:
+            q_BHTE = module.split_heads(module.query(x_BTD))
+            heads_BHTE, weights_BHTS = self._attend(q_BHTE, k_BHSE, v_BHSE, mask, weigh)
+            output_BTD = module.output(heads_BHTE.transpose(1, 2).flatten(2))
+            return output_BTD, weights_BHTS if need_weights else None
+
+        return self._put("attend", attend)
+
+    def _attend(
+        self, q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor, weigh: Weigh
+    ) -> tuple[Tensor, Tensor]:
+        module: Any = self.module
+        q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])
+        weights_BHTS = weigh(q_BHTE @ k_BHSE.transpose(-2, -1), mask)
+        kept_BHTS = F.dropout(weights_BHTS, module.dropout, training=module.training)
+        return kept_BHTS @ v_BHSE, weights_BHTS
+
+    def _put(self, name: str, method: Callable[..., Any]) -> Callable[[], object]:
+        own = vars(self.module)
+        if name in own:
+            raise RuntimeError(
+                "the weights of this attention are edited already: edits of weights do not nest"
+            )
+        own[name] = method
+        return lambda: own.pop(name)
 
 
 class Stack(NamedTuple):

@@ -9,10 +9,14 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same angle.
     """
-    position_L1 = torch.arange(length, dtype=torch.float64)[:, None]
+    return sinusoids_at(torch.arange(length, dtype=torch.float64), d_model)
+
+
+def sinusoids_at(position_N: Tensor, d_model: int) -> Tensor:
+    """The rows of that table for any positions, float64 [N, d_model]: the formula has no end."""
     rate_I = 10_000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    angle_LI = position_L1 * rate_I
-    return torch.stack((angle_LI.sin(), angle_LI.cos()), dim=-1).flatten(1)
+    angle_NI = position_N.double()[:, None] * rate_I
+    return torch.stack((angle_NI.sin(), angle_NI.cos()), dim=-1).flatten(1)
 
 
 class SinusoidalPositions(nn.Module):

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.model.interface import KINDS, Kind
-from core.record.edits import Edits, Places
+from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
+from core.record.softmax import open_cells, sharpness, weights_of
 from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
 
 WEIGHT_LIMIT = 1e-5
@@ -42,8 +43,8 @@ def check(
     """
     masks = masks_of(evidence.source_ids, evidence.target_ids, edits)
     return (
-        _recomputed(record, evidence, masks),
-        _rows(record, masks),
+        _recomputed(record, evidence, masks, edits),
+        _rows(record, masks, edits),
         _masked(record, masks, edits),
         _labels(record, evidence),
         _text(record, tokenizers),
@@ -90,13 +91,9 @@ def scores_of(sites: list[SiteEvidence]) -> Doubles:
     return q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
 
 
-def recompute(sites: list[SiteEvidence], mask: Bools) -> Doubles:
-    """softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): weights [L, H, Q, K]."""
-    scores = np.where(mask, scores_of(sites), -np.inf)
-    peak = scores.max(-1, keepdims=True)
-    shares = np.exp(scores - np.where(np.isfinite(peak), peak, 0))
-    total = shares.sum(-1, keepdims=True)
-    return shares / np.where(total > 0, total, 1)  # a row that may look nowhere stays 0
+def recompute(sites: list[SiteEvidence], mask: Bools, edits: Edits = Edits()) -> Doubles:
+    """softmax(QKᵀ/√d_k + mask) of all layers of one kind, under edits: weights [L, H, Q, K]."""
+    return weights_of(scores_of(sites), mask, sites[0].kind, edits)
 
 
 def _double(tensors: list[Tensor]) -> Doubles:
@@ -113,29 +110,39 @@ def _line(name: str, figure: float, limit: float, words: str) -> RecordCheck:
 
 
 def _recomputed(
-    record: TranslationRecord, evidence: Evidence, masks: dict[Kind, Bools]
+    record: TranslationRecord, evidence: Evidence, masks: dict[Kind, Bools], edits: Edits
 ) -> RecordCheck:
     differences, head_size = [], 0
     for kind in KINDS:
         sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
-        again, drawn = recompute(sites, masks[kind]), record.maps(kind)
-        differences.append(_largest(again - drawn) if again.shape == drawn.shape else math.inf)
+        again, drawn = recompute(sites, masks[kind], edits), record.maps(kind)
+        if again.shape == drawn.shape:
+            size = sharpness(drawn.shape, kind, edits)
+            differences.append(_largest((again - drawn) / size))
+        else:
+            differences.append(math.inf)
         head_size = len(sites[0].to_query[0]) // sites[0].num_heads
     cells = sum(record.maps(kind).size for kind in KINDS)
+    how = f"softmax(QKᵀ/√{head_size} + mask)"
+    if edits.changes_weights:
+        how += ", under the edits"
+    if any(one.value < 1 for one in edits.temperatures):
+        how += "; what a temperature below 1 magnifies is divided by it"
     return _line(
         "Recomputed outside the model",
         _largest(differences),
         WEIGHT_LIMIT,
         f"All {cells:,} weights, worked out again in 64 bits from what each layer was fed: "
-        f"softmax(QKᵀ/√{head_size} + mask). Shown: the largest difference.",
+        f"{how}. Shown: the largest difference.",
     )
 
 
-def _rows(record: TranslationRecord, masks: dict[Kind, Bools]) -> RecordCheck:
-    sums_by_kind = [
-        record.maps(kind).sum(-1, dtype=np.float64)[..., mask.any(-1)].ravel()
-        for kind, mask in masks.items()
-    ]
+def _rows(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> RecordCheck:
+    sums_by_kind = []
+    for kind, mask in masks.items():
+        weights = record.maps(kind)
+        cells = open_cells(weights.shape, mask, kind, edits)
+        sums_by_kind.append(weights.sum(-1, dtype=np.float64)[cells.any(-1)])
     sums = np.concatenate(sums_by_kind)
     return _line(
         "Every row sums to 1",
@@ -151,9 +158,10 @@ def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -
         what += ", but for the edits"
     masked = wrong = 0
     for kind, mask in masks.items():
-        weights = record.maps(kind)[..., ~mask]
-        masked += weights.size
-        wrong += np.count_nonzero(weights) + np.count_nonzero(record.mask(kind) != mask)
+        weights = record.maps(kind)
+        closed = weights[~open_cells(weights.shape, mask, kind, edits)]
+        masked += closed.size
+        wrong += np.count_nonzero(closed) + np.count_nonzero(record.mask(kind) != mask)
     return _line(
         "A masked cell is exactly 0",
         float(wrong),
@@ -296,7 +304,7 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
         if evidence.learned_positions
         else f"sin and cos of p/10000^(2i/{width})"
     )
-    if moved != (Places(), Places()):
+    if moved != (PositionEdit(), PositionEdit()):
         against += ", under the edits"
     return _line(
         "Positions recomputed",
@@ -306,7 +314,7 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
     )
 
 
-def _position_rows(places: Places, length: int, width: int, table: Tensor | None) -> Doubles:
+def _position_rows(places: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
     """What is added at the first positions: rows of a table, or of the formula of paper §3.5."""
     rows = np.array(places.rows(0, length))
     if table is not None:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.record.edits import Edits, Kind
+from core.record.softmax import sharpness, weights_of
+
 Floats = NDArray[np.float32]
 
 WEIGHT_LIMIT = 1e-5
@@ -75,18 +78,24 @@ class Activations:
         }
         return kinds[kind]
 
-    def check(self, weights: Mapping[str, Floats], masks: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Raises ValueError unless softmax(scores + mask) are the weights, by kind, to 1e-5."""
+    def check(
+        self,
+        weights: Mapping[Kind, Floats],
+        masks: Mapping[Kind, NDArray[np.bool_]],
+        edits: Edits = Edits(),
+    ) -> None:
+        """Raises ValueError unless softmax(scores + mask) are the weights, by kind, to 1e-5.
+
+        Under edits it is their softmax; see core.record.softmax.
+        """
         for kind, mask in masks.items():
             scores, drawn = self.scores(kind), weights[kind]
             if scores.shape != drawn.shape:
                 raise ValueError(f"{kind} scores are {scores.shape}, its weights {drawn.shape}")
+            again = weights_of(scores, mask, kind, edits)
+            size = sharpness(scores.shape, kind, edits)
             rows = mask.any(-1)  # a query that may look nowhere has no softmax
-            shares = np.where(mask, scores.astype(np.float64), -np.inf)[..., rows, :]
-            shares = np.exp(shares - shares.max(-1, keepdims=True))
-            off = np.abs(shares / shares.sum(-1, keepdims=True) - drawn[..., rows, :]).max(
-                initial=0
-            )
+            off = np.abs((again - drawn) / size)[..., rows, :].max(initial=0)
             if not off <= WEIGHT_LIMIT:
                 raise ValueError(f"the softmax of the {kind} scores is {off:.1e} off the weights")
 

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.record.card import card
+from core.record.edits import Edits, Kind, Limits
 from core.record.hidden_states import Activations, frozen
+from core.record.softmax import open_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +51,8 @@ _AXES = {
     "alternative_log_probs": "TK",
 }
 _NOT_WORDS = {*_AXES, "activations"}
+_KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+_EDITED = ", edited"  # at the end of `search`, if a record was made under edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,10 @@ class TranslationRecord:
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `checks` are what core.record.checks found; a record that nobody checked has none. `activations`
-    are there where they were asked for; they are no part of `id`, and are not saved.
+    `edits` are what the pass, and the search before it, ran under; `search` then ends with
+    ", edited", also in older files, which do not hold the edits. `checks` are what
+    core.record.checks found; a record that nobody checked has none. `activations` are there where
+    they were asked for; they are no part of `id`, and are not saved.
     """
 
     model: str
@@ -126,10 +132,12 @@ class TranslationRecord:
     hypotheses: tuple[RecordHypothesis, ...]
     checks: tuple[RecordCheck, ...] = ()
     activations: Activations | None = None
+    edits: Edits = dataclasses.field(default_factory=Edits)
 
     def __post_init__(self) -> None:
         self._check_axes()
-        for kind in ("encoder", "decoder", "cross"):
+        self._check_edits()
+        for kind in _KINDS:
             self._check_map(kind)
         moved = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
         if not moved or self.target_in[0].piece != "<bos>":
@@ -137,9 +145,8 @@ class TranslationRecord:
         for name in _AXES:
             object.__setattr__(self, name, frozen(getattr(self, name)))
         if self.activations is not None:
-            kinds = ("encoder", "decoder", "cross")
-            weights, masks = {k: self.maps(k) for k in kinds}, {k: self.mask(k) for k in kinds}
-            self.activations.check(weights, masks)
+            weights, masks = {k: self.maps(k) for k in _KINDS}, {k: self.mask(k) for k in _KINDS}
+            self.activations.check(weights, masks, self.edits)
 
     def _check_axes(self) -> None:
         lengths = {"S": len(self.source), "T": len(self.target_in)}
@@ -166,14 +173,28 @@ class TranslationRecord:
         if any(len(row) != lengths["K"] for row in self.alternatives):
             raise ValueError(f"alternatives: axis K should be {lengths['K']} at each step")
 
-    def _check_map(self, kind: str) -> None:
+    def _check_edits(self) -> None:
+        if self.edits != Edits() and not self.search.endswith(_EDITED):
+            raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
+        shape = len(self.encoder), len(self.decoder), self.encoder.shape[1]
+        _, problems = self.edits.fitting(Limits(*shape, MAX_RECORD_TOKENS, len(self.source)))
+        if problems:
+            raise ValueError(problems[0])
+
+    def _check_map(self, kind: Kind) -> None:
         weights, mask = self.maps(kind), self.mask(kind)
         if not np.isfinite(weights).all() or weights.min() < 0:
             raise ValueError(f"{kind} holds weights that are no probabilities")
         if np.any(weights[..., ~mask]):
             raise ValueError(f"{kind} has a masked cell that is not exactly 0")
-        if np.abs(weights.sum(-1)[..., mask.any(-1)] - 1).max(initial=0) > 1e-5:
+        rows = open_cells(weights.shape, mask, kind, self.edits).any(-1)
+        if np.abs(weights.sum(-1)[rows] - 1).max(initial=0) > 1e-5:
             raise ValueError(f"{kind} has a row that does not sum to 1")
+
+    @property
+    def edited(self) -> bool:
+        """Whether it was made under edits: `edits`, or such as an older file does not hold."""
+        return self.search.endswith(_EDITED)
 
     def __repr__(self) -> str:
         passed = sum(check.passed for check in self.checks)
@@ -283,7 +304,8 @@ class TranslationRecord:
         for name in ("source", "target_in", "target_out", "hypotheses", "checks"):
             plain[name] = [dataclasses.asdict(item) for item in plain[name]]
         plain["alternatives"] = [[dataclasses.asdict(t) for t in row] for row in self.alternatives]
-        return plain
+        text = plain.pop("edits").to_text()
+        return plain | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
         """One NPZ: the arrays by name, and the words as JSON; it holds no pickle."""
@@ -351,7 +373,8 @@ def _read_words(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ValueError("its words do not say in which format it was saved")
     if (saved := words.pop("format")) != _FORMAT:
         raise ValueError(f"it was saved in format {str(saved)[:20]}, and not in format {_FORMAT}")
-    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS
+    edits = words.pop("edits", None)  # only an edited record holds them
+    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS - {"edits"}
     if odd := sorted(expected ^ set(words)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
@@ -363,7 +386,19 @@ def _read_words(archive: zipfile.ZipFile) -> dict[str, Any]:
     for name, value in words.items():
         if not isinstance(value, tuple | str):
             raise ValueError(f"{name} is not a text")
+    if edits is not None:
+        words["edits"] = _read_edits(edits)
     return words
+
+
+def _read_edits(text: Any) -> Edits:
+    """A record's edits, all of them: one left out would make its maps another pass's."""
+    if not isinstance(text, str):
+        raise ValueError("edits is not a text")
+    edits, problems = Edits.parse(text)
+    if problems:
+        raise ValueError(f"its edits cannot be read: {problems[0]}")
+    return edits
 
 
 def _listed(words: dict[str, Any], name: str) -> list:

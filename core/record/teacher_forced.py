@@ -20,7 +20,8 @@ from core.model.positions import LearnedPositions
 from core.record.activations import States, hidden_states
 from core.record.capture import Captured, capture
 from core.record.checks import scores_of
-from core.record.edits import Edits, edited, source_mask, target_mask
+from core.record.editing import edited, source_mask, target_mask
+from core.record.edits import Edits
 from core.record.evidence import Evidence
 from core.record.hidden_states import Activations
 from core.text.tokenizer import BOS

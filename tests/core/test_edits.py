@@ -11,17 +11,8 @@ from core.data.batches import Batch
 from core.model.baseline import Baseline, copy_to_baseline
 from core.model.build import build
 from core.record.activations import masks
-from core.record.edits import (
-    DOUBLED,
-    OFF,
-    STRETCHED,
-    EditError,
-    Edits,
-    Places,
-    edited,
-    source_mask,
-    target_mask,
-)
+from core.record.editing import edited, source_mask, target_mask
+from core.record.edits import DOUBLED, OFF, STRETCHED, EditError, Edits, PositionEdit
 from core.search.beam import search
 from core.text.tokenizer import BOS, PAD
 from core.translator import InputError, Translator
@@ -32,10 +23,10 @@ POSITIONS = {
     "off": OFF,
     "doubled": DOUBLED,
     "stretched": STRETCHED,
-    "shifted": Places(shift=3),
-    "shifted back": Places(shift=-3),
-    "past the table": Places(shift=1000),
-    "shuffled": Places.shuffled(7, 5),
+    "shifted": PositionEdit(shift=3),
+    "shifted back": PositionEdit(shift=-3),
+    "past the table": PositionEdit(shift=1000),
+    "shuffled": PositionEdit.shuffled(7, 5),
 }
 EDITS = {
     "no causal mask": Edits(causal_mask=False),
@@ -44,7 +35,7 @@ EDITS = {
     "two places hidden": Edits(hidden_source=(1, 3)),
     "hidden, and padding open": Edits(hidden_source=(0,), padding_mask=False),
     **{f"source {name}": Edits(source_positions=places) for name, places in POSITIONS.items()},
-    "both sides": Edits(source_positions=STRETCHED, target_positions=Places.shuffled(1, 4)),
+    "both sides": Edits(source_positions=STRETCHED, target_positions=PositionEdit.shuffled(1, 4)),
     "everything": Edits(False, False, (2,), OFF, DOUBLED),
 }
 edits = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
@@ -183,19 +174,19 @@ def test_positions_are_the_formula_at_other_places(models, name):
 
 
 def test_a_shuffle_is_an_order_that_its_seed_decides():
-    orders = [Places.shuffled(seed, 9).order for seed in range(20)]
+    orders = [PositionEdit.shuffled(seed, 9).order for seed in range(20)]
     assert all(sorted(order) == list(range(9)) for order in orders)
     assert len(set(orders)) > 15 and tuple(range(9)) not in orders
-    assert Places.shuffled(3, 9) == Places.shuffled(3, 9)
-    assert Places.shuffled(3, 1).order == (0,) and Places.shuffled(3, 0).order == ()
-    assert Places.shuffled(0, 2).order == (1, 0)
-    assert Places(order=(1, 0), shift=2).rows(0, 4) == [3, 2, 4, 5]
+    assert PositionEdit.shuffled(3, 9) == PositionEdit.shuffled(3, 9)
+    assert PositionEdit.shuffled(3, 1).order == (0,) and PositionEdit.shuffled(3, 0).order == ()
+    assert PositionEdit.shuffled(0, 2).order == (1, 0)
+    assert PositionEdit(order=(1, 0), shift=2).rows(0, 4) == [3, 2, 4, 5]
 
 
 @pytest.mark.parametrize("order", [(0, 2), (0, 0), (1,), (-1, 0)])
 def test_what_is_no_order_is_refused(order):
-    with pytest.raises(EditError, match="is no order of the places 0 to"):
-        Places(order=order)
+    with pytest.raises(EditError, match="is no order of the positions 0 to"):
+        PositionEdit(order=order)
 
 
 @pytest.mark.parametrize("hidden", [(-1,), (3, -2)])
@@ -214,10 +205,10 @@ def test_a_learned_table_has_an_end():
     _, model = small.pair(learned_positions=True, max_length=12)
     source, target = small.ids(1, 6), small.ids(1, 4, first=BOS)
     table = model.embeddings.source_positions.weight
-    with edited(model, Edits(source_positions=Places(shift=6))):
+    with edited(model, Edits(source_positions=PositionEdit(shift=6))):
         assert torch.equal(model.embeddings.source_positions(6), table[6:])
         model(source, target)
-    for places, row in ((Places(shift=7), 12), (Places(shift=-1), -1)):
+    for places, row in ((PositionEdit(shift=7), 12), (PositionEdit(shift=-1), -1)):
         match = f"position {row} was never learned: this model's table ends at 11"
         with (
             pytest.raises(EditError, match=match),

@@ -11,7 +11,8 @@ from core.config import DecodeConfig
 from core.data.batches import collate
 from core.experiments.importance import importance
 from core.record.capture import capture
-from core.record.edits import EditError, Edits, edited
+from core.record.editing import edited
+from core.record.edits import EditError, Edits
 from core.search.beam import search
 from core.text.tokenizer import PAD
 from tests import small

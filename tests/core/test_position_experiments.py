@@ -6,7 +6,8 @@ import torch
 
 from core.experiments.positions import equivariance, extrapolation
 from core.model.positions import sinusoids
-from core.record.edits import EditError, Edits, Places, edited
+from core.record.editing import edited
+from core.record.edits import EditError, Edits, PositionEdit
 from core.text.tokenizer import BOS, EOS
 from tests import small
 
@@ -35,7 +36,7 @@ def test_without_positions_order_means_nothing(shape):
 def test_moving_the_places_is_moving_the_words():
     """A sentence under shuffled positions is its words reordered under the usual ones."""
     _, model = small.pair()
-    places = Places.shuffled(5, len(SOURCE))
+    places = PositionEdit.shuffled(5, len(SOURCE))
     with edited(model, Edits(source_positions=places)):
         shuffled = model.encode(torch.tensor([SOURCE]))[0][0]
     words = [SOURCE[places.order.index(p)] for p in range(len(SOURCE))]

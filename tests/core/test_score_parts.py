@@ -9,7 +9,8 @@ import torch
 from core.experiments.score_parts import SOURCES, embedded, score_parts, scores
 from core.model.baseline import Baseline
 from core.record.capture import capture
-from core.record.edits import Edits, Places, edited
+from core.record.editing import edited
+from core.record.edits import Edits, PositionEdit
 from core.text.tokenizer import BOS, EOS
 from tests import small
 
@@ -86,7 +87,7 @@ def test_a_part_is_what_its_name_says():
     for model in small.pair():
         parts = score_parts(model, SOURCE, TARGET, "encoder")
         words = score_parts(model, [20, 21, 22, 23, 24, EOS], TARGET, "encoder")
-        moved = Edits(source_positions=Places(shift=4))
+        moved = Edits(source_positions=PositionEdit(shift=4))
         with edited(model, moved):
             places = score_parts(model, SOURCE, TARGET, "encoder")
 

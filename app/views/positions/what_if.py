@@ -31,7 +31,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 def order(lesson: Lesson) -> None:
     """Permutation equivariance: the maps of reordered words are the reordered maps."""
-    from core.record.edits import Places
+    from core.record.edits import PositionEdit
 
     record = lesson.record
     st.write(
@@ -41,7 +41,7 @@ def order(lesson: Lesson) -> None:
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
-    order = Places.shuffled(1, len(record.source)).order
+    order = PositionEdit.shuffled(1, len(record.source)).order
     result = lesson.run(
         "core.experiments.positions:equivariance",
         lesson.source_ids,
@@ -137,12 +137,12 @@ def _maps(
 
 
 def _places(change: str, seed: int, shift: int, length: int):
-    from core.record.edits import DOUBLED, OFF, STRETCHED, Places
+    from core.record.edits import DOUBLED, OFF, STRETCHED, PositionEdit
 
     return {
         "off": OFF,
-        "shuffled": Places.shuffled(seed, length),
-        "shifted": Places(shift=shift),
+        "shuffled": PositionEdit.shuffled(seed, length),
+        "shifted": PositionEdit(shift=shift),
         "doubled": DOUBLED,
         "stretched": STRETCHED,
     }[change]
