@@ -54,13 +54,18 @@ class Component:
     key: int | None = None
 
     @property
+    def place(self) -> tuple[Kind, int, int]:
+        """(kind, layer, head), as edits name a head. Raises ValueError for what is no head."""
+        if self.kind is None or self.layer is None or self.head is None:
+            raise ValueError(f"{self.label} is no head")
+        return self.kind, self.layer, self.head
+
+    @property
     def label(self) -> str:
-        """What a person reads, counted from 1: "cross layer 3 head 1", "feed-forward layer 2"."""
-        where = [] if self.kind is None else [self.kind]
-        where += [] if self.layer is None else [f"layer {self.layer + 1}"]
-        if self.head is None:
-            return " ".join([*where, self.what])
-        return " ".join([*where, f"head {self.head + 1}"])
+        """What a person reads, counted from 1: "cross layer 3 head 1", "token"."""
+        kind = "" if self.kind is None else f"{self.kind} "
+        layer = "" if self.layer is None else f"layer {self.layer + 1} "
+        return kind + layer + (self.what if self.head is None else f"head {self.head + 1}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,9 +202,9 @@ class Trace:
                 added_ND = (self._after(side, i) - self._before(side, i))[None, places]
                 stream = stream.plus([Component("feed-forward", side, layer)], added_ND)
             else:
-                stream = stream.plus(
-                    *_attended(self.sites[kind, layer], kind, layer, places, by_key)
-                )
+                assert layer is not None  # only the norm behind the stack has none
+                written = _attended(self.sites[kind, layer], kind, layer, places, by_key)
+                stream = stream.plus(*written)
             if not self.norm_first:
                 stream = stream.through(norm.at(places))
         last = self.last[side]
