@@ -38,32 +38,44 @@ def site(
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
     looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
     look = looks[kind, layer]
-    return site_of(model, look, 0, np.array(masks_of(tuple(source), target_in)[kind]))
+    mask_QK = np.array(masks_of(tuple(source), target_in)[kind])
+    return sites_of(model, look, [mask_QK])[0]
 
 
-def site_of(model: Seq2Seq, look: Look, row: int, mask_QK: NDArray[np.bool_]) -> Site:
-    """One row of a batch's attention, as long as its mask, without the padding behind it."""
+def sites_of(model: Seq2Seq, look: Look, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
+    """One attention of a batch's rows, each as long as its mask [Q, K], without the padding.
+
+    The rows share the weight matrices.
+    """
     query, key, value, output = look.site.projections()
-    Q, K = mask_QK.shape
     score = model.config.mask_score
-    return Site(
-        kind=look.site.kind,
-        layer=look.site.layer,
-        num_heads=look.site.num_heads,
-        inputs_QD=double(look.query[row, :Q]),
-        memory_KD=double(look.memory[row, :K]),
-        to_query=double(query.weight),
-        to_key=double(key.weight),
-        to_value=double(value.weight),
-        to_output=double(output.weight),
-        query_bias=_bias(query),
-        key_bias=_bias(key),
-        value_bias=_bias(value),
-        output_bias=_bias(output),
-        mask_QK=mask_QK,
-        mask_score=-math.inf if score is None else score,
-        maps_HQK=look.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
-    )
+    matrices = {
+        "to_query": double(query.weight),
+        "to_key": double(key.weight),
+        "to_value": double(value.weight),
+        "to_output": double(output.weight),
+        "query_bias": _bias(query),
+        "key_bias": _bias(key),
+        "value_bias": _bias(value),
+        "output_bias": _bias(output),
+    }
+    found = []
+    for row, mask_QK in enumerate(masks):
+        Q, K = mask_QK.shape
+        found.append(
+            Site(
+                kind=look.site.kind,
+                layer=look.site.layer,
+                num_heads=look.site.num_heads,
+                inputs_QD=double(look.query[row, :Q]),
+                memory_KD=double(look.memory[row, :K]),
+                mask_QK=mask_QK,
+                mask_score=-math.inf if score is None else score,
+                maps_HQK=look.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
+                **matrices,
+            )
+        )
+    return found
 
 
 def _bias(projection: Projection) -> Doubles:

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from core.analysis.inside_head import Site
 from core.analysis.stream import SUBLAYERS, Floats, Norm, Trace
-from core.data.batches import pad
-from core.experiments.site import double, site_of
+from core.data.batches import collate
+from core.experiments.site import double, sites_of
 from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
-from core.record.capture import Look, capture
-from core.text.tokenizer import BOS
+from core.record.capture import capture
 
 
 class _Watched:
@@ -43,6 +43,21 @@ class _Watched:
 
         return keep
 
+    def norms_of(
+        self, side: Side, row: int, length: int
+    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Floats, Floats]]:
+        """The norms of a side's sub-layers, the one behind them, and its input and output."""
+        *seen, end = (
+            (module, double(fed[row, :length]), double(gave[row, :length]))
+            for module, fed, gave in self.norms[side]
+        )
+        kinds = SUBLAYERS[side]
+        norms = (
+            _norm(side, kinds[i % len(kinds)], i // len(kinds), *one) for i, one in enumerate(seen)
+        )
+        last = None if isinstance(end[0], nn.Identity) else _norm(side, None, None, *end)
+        return tuple(norms), last, end[1:]
+
 
 @torch.inference_mode()
 def traces(
@@ -50,82 +65,52 @@ def traces(
 ) -> list[Trace]:
     """One teacher-forced pass over sentences' ids, with their <eos>, as one padded batch.
 
-    It runs under whatever edits the caller is in. Hooks are process-wide: the caller holds the
-    model's lock.
+    It runs under whatever edits the caller is in; what is returned holds no padding. Hooks are
+    process-wide: the caller holds the model's lock.
     """
-    device = next(model.parameters()).device
-    source_BS = pad([list(ids) for ids in sources]).to(device)
-    target_in_BT = pad([[BOS, *ids[:-1]] for ids in targets]).to(device)
+    pairs = [(list(s), list(t)) for s, t in zip(sources, targets, strict=True)]
+    batch = collate(pairs).to(next(model.parameters()).device)
     with ExitStack() as hooks:
         watched = _Watched(model, hooks)
         captured = hooks.enter_context(capture(model))
-        logits_BTV = model(source_BS, target_in_BT)
+        logits_BTV = model(batch.source, batch.target_in)
     words = model.embeddings
+    source_BSD = words.look_up(batch.source, words.source_table.weight)
+    target_BTD = words.look_up(batch.target_in, words.target_weight)
     embedded: dict[Side, Tensor] = {
-        "encoder": _sum_of(
-            words.look_up(source_BS, words.source_table.weight), words.source_positions
-        ),
-        "decoder": _sum_of(
-            words.look_up(target_in_BT, words.target_weight), words.target_positions
-        ),
+        "encoder": _with_position(source_BSD, words.source_positions),
+        "decoder": _with_position(target_BTD, words.target_positions),
     }
-    looks = captured.looks()
-    return [
-        _trace(model, b, (len(source), len(target)), embedded, watched, looks, logits_BTV)
-        for b, (source, target) in enumerate(zip(sources, targets, strict=True))
-    ]
+    sites: dict[tuple[Kind, int], list[Site]] = {}
+    for look in captured.looks():
+        at = look.site.kind, look.site.layer
+        masks = []
+        for open_QK, (source, target) in zip(watched.open[at], pairs, strict=True):
+            S, T = len(source), len(target)
+            Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[look.site.kind]
+            masks.append(open_QK[:Q, :K].cpu().numpy())
+        sites[at] = sites_of(model, look, masks)
+    found = []
+    for row, (source, target) in enumerate(pairs):
+        lengths: dict[Side, int] = {"encoder": len(source), "decoder": len(target)}
+        norms = {side: watched.norms_of(side, row, lengths[side]) for side in SUBLAYERS}
+        found.append(
+            Trace(
+                norm_first=model.config.norm_first,
+                embedded={s: double(x[:, row, : lengths[s]]) for s, x in embedded.items()},
+                sites={at: rows[row] for at, rows in sites.items()},
+                norms={side: norms for side, (norms, _, _) in norms.items()},
+                last={side: last for side, (_, last, _) in norms.items()},
+                ends={side: end for side, (_, _, end) in norms.items()},
+                logits_TV=double(logits_BTV[row, : len(target)]),
+            )
+        )
+    return found
 
 
-def _sum_of(token_BND: Tensor, table: nn.Module) -> Tensor:
+def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
     """Token and position, [2, B, N, D]."""
     return torch.stack((token_BND, table(token_BND.shape[1]).expand_as(token_BND)))
-
-
-def _trace(
-    model: Seq2Seq,
-    row: int,
-    lengths: tuple[int, int],
-    embedded: dict[Side, Tensor],
-    watched: _Watched,
-    looks: list[Look],
-    logits_BTV: Tensor,
-) -> Trace:
-    """One row of a batch, without the padding behind it."""
-    N: dict[Side, int] = {"encoder": lengths[0], "decoder": lengths[1]}
-    sites = {}
-    for look in looks:
-        kind, layer = look.site.kind, look.site.layer
-        Q, K = (N["encoder" if k else "decoder"] for k in _from_encoder(kind))
-        open_QK = watched.open[kind, layer][row, :Q, :K]
-        sites[kind, layer] = site_of(model, look, row, open_QK.cpu().numpy())
-    norms: dict[Side, tuple[Norm, ...]] = {}
-    last: dict[Side, Norm | None] = {}
-    ends: dict[Side, tuple[Floats, Floats]] = {}
-    for side, sublayers in SUBLAYERS.items():
-        *seen, end = (
-            (module, double(fed[row, : N[side]]), double(gave[row, : N[side]]))
-            for module, fed, gave in watched.norms[side]
-        )
-        norms[side] = tuple(
-            _norm(side, sublayers[i % len(sublayers)], i // len(sublayers), *one)
-            for i, one in enumerate(seen)
-        )
-        last[side] = None if isinstance(end[0], nn.Identity) else _norm(side, None, None, *end)
-        ends[side] = end[1:]
-    return Trace(
-        norm_first=model.config.norm_first,
-        embedded={side: double(x[:, row, : N[side]]) for side, x in embedded.items()},
-        sites=sites,
-        norms=norms,
-        last=last,
-        ends=ends,
-        logits_TV=double(logits_BTV[row, : N["decoder"]]),
-    )
-
-
-def _from_encoder(kind: Kind) -> tuple[bool, bool]:
-    """Whether an attention's queries and keys come from the encoder."""
-    return kind == "encoder", kind != "decoder"
 
 
 def _norm(
