@@ -72,9 +72,9 @@ class InsideHead:
 
 def inside_head(site: Site, head: int, query: int) -> InsideHead:
     """softmax(qKᵀ/√d_k + M)V Wᴼ of one head and query (paper §3.2), in float64 from its inputs."""
-    q_HE = _heads(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
-    k_HKE = _heads(site.memory_KD @ site.to_key.T + site.key_bias, site.num_heads)
-    v_HKE = _heads(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
+    q_HE = heads_of(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
+    k_HKE = heads_of(site.memory_KD @ site.to_key.T + site.key_bias, site.num_heads)
+    v_HKE = heads_of(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
     products_HKE = q_HE[:, None] * k_HKE
     scores_HK = products_HKE.sum(-1)
     scaled_HK = scores_HK / math.sqrt(q_HE.shape[-1])
@@ -83,7 +83,7 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
     exps_HK = np.exp(masked_HK - masked_HK.max(-1, keepdims=True))
     weights_HK = exps_HK / exps_HK.sum(-1, keepdims=True)
     z_HE = np.einsum("hk,hke->he", weights_HK, v_HKE)
-    columns_HDE = _heads(site.to_output, site.num_heads)
+    columns_HDE = heads_of(site.to_output, site.num_heads)
     parts_HD = np.einsum("he,hde->hd", z_HE, columns_HDE)
     return InsideHead(
         head=head,
@@ -107,7 +107,7 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
     )
 
 
-def _heads(x: ArrayLike, num_heads: int) -> Doubles:
+def heads_of(x: ArrayLike, num_heads: int) -> Doubles:
     """[..., D] → [H, ..., E]: each head has its own slice of the last axis."""
     x = np.asarray(x)
     return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, 0)

@@ -14,7 +14,7 @@ from torch import Tensor
 from core.analysis.inside_head import Site
 from core.experiments.asking import about_pass
 from core.model.interface import Kind, Projection, Seq2Seq
-from core.record.capture import capture
+from core.record.capture import Look, capture
 from core.record.checks import masks_of
 from core.text.tokenizer import BOS
 
@@ -38,33 +38,52 @@ def site(
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
     looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
     look = looks[kind, layer]
+    mask_QK = np.array(masks_of(tuple(source), target_in)[kind])
+    return sites_of(model, look, [mask_QK])[0]
+
+
+def sites_of(model: Seq2Seq, look: Look, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
+    """One attention of a batch's rows, each as long as its mask [Q, K], without the padding.
+
+    The rows share the weight matrices.
+    """
     query, key, value, output = look.site.projections()
     score = model.config.mask_score
-    return Site(
-        kind=kind,
-        layer=layer,
-        num_heads=look.site.num_heads,
-        inputs_QD=_double(look.query[0]),
-        memory_KD=_double(look.memory[0]),
-        to_query=_double(query.weight),
-        to_key=_double(key.weight),
-        to_value=_double(value.weight),
-        to_output=_double(output.weight),
-        query_bias=_bias(query),
-        key_bias=_bias(key),
-        value_bias=_bias(value),
-        output_bias=_bias(output),
-        mask_QK=np.array(masks_of(tuple(source), target_in)[kind]),
-        mask_score=-math.inf if score is None else score,
-        maps_HQK=look.weights[0].cpu().numpy().astype(np.float32),
-    )
+    matrices = {
+        "to_query": double(query.weight),
+        "to_key": double(key.weight),
+        "to_value": double(value.weight),
+        "to_output": double(output.weight),
+        "query_bias": _bias(query),
+        "key_bias": _bias(key),
+        "value_bias": _bias(value),
+        "output_bias": _bias(output),
+    }
+    found = []
+    for row, mask_QK in enumerate(masks):
+        Q, K = mask_QK.shape
+        found.append(
+            Site(
+                kind=look.site.kind,
+                layer=look.site.layer,
+                num_heads=look.site.num_heads,
+                inputs_QD=double(look.query[row, :Q]),
+                memory_KD=double(look.memory[row, :K]),
+                mask_QK=mask_QK,
+                mask_score=-math.inf if score is None else score,
+                maps_HQK=look.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
+                **matrices,
+            )
+        )
+    return found
 
 
 def _bias(projection: Projection) -> Doubles:
     """The bias, or the zeros that having none comes to."""
     bias = projection.bias
-    return np.zeros(len(projection.weight)) if bias is None else _double(bias)
+    return np.zeros(len(projection.weight)) if bias is None else double(bias)
 
 
-def _double(tensor: Tensor) -> Doubles:
+def double(tensor: Tensor) -> Doubles:
+    """The numbers of a tensor in float64."""
     return tensor.detach().cpu().numpy().astype(np.float64)

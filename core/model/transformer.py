@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from core.config import ModelConfig
 from core.model import decoding
 from core.model.fast import Dropout, Linear, linear
-from core.model.interface import AttentionSite, Side, Stack
+from core.model.interface import AttentionSite, Projection, Side, Stack
 from core.model.masks import padding_mask, target_mask
 from core.model.positions import LearnedPositions, SinusoidalPositions
 from core.text.tokenizer import PAD
@@ -51,6 +51,13 @@ class Embeddings(nn.Module):
     def target_weight(self) -> Tensor:
         """The target's table [V, D]: the source's own where the two sides share one."""
         return self.source_table.weight if self.shared else self.target_table.weight
+
+    @property
+    def projection(self) -> Projection:
+        """What `classify` multiplies by, [V, D], and adds; tied: the target's table and nothing."""
+        if self.tied:
+            return Projection(self.target_weight, None)
+        return Projection(self.classifier.weight, self.classifier.bias)
 
     def source(self, ids_BS: Tensor) -> Tensor:
         """embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""

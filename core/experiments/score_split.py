@@ -1,0 +1,252 @@
+"""Why a head looks there: one cell's score as the sum over what wrote its query and its key.
+
+Axes: C component, K key, E size of one head.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+
+from core.analysis.inside_head import heads_of
+from core.analysis.stream import Component, Floats, Stream, Trace, What
+from core.experiments.asking import about_pass
+from core.experiments.site import double
+from core.experiments.tracing import traces
+from core.model.interface import Kind, Seq2Seq
+from core.record.capture import capture
+from core.record.edits import Edits, edited
+from core.text.tokenizer import BOS
+
+End = Literal["query", "key"]
+ENDS: tuple[End, ...] = ("query", "key")
+
+
+@dataclass(frozen=True)
+class Move:
+    """How a cell's score changes, and its weight after the softmax."""
+
+    score: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What the cell does without one component of its query, or without one of its row's keys.
+
+    `predicted` holds the norm at its scale; for `true` the part is taken out of what this attention
+    is fed and the norm is taken anew. `whole` is the move when that component, a head, is switched
+    off in the whole pass: at every place, for queries, keys, and all that is built on them.
+    """
+
+    end: End
+    component: Component
+    predicted: Move
+    true: Move
+    whole: Move | None
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSplit:
+    """One cell's score q·k/√d_k before any mask, as terms [query component, key component].
+
+    `score` is worked out from what the attention was fed, `weight` is the pass's own. Layer norm is
+    taken at its actual scale (core.analysis.stream). The biases of the two projections are the last
+    components.
+    """
+
+    kind: Kind
+    layer: int
+    head: int
+    query: int
+    key: int
+    query_components: tuple[Component, ...]
+    key_components: tuple[Component, ...]
+    terms: Floats
+    score: float
+    weight: float
+    removals: tuple[Removal, ...] = ()
+
+    def components(self, end: End) -> tuple[Component, ...]:
+        return self.query_components if end == "query" else self.key_components
+
+    def by_component(self, end: End) -> Floats:
+        """What each component of the query, or of the key, has part in: [C], sums to the score."""
+        return self.terms.sum(1 if end == "query" else 0)
+
+    def largest(self, count: int) -> list[tuple[Component, Component, float]]:
+        """The terms of the largest size: query component, key component, and what it adds."""
+        order = np.argsort(-np.abs(self.terms), axis=None, kind="stable")[:count]
+        cells = zip(*np.unravel_index(order, self.terms.shape), strict=True)
+        return [
+            (self.query_components[q], self.key_components[k], float(self.terms[q, k]))
+            for q, k in cells
+        ]
+
+    @property
+    def largest_error(self) -> float:
+        """How far the sum of the terms is from the score."""
+        return abs(float(self.terms.sum()) - self.score)
+
+
+@about_pass
+@torch.inference_mode()
+def score_split(
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    kind: Kind,
+    layer: int,
+    head: int,
+    query: int,
+    key: int,
+    removals: int = 6,
+) -> ScoreSplit:
+    """Split the score of one cell, and take its largest components out, one at a time.
+
+    Places, layers and heads are counted from 0; decoder rows by the token that is fed. Asked of
+    (translator, record, …); or of a network, ids with their <eos>, …, while the caller holds its
+    lock, for heads are switched off in it. Raises ValueError, in one line, for a cell that is not
+    there.
+    """
+    row = _Row(traces(model, [source], [target])[0], kind, layer, head, query)
+    if not 0 <= key < len(row.scores_K):
+        raise ValueError(_absent("key", key, len(row.scores_K)))
+    q_CE, k_CE = row.parts["query"][:, 0], row.parts["key"][:, key]
+    split = ScoreSplit(
+        kind=kind,
+        layer=layer,
+        head=head,
+        query=query,
+        key=key,
+        query_components=row.components("query"),
+        key_components=row.components("key"),
+        terms=q_CE @ k_CE.T / math.sqrt(q_CE.shape[-1]),
+        score=float(row.scores_K[key]),
+        weight=row.drawn[key],
+    )
+    ends = [(end, c) for end in ENDS for c in range(len(row.components(end)))]
+    sizes = np.concatenate([np.abs(split.by_component(end)) for end in ENDS])
+    largest = [ends[i] for i in np.argsort(-sizes, kind="stable")[:removals]]
+    chosen = [(end, c, row.components(end)[c]) for end, c in largest]
+    heads = list(dict.fromkeys(x for _, _, x in chosen if x.head is not None))
+    whole = dict(zip(heads, _switched_off(model, source, target, heads, row), strict=True))
+    found = []
+    for end, c, component in chosen:
+        off = row.move(whole[component], key) if component in whole else None
+        held, anew = row.without(end, c)
+        found.append(Removal(end, component, row.move(held, key), row.move(anew, key), off))
+    return replace(split, removals=tuple(found))
+
+
+def _switched_off(
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    heads: Sequence[Component],
+    row: "_Row",
+) -> list[Floats]:
+    """The scores of a row [K] in a pass without each of some heads."""
+    device = next(model.parameters()).device
+    source_1S = torch.tensor([list(source)], device=device)
+    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    found = []
+    unedited = model.encode(source_1S)
+    for head in heads:
+        off = Edits(heads_off=frozenset({head.place}))
+        with edited(model, off), capture(model) as captured:
+            memory = model.encode(source_1S) if head.kind == "encoder" else unedited
+            if row.kind != "encoder":
+                model.decode(target_in_1T, *memory)
+        looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
+        look = looks[row.kind, row.layer]
+        found.append(row.scores(double(look.query[0]), double(look.memory[0])))
+    return found
+
+
+class _Row:
+    """One query of one head: its scores of all keys [K], and both ends' parts [C, N, E]."""
+
+    def __init__(self, trace: Trace, kind: Kind, layer: int, head: int, query: int) -> None:
+        site = trace.site(kind, layer)
+        H, Q, _ = site.maps_HQK.shape
+        for name, number, count in (("head", head, H), ("query", query, Q)):
+            if not 0 <= number < count:
+                raise ValueError(_absent(name, number, count))
+        self.kind, self.layer, self._query = kind, layer, query
+        self.drawn = site.maps_HQK[head, query].tolist()
+        self._open_K = site.mask_QK[query]
+        self._streams: dict[End, Stream] = {
+            "query": trace.queries(kind, layer, slice(query, query + 1)),
+            "key": trace.keys(kind, layer),
+        }
+        self._to: dict[End, tuple[Floats, Floats]] = {
+            "query": _head(site.to_query, site.query_bias, H, head),
+            "key": _head(site.to_key, site.key_bias, H, head),
+        }
+        self._fed = self._projected(site.inputs_QD, site.memory_KD)
+        self.parts = {end: self._split(end) for end in ENDS}
+        self.scores_K = _scores(self._fed)
+        self.weights_K = self._weights(self.scores_K)
+
+    def components(self, end: End) -> tuple[Component, ...]:
+        what: What = "query bias" if end == "query" else "key bias"
+        return (*self._streams[end].components, Component(what, self.kind, self.layer))
+
+    def without(self, end: End, component: int) -> tuple[Floats, Floats]:
+        """The scores without one component of an end: with the norm held, and taken anew."""
+        held = anew = self._fed[end] - self.parts[end][component]
+        if component < len(self._streams[end].components):
+            anew = self._project(end, self._streams[end].without(component))
+        return _scores({**self._fed, end: held}), _scores({**self._fed, end: anew})
+
+    def move(self, scores_K: Floats, key: int) -> Move:
+        """From the row's own scores to others."""
+        score, weight = (
+            float(after[key] - before[key])
+            for after, before in (
+                (scores_K, self.scores_K),
+                (self._weights(scores_K), self.weights_K),
+            )
+        )
+        return Move(score, weight)
+
+    def scores(self, inputs_QD: Floats, memory_KD: Floats) -> Floats:
+        """The scores [K] that the same query would have if the attention were fed this."""
+        return _scores(self._projected(inputs_QD, memory_KD))
+
+    def _projected(self, inputs_QD: Floats, memory_KD: Floats) -> dict[End, Floats]:
+        q_1E = self._project("query", inputs_QD[self._query : self._query + 1])
+        return {"query": q_1E, "key": self._project("key", memory_KD)}
+
+    def _project(self, end: End, x_ND: Floats) -> Floats:
+        weight_DE, bias_E = self._to[end]
+        return x_ND @ weight_DE + bias_E
+
+    def _split(self, end: End) -> Floats:
+        """What each component, and last the bias, has part in the projection: [C, N, E]."""
+        weight_DE, bias_E = self._to[end]
+        parts = self._streams[end].parts @ weight_DE
+        return np.concatenate((parts, np.broadcast_to(bias_E, (1, *parts.shape[1:]))))
+
+    def _weights(self, scores_K: Floats) -> Floats:
+        open_K = np.where(self._open_K, scores_K, -np.inf)
+        shares = np.exp(open_K - open_K.max())
+        return shares / shares.sum()
+
+
+def _scores(ends: dict[End, Floats]) -> Floats:
+    (q_E,), k_KE = ends["query"], ends["key"]
+    return k_KE @ q_E / math.sqrt(len(q_E))
+
+
+def _head(weight: Floats, bias: Floats, num_heads: int, head: int) -> tuple[Floats, Floats]:
+    """One head's slice of a projection: W [D, E] and b [E]."""
+    return heads_of(weight.T, num_heads)[head], heads_of(bias, num_heads)[head]
+
+
+def _absent(name: str, number: int, count: int) -> str:
+    return f"{name} {number} is not there: counted from 0, they end at {count - 1}"

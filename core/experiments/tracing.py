@@ -1,0 +1,122 @@
+"""One pass, watched wherever something is written: what core.analysis.stream takes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from core.analysis.inside_head import Site
+from core.analysis.stream import SUBLAYERS, Floats, Norm, Trace
+from core.data.batches import collate
+from core.experiments.site import double, sites_of
+from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
+from core.record.capture import capture
+
+
+class _Watched:
+    """What the norms and masks of one pass of a batch were seen to be fed."""
+
+    def __init__(self, model: Seq2Seq, hooks: ExitStack) -> None:
+        self.norms: dict[Side, list[tuple[nn.Module, Tensor, Tensor]]] = {}
+        self.open: dict[tuple[Kind, int], Tensor] = {}
+        for side, sublayers in SUBLAYERS.items():
+            layers, last = model.stack(side)
+            names = [f"norm{i + 1}" for i in range(len(sublayers))]
+            norms = [layer.get_submodule(name) for layer in layers for name in names]
+            for norm in (*norms, last):
+                hooks.callback(norm.register_forward_hook(self._keep(side)).remove)
+        for site in model.attention_sites():
+            hook = site.module.register_forward_pre_hook(self._told(site), with_kwargs=True)
+            hooks.callback(hook.remove)
+
+    def _keep(self, side: Side) -> Callable[..., None]:
+        found = self.norms.setdefault(side, [])
+        return lambda module, args, output: found.append((module, args[0], output))
+
+    def _told(self, site: AttentionSite) -> Callable[..., None]:
+        def keep(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+            self.open[site.kind, site.layer] = site.mask(Call(args, kwargs))
+
+        return keep
+
+    def norms_of(
+        self, side: Side, row: int, length: int
+    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Floats, Floats]]:
+        """The norms of a side's sub-layers, the one behind them, and its input and output."""
+        *seen, end = (
+            (module, double(fed[row, :length]), double(gave[row, :length]))
+            for module, fed, gave in self.norms[side]
+        )
+        kinds = SUBLAYERS[side]
+        norms = (
+            _norm(side, kinds[i % len(kinds)], i // len(kinds), *one) for i, one in enumerate(seen)
+        )
+        last = None if isinstance(end[0], nn.Identity) else _norm(side, None, None, *end)
+        return tuple(norms), last, end[1:]
+
+
+@torch.inference_mode()
+def traces(
+    model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[Trace]:
+    """One teacher-forced pass over sentences' ids, with their <eos>, as one padded batch.
+
+    It runs under whatever edits the caller is in; what is returned holds no padding. Hooks are
+    process-wide: the caller holds the model's lock.
+    """
+    pairs = [(list(s), list(t)) for s, t in zip(sources, targets, strict=True)]
+    batch = collate(pairs).to(next(model.parameters()).device)
+    with ExitStack() as hooks:
+        watched = _Watched(model, hooks)
+        captured = hooks.enter_context(capture(model))
+        logits_BTV = model(batch.source, batch.target_in)
+    words = model.embeddings
+    source_BSD = words.look_up(batch.source, words.source_table.weight)
+    target_BTD = words.look_up(batch.target_in, words.target_weight)
+    embedded: dict[Side, Tensor] = {
+        "encoder": _with_position(source_BSD, words.source_positions),
+        "decoder": _with_position(target_BTD, words.target_positions),
+    }
+    sites: dict[tuple[Kind, int], list[Site]] = {}
+    for look in captured.looks():
+        at = look.site.kind, look.site.layer
+        masks = []
+        for open_QK, (source, target) in zip(watched.open[at], pairs, strict=True):
+            S, T = len(source), len(target)
+            Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[look.site.kind]
+            masks.append(open_QK[:Q, :K].cpu().numpy())
+        sites[at] = sites_of(model, look, masks)
+    found = []
+    for row, (source, target) in enumerate(pairs):
+        lengths: dict[Side, int] = {"encoder": len(source), "decoder": len(target)}
+        norms = {side: watched.norms_of(side, row, lengths[side]) for side in SUBLAYERS}
+        found.append(
+            Trace(
+                norm_first=model.config.norm_first,
+                embedded={s: double(x[:, row, : lengths[s]]) for s, x in embedded.items()},
+                sites={at: rows[row] for at, rows in sites.items()},
+                norms={side: norms for side, (norms, _, _) in norms.items()},
+                last={side: last for side, (_, last, _) in norms.items()},
+                ends={side: end for side, (_, _, end) in norms.items()},
+                logits_TV=double(logits_BTV[row, : len(target)]),
+            )
+        )
+    return found
+
+
+def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
+    """Token and position, [2, B, N, D]."""
+    return torch.stack((token_BND, table(token_BND.shape[1]).expand_as(token_BND)))
+
+
+def _norm(
+    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, fed: Floats, gave: Floats
+) -> Norm:
+    assert isinstance(module, nn.LayerNorm)
+    return Norm(
+        side, kind, layer, double(module.weight), double(module.bias), module.eps, fed, gave
+    )

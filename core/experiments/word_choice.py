@@ -1,0 +1,160 @@
+"""Why this word and not that one: the difference of two logits as a sum over what wrote the state.
+
+Axes: C component, H head, K key, L layer, T target token, D d_model, V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from core.analysis.stream import Component, Floats, Kind, Trace
+from core.data.batches import collate
+from core.experiments.asking import about_pass
+from core.experiments.site import double
+from core.experiments.tracing import traces
+from core.model.interface import Seq2Seq
+from core.record.edits import Edits, edited
+
+Words = tuple[int, int]
+Changed = Callable[[Seq2Seq], AbstractContextManager[object]]
+"""A `with` block in which a network runs with one thing changed, such as `edited` gives."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordChoice:
+    """The logit of one target id less that of another at one step, as terms [C] that add up to it.
+
+    Layer norm is taken at its actual scale (core.analysis.stream); the classifier's bias comes
+    last. `edges` split the terms of the heads of a kind, `decoder` or `cross`, by their keys:
+    [L, H, K], and `weights` [L, H, K] are the rows that they attend with. The encoder's heads have
+    their part through the keys of `cross`.
+    """
+
+    step: int
+    words: Words
+    components: tuple[Component, ...]
+    terms: Floats
+    edges: dict[Kind, Floats]
+    weights: dict[Kind, Floats]
+    difference: float
+
+    @property
+    def largest_error(self) -> float:
+        """How far the sum of the terms is from the difference."""
+        return abs(float(self.terms.sum()) - self.difference)
+
+    def largest(self, count: int) -> list[tuple[Component, float]]:
+        """The terms of the largest size."""
+        order = np.argsort(-np.abs(self.terms), kind="stable")[:count]
+        return [(self.components[i], float(self.terms[i])) for i in order]
+
+    def predicted(self, kind: Kind, layer: int, head: int, key: int | None = None) -> float:
+        """How the difference changes without a head, or without one key of it, norms held.
+
+        It is the direct effect: what later layers make of it is left out. Without a key, the rest
+        of the row is what it was through 1 − α, and nothing where there is no rest. Raises
+        ValueError for a kind whose heads are not in the decoder.
+        """
+        if kind not in self.edges:
+            raise ValueError(
+                f"{kind} heads do not write the decoder's state: choose decoder or cross"
+            )
+        row_K = self.edges[kind][layer, head]
+        if key is None:
+            return -float(row_K.sum())
+        left = 1 - self.weights[kind][layer, head, key]
+        rest = float(row_K.sum() - row_K[key]) / left if left > 1e-6 else 0.0
+        return rest - float(row_K.sum())
+
+
+@about_pass
+@torch.inference_mode()
+def word_choice(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, words: Words
+) -> WordChoice:
+    """Split the difference of two words' logits at the step that produces `target[step]`.
+
+    Asked of (translator, record, step, (id, other id)); or of a network, ids with their <eos>,
+    step and ids, while the caller holds its lock. Raises ValueError, in one line, for a step or an
+    id that is not there.
+    """
+    _check("step", step, len(target))
+    for word in words:
+        _check("id", word, model.config.target_vocab_size)
+    (trace,) = traces(model, [source], [target])
+    stream = trace.final("decoder", slice(step, step + 1), by_key=True)
+    towards_1D, bias_1 = _towards(model, [words])
+    split = stream.parts[:, 0] @ towards_1D[0]
+    terms: dict[Component, float] = {}
+    edges: dict[Kind, list[float]] = {"decoder": [], "cross": []}
+    for component, term in zip(stream.components, split.tolist(), strict=True):
+        whole = replace(component, key=None)
+        terms[whole] = terms.get(whole, 0.0) + term
+        if component.kind is not None and component.key is not None:
+            edges[component.kind].append(term)
+    terms[Component("classifier bias")] = float(bias_1[0])
+    weights = {kind: _rows(trace, kind, step) for kind in edges}
+    one, other = words
+    return WordChoice(
+        step=step,
+        words=words,
+        components=tuple(terms),
+        terms=np.array(list(terms.values())),
+        edges={k: np.array(found).reshape(weights[k].shape) for k, found in edges.items()},
+        weights=weights,
+        difference=float(trace.logits_TV[step, one] - trace.logits_TV[step, other]),
+    )
+
+
+@about_pass
+@torch.inference_mode()
+def true_change(
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    step: int,
+    words: Words,
+    changed: Changed,
+) -> float:
+    """How the difference of two words' logits changes when the whole network runs changed.
+
+    Asked as `word_choice`, with what changes the network: `heads_off` or another `with` block.
+    """
+    _check("step", step, len(target))
+    device = next(model.parameters()).device
+    batch = collate([(list(source), list(target))]).to(device)
+    found = []
+    for block in (lambda network: nullcontext(), changed):
+        with block(model):
+            logits_V = model(batch.source, batch.target_in)[0, step].double()
+        found.append(float(logits_V[words[0]] - logits_V[words[1]]))
+    return found[1] - found[0]
+
+
+def heads_off(*heads: tuple[Kind, int, int]) -> Changed:
+    """Heads switched off in the whole pass, as `true_change` takes them."""
+    return lambda network: edited(network, Edits(heads_off=frozenset(heads)))
+
+
+def _check(name: str, number: int, count: int) -> None:
+    if not 0 <= number < count:
+        raise ValueError(f"{name} {number} is not there: counted from 0, they end at {count - 1}")
+
+
+def _towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
+    """What a state is multiplied by, [N, D], and what is added, [N], for each pair of words."""
+    weight, bias = model.embeddings.projection
+    ids_N2 = torch.tensor(words, device=weight.device)
+    rows_N2D = double(weight[ids_N2])
+    bias_N2 = np.zeros(ids_N2.shape) if bias is None else double(bias[ids_N2])
+    return rows_N2D[:, 0] - rows_N2D[:, 1], bias_N2[:, 0] - bias_N2[:, 1]
+
+
+def _rows(trace: Trace, kind: Kind, step: int) -> Floats:
+    """The weights of one query in all layers and heads of a kind, [L, H, K]."""
+    layers = sorted(layer for k, layer in trace.sites if k == kind)
+    maps = [trace.sites[kind, layer].maps_HQK[:, step] for layer in layers]
+    return np.stack(maps).astype(np.float64)
