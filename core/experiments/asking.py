@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, Literal, Protocol, TypeVar, overload
 
+from core.analysis.attribution import Words, source_words
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 
@@ -85,12 +86,22 @@ def in_turns(question: Callable[Concatenate[Lend, Ids, Ids, ...], R]) -> Questio
     So others have their turns between two batches. Of a network itself nothing is held: the caller
     has its lock.
     """
+    return _lent(question, ids_of)
 
+
+def about_words(question: Callable[Concatenate[Lend, Ids, Ids, Words, ...], R]) -> Question[R]:
+    """A question `in_turns` about source words: a record has its own, ids are given theirs."""
+    return _lent(question, lambda record: (*ids_of(record), source_words(record.source)))
+
+
+def _lent(
+    question: Callable[..., R], asked: Callable[[TranslationRecord], tuple[Any, ...]]
+) -> Question[R]:
     @wraps(question)
     def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not isinstance(second, TranslationRecord):
             return question(partial(nullcontext, first), second, *rest, **named)
-        return question(partial(first.holding, second), *ids_of(second), *rest, **named)
+        return question(partial(first.holding, second), *asked(second), *rest, **named)
 
     return ask
 
