@@ -3,7 +3,10 @@
 Axes: L layer, Q query, K key.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from core.record.record import Floats, TranslationRecord
 
@@ -19,12 +22,21 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
     """
     found: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):
-        mixed = 0.5 * record.maps(kind).mean(1, dtype=np.float64)
-        mixed += 0.5 * np.eye(mixed.shape[-1])
-        reached = [mixed[0]]
-        for layer in mixed[1:]:
-            reached.append(layer @ reached[-1])
-        found[kind] = np.stack(reached)[:, None].astype(np.float32)
+        found[kind] = reached(with_residual(record.maps(kind)))[:, None].astype(np.float32)
     read = record.cross.mean(1, dtype=np.float64) @ found["encoder"][-1, 0]
     found["cross"] = read[:, None].astype(np.float32)
     return found
+
+
+def with_residual(maps_LHQK: Floats) -> NDArray[np.float64]:
+    """½(Ā + I) of each layer: [L, N, N]."""
+    mixed = 0.5 * maps_LHQK.mean(1, dtype=np.float64)
+    return mixed + 0.5 * np.eye(mixed.shape[-1])
+
+
+def reached(mixed_LNN: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The product of what each layer mixes, over the layers so far: [L, N, N]."""
+    so_far: list[NDArray[np.float64]] = []
+    for layer in mixed_LNN:
+        so_far.append(layer @ so_far[-1] if so_far else layer)
+    return np.stack(so_far)

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from functools import wraps
-from typing import Any, Concatenate, Literal, Protocol, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, Literal, Protocol, TypeVar, overload
 
+from core.analysis.attribution import Words, source_words
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 
 Ids = Sequence[int]
 Batch = Sequence[Ids]
 Side = Literal["source", "target"]
+Lend = Callable[[], AbstractContextManager[Seq2Seq]]
+"""Lends the network for one batch: until the block ends, other threads wait."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Progress(Generic[R_co]):
+    """How far a long question is, after each of its batches; its result comes with the last."""
+
+    done: int
+    total: int
+    result: R_co | None = None
+
+
+def finished(steps: Iterable[Progress[R]]) -> R:
+    """The result of a long question, which is asked to its end."""
+    *_, last = steps
+    if last.result is None:
+        raise RuntimeError(f"the question ended at {last.done} of {last.total}")
+    return last.result
 
 
 class Holder(Protocol):
@@ -57,6 +78,32 @@ def about_pass(question: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Qu
 def about_source(question: Callable[Concatenate[Seq2Seq, Ids, ...], R]) -> Question[R]:
     """A question to a network with ids of a source, which takes a record instead too."""
     return _about(question, lambda record, *rest: ids_of(record)[:1])
+
+
+def in_turns(question: Callable[Concatenate[Lend, Ids, Ids, ...], R]) -> Question[R]:
+    """A long question, asked as `about_pass` says; it borrows the network for each batch anew.
+
+    So others have their turns between two batches. Of a network itself nothing is held: the caller
+    has its lock.
+    """
+    return _lent(question, ids_of)
+
+
+def about_words(question: Callable[Concatenate[Lend, Ids, Ids, Words, ...], R]) -> Question[R]:
+    """A question `in_turns` about source words: a record has its own, ids are given theirs."""
+    return _lent(question, lambda record: (*ids_of(record), source_words(record.source)))
+
+
+def _lent(
+    question: Callable[..., R], asked: Callable[[TranslationRecord], tuple[Any, ...]]
+) -> Question[R]:
+    @wraps(question)
+    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
+        if not isinstance(second, TranslationRecord):
+            return question(partial(nullcontext, first), second, *rest, **named)
+        return question(partial(first.holding, second), *asked(second), *rest, **named)
+
+    return ask
 
 
 def about_side(question: Callable[[Seq2Seq, Ids, Side], R]) -> Question[R]:

@@ -37,6 +37,16 @@ def head_outputs(look: Look) -> Tensor:
     return torch.einsum("bhqe,dhe->bhqd", z_BHQE, output.weight.unflatten(1, (heads, -1)))
 
 
+def head_output(look: Look, head: int) -> Tensor:
+    """One head's part of what a site hands on, without the bias: [B, Q, D]."""
+    *_, value, output = look.site.projections()
+    size = len(value.weight) // look.site.num_heads
+    own = slice(head * size, (head + 1) * size)
+    bias = None if value.bias is None else value.bias[own]
+    v_BKE = nn.functional.linear(look.memory, value.weight[own], bias)
+    return look.weights[:, head] @ v_BKE @ output.weight[:, own].T
+
+
 @about_pass
 @torch.inference_mode()
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:

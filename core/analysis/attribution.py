@@ -1,0 +1,271 @@
+"""Where a target token came from: scores of source words, their Shapley values, and how both agree.
+
+Axes: T target token, n source words, N subsets of them, M orders of them.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from core.record.hidden_states import frozen
+from core.record.record import RecordToken
+
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Words = tuple[tuple[int, ...], ...]
+"""Source words, each by the places of its tokens."""
+
+MAX_LIVE = 10
+"""Words of which all subsets are asked without being told to: 1,024."""
+MAX_EXACT = 12
+"""Words of which all subsets are asked at most: 4,096."""
+
+
+def source_words(tokens: Sequence[RecordToken]) -> Words:
+    """The places of each word's tokens; special tokens are none, punctuation is its own word.
+
+    A token goes on with the word before it unless it starts one, or either is punctuation or a
+    special token.
+    """
+    words: list[tuple[int, ...]] = []
+    joins = False
+    for place, token in enumerate(tokens):
+        marks = [unicodedata.category(character).startswith("P") for character in token.text]
+        inside = not (marks and all(marks))
+        if joins and inside and not (token.starts_word or token.special):
+            words[-1] += (place,)
+        elif not token.special:
+            words.append((place,))
+        joins = inside and not token.special
+    return tuple(words)
+
+
+@dataclass(frozen=True, eq=False)
+class Attributions:
+    """What each method says of each source word, for each target token; read-only.
+
+    `scores` by method [T, n], float64: more speaks for "it came from there". The methods' units
+    differ, so only ranks compare. `target` are the ids that T stands for.
+    """
+
+    words: Words
+    target: tuple[int, ...]
+    scores: Mapping[str, Doubles]
+
+    def __post_init__(self) -> None:
+        scores = {method: frozen(score) for method, score in self.scores.items()}
+        for method, score in scores.items():
+            if score.shape != (len(self.target), len(self.words)):
+                raise ValueError(f"scores of {method} are {score.shape}, not [target, words]")
+        object.__setattr__(self, "scores", MappingProxyType(scores))
+
+
+@dataclass(frozen=True, eq=False)
+class Shapley:
+    """Each source word's share of log P(target token), in nats; float64, read-only.
+
+    `values` [T, n] are what a word adds to log P on the average over all orders in which the words
+    become visible (Shapley 1953). For each token they sum to `everything` − `nothing` [T]: its
+    log-probability with all words visible minus that with none. `low` and `high` [T, n] are the
+    95 % interval of sampled values; exact ones have none, and it is the value itself. `subsets`
+    were asked; `permutations` were drawn, 0 for exact values.
+    """
+
+    words: Words
+    target: tuple[int, ...]
+    values: Doubles
+    low: Doubles
+    high: Doubles
+    everything: Doubles
+    nothing: Doubles
+    subsets: int
+    permutations: int
+
+    def __post_init__(self) -> None:
+        for name in ("values", "low", "high", "everything", "nothing"):
+            array = frozen(getattr(self, name))
+            lengths = len(self.target), len(self.words)
+            if array.shape != lengths[: array.ndim]:
+                raise ValueError(f"{name} {array.shape} is not {lengths[: array.ndim]}")
+            object.__setattr__(self, name, array)
+
+    @property
+    def exact(self) -> bool:
+        return not self.permutations
+
+    @property
+    def largest_error(self) -> float:
+        """How far a token's values are from adding up to the difference, at most."""
+        sums_T = self.values.sum(-1)
+        return float(np.abs(sums_T - (self.everything - self.nothing)).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Subsets:
+    """The subsets of source words that must be asked for Shapley values, and how to add them up.
+
+    `visible` [N, n] says which words each shows. `orders` [M, n] are sampled orders in which the
+    words become visible, each followed by its reverse, and `steps` [M, n + 1] the subsets on their
+    way; all subsets need none.
+    """
+
+    words: Words
+    visible: Bools
+    orders: NDArray[np.int64] | None = None
+    steps: NDArray[np.int64] | None = None
+
+    @classmethod
+    def every(cls, words: Words) -> Subsets:
+        """All 2ⁿ. Raises ValueError for no word, and for more than `MAX_EXACT`."""
+        n = _counted(words)
+        if n > MAX_EXACT:
+            raise ValueError(
+                f"{n} source words are too many for exact values: the limit is {MAX_EXACT}, "
+                "shorten the sentence or have them sampled"
+            )
+        return cls(words, (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool))
+
+    @classmethod
+    def sampled(cls, words: Words, permutations: int, seed: int) -> Subsets:
+        """Those on the way of so many orders, the same for a seed; each order's reverse is one.
+
+        Raises ValueError for no word, and unless `permutations` are even and 4 or more.
+        """
+        n = _counted(words)
+        if permutations < 4 or permutations % 2:
+            raise ValueError(
+                f"{permutations} permutations cannot be drawn: take an even number, at least 4"
+            )
+        chance = np.random.default_rng(seed)
+        drawn = [chance.permutation(n) for _ in range(permutations // 2)]
+        orders = np.stack([order for one in drawn for order in (one, one[::-1])])
+        becomes = orders.argsort(-1)  # when each word becomes visible
+        way = becomes[:, None] < np.arange(n + 1)[:, None]
+        visible, steps = np.unique(way.reshape(-1, n), axis=0, return_inverse=True)
+        return cls(words, visible, orders, steps.reshape(permutations, n + 1))
+
+    def shapley(self, values: Doubles, target: tuple[int, ...]) -> Shapley:
+        """Shapley values from what each subset gives each target token, [N, T]."""
+        n = len(self.words)
+        sizes = self.visible.sum(-1)
+        everything, nothing = values[sizes.argmax()], values[sizes.argmin()]
+        if self.orders is None or self.steps is None:
+            exact = low = high = _exact(values, n)
+            drawn = 0
+        else:
+            exact, margin = _estimated(values, self.orders, self.steps)
+            low, high, drawn = exact - margin, exact + margin, len(self.orders)
+        return Shapley(
+            self.words, target, exact, low, high, everything, nothing, len(values), drawn
+        )
+
+
+def _counted(words: Words) -> int:
+    if not words:
+        raise ValueError("there is no source word to ask about: at least 1 is needed")
+    return len(words)
+
+
+def _exact(values_NT: Doubles, n: int) -> Doubles:
+    """Σ_S |S|! (n − |S| − 1)! / n! · (v(S ∪ i) − v(S)) over the subsets S without i: [T, n]."""
+    size = np.array([bin(subset).count("1") for subset in range(2**n)])
+    weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
+    found = []
+    for i in range(n):
+        without = np.flatnonzero(~np.arange(2**n) >> i & 1)
+        gain = values_NT[without | 1 << i] - values_NT[without]
+        found.append(weight[size[without]] @ gain)
+    return np.stack(found, -1)
+
+
+def _estimated(
+    values_NT: Doubles, orders: NDArray[np.int64], steps: NDArray[np.int64]
+) -> tuple[Doubles, Doubles]:
+    """The mean over orders (Castro, Gómez & Tejada 2009), and half the 95 % interval: [T, n] each.
+
+    An order and its reverse are one draw (Mitchell et al. 2022, §4.1); the interval is Student's.
+    """
+    gain_MnT = np.diff(values_NT[steps], axis=1)
+    of_word = np.take_along_axis(gain_MnT, orders.argsort(-1)[..., None], axis=1)
+    draws = of_word.reshape(len(orders) // 2, 2, *of_word.shape[1:]).mean(1)
+    margin = stdtrit(len(draws) - 1, 0.975) * draws.std(0, ddof=1) / math.sqrt(len(draws))
+    return draws.mean(0).T, margin.T
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How alike a method and the Shapley values rank the source words, for each target token.
+
+    `spearman` and `kendall` [T], 1 = the same order, −1 = the reverse; NaN where all words are
+    equal for either, or where there is one word only.
+    """
+
+    spearman: Doubles
+    kendall: Doubles
+
+    def __post_init__(self) -> None:
+        for name in ("spearman", "kendall"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def mean_spearman(self) -> float:
+        """Of the sentence: the mean over the target tokens that have one, else NaN."""
+        return _mean(self.spearman)
+
+    @property
+    def mean_kendall(self) -> float:
+        """Of the sentence: the mean over the target tokens that have one, else NaN."""
+        return _mean(self.kendall)
+
+
+def agreement(attributions: Attributions, referee: Shapley) -> dict[str, Agreement]:
+    """The rank agreement of every method with the Shapley values of the same pass.
+
+    Values have a sign, so a word that speaks against a token ranks last. Raises ValueError if the
+    two are of different words or tokens.
+    """
+    if (attributions.words, attributions.target) != (referee.words, referee.target):
+        raise ValueError("the scores and the Shapley values are of different words or tokens")
+    return {
+        method: Agreement(
+            *(
+                np.array([of(a, b) for a, b in zip(score, referee.values, strict=True)])
+                for of in (spearman, kendall)
+            )
+        )
+        for method, score in attributions.scores.items()
+    }
+
+
+def spearman(first: Doubles, second: Doubles) -> float:
+    """Spearman's ρ of two rows [n]: the correlation of their ranks, ties at their mean rank."""
+    return _correlation(*(_order(row).sum(-1) for row in (first, second)))
+
+
+def kendall(first: Doubles, second: Doubles) -> float:
+    """Kendall's τ_b of two rows [n]: pairs in the same order minus pairs in another, over all."""
+    return _correlation(*(_order(row).ravel() for row in (first, second)))
+
+
+def _order(row: Doubles) -> Doubles:
+    """[n, n]: 1 where the first of two is larger, −1 where it is smaller."""
+    return np.sign(row[:, None] - row)
+
+
+def _correlation(first: Doubles, second: Doubles) -> float:
+    """Both rows have a mean of 0, for each pair counts once with either sign."""
+    size = math.sqrt(float(first @ first) * float(second @ second))
+    return float(first @ second) / size if size else math.nan
+
+
+def _mean(row: Doubles) -> float:
+    known = row[~np.isnan(row)]
+    return float(known.mean()) if len(known) else math.nan

@@ -1,0 +1,284 @@
+"""Where a target token came from: seven answers by source words, and Shapley values to judge them.
+
+Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
+from core.analysis.rollout import reached, with_residual
+from core.experiments.asking import Ids, Lend, Progress, about_words
+from core.experiments.log_probs import target_log_probs
+from core.experiments.values import transformed_values
+from core.model.interface import AttentionSite, Seq2Seq
+from core.record.activations import hidden_states
+from core.record.capture import Look, capture, explicit_attention
+from core.text.tokenizer import BOS
+
+Doubles = NDArray[np.float64]
+Places = tuple[int, ...]
+
+METHODS = (
+    "weights",
+    "norms",
+    "rollout",
+    "flow",
+    "gradient × input",
+    "value zeroing",
+    "leave-one-out",
+)
+
+_TOKENS = 1024  # of a batch of subsets, on the longer side
+
+
+@about_words
+def attributions(lend: Lend, source: Ids, target: Ids, words: Words) -> Attributions:
+    """What each of `METHODS` says of each source word, for each target token: [T, n] each.
+
+    *weights* are the cross-attention's, *norms* ‖α v W^O‖ of the same cells (Kobayashi et al.
+    2020), both the mean over layers and heads. *rollout* carries the weights back through the
+    encoder's rollout (Abnar & Zuidema 2020), *flow* does so with norms: an encoder layer mixes by
+    ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row as shares; what feed-forward
+    layers do is left out. These four are read off one pass; of a word's tokens they take the sum.
+    *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing* is log P minus
+    log P with the word's values 0 in the encoder and the cross-attention, the weights those of the
+    pass (after Mohebbi et al. 2023, who compare states); *leave-one-out* is log P minus log P with
+    the word hidden; all three are in nats.
+
+    Asked of (translator, record), or of (network, source, target, words) with ids that end with
+    <eos>; what belongs to no word, such as <eos>, is always visible. Others have turns between
+    methods. Raises ValueError for no word, and for places that are not there.
+    """
+    _check(source, words)
+    scores: dict[str, Doubles] = {}
+    with lend() as model:
+        scores |= _read_off(model, source, target, words)
+    with lend() as model:
+        scores["gradient × input"] = _gradients(model, source, target) @ _members(source, words)
+    with lend() as model:
+        everything_T, *rest = _zeroed(model, source, target, words)
+        scores["value zeroing"] = (everything_T - np.stack(rest)).T
+    every = range(len(source))
+    kept = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
+    with lend() as model:
+        everything_T, *rest = log_probs_seeing(model, source, target, kept)
+        scores["leave-one-out"] = (everything_T - np.stack(rest)).T
+    return Attributions(words, tuple(target), {method: scores[method] for method in METHODS})
+
+
+@about_words
+def shapley(
+    lend: Lend,
+    source: Ids,
+    target: Ids,
+    words: Words,
+    exact: bool | None = None,
+    permutations: int = 64,
+    seed: int = 0,
+) -> Iterator[Progress[Shapley]]:
+    """What each source word adds to log P of each target token, over all orders: [T, n] nats.
+
+    The other words are hidden as with `Edits`' `hidden_source`: no query of the encoder or the
+    decoder looks at them, and positions are kept. All 2ⁿ subsets are asked of up to `MAX_LIVE`
+    words, and with exact=True of up to `MAX_EXACT`; else, and with exact=False, as many as lie on
+    the way of so many `permutations`, drawn by `seed`, with a 95 % interval.
+
+    Asked as `attributions`. Yields after each batch how many subsets are done; others have turns
+    between two batches, and who closes the iterator asks no more. Raises ValueError for no word,
+    for places that are not there, and for more words than exact=True can have.
+    """
+    _check(source, words)
+    if exact is None:
+        exact = len(words) <= MAX_LIVE
+    subsets = Subsets.every(words) if exact else Subsets.sampled(words, permutations, seed)
+    return _shapley(lend, source, target, subsets)
+
+
+def _shapley(lend: Lend, source: Ids, target: Ids, subsets: Subsets) -> Iterator[Progress[Shapley]]:
+    in_word = _members(source, subsets.words).astype(bool)
+    kept_NS = ~in_word.any(-1) | (subsets.visible @ in_word.T)
+    order = kept_NS.sum(-1).argsort(kind="stable")  # rows of one length need no padding
+    values_NT = np.empty((len(order), len(target)))
+    size = max(1, _TOKENS // max(len(source), len(target)))
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
+        kept = [tuple(np.flatnonzero(row).tolist()) for row in kept_NS[part]]
+        with lend() as model:
+            values_NT[part] = log_probs_seeing(model, source, target, kept)
+        done = start + len(part)
+        result = subsets.shapley(values_NT, tuple(target)) if done == len(order) else None
+        yield Progress(done, len(order), result)
+
+
+@torch.inference_mode()
+def log_probs_seeing(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], kept: Sequence[Places]
+) -> Doubles:
+    """log P of each target token, seeing only some places of the source: [len(kept), T], nats.
+
+    The others are left out, and those that are kept keep their positions: it is what hiding them
+    from every query gives, for what nobody looks at changes nothing. Hooks are process-wide: the
+    caller holds the model's lock. Raises ValueError where no place is kept.
+    """
+    device = next(model.parameters()).device
+    ids_S = torch.tensor(list(source), device=device)
+    target_in_T = torch.tensor([BOS, *target[:-1]], device=device)
+    found = np.empty((len(kept), len(target)))
+    for length in sorted({len(places) for places in kept}):
+        if not length:
+            raise ValueError("every source token is hidden: leave at least one visible")
+        rows = [i for i, places in enumerate(kept) if len(places) == length]
+        places_BS = torch.tensor([kept[i] for i in rows], device=device)
+        with _at(model, places_BS):
+            memory_BSD, mask = model.encode(ids_S[places_BS])
+        hidden_BTD = model.decode(target_in_T.expand(len(rows), -1), memory_BSD, mask)
+        found[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
+    return found
+
+
+@contextmanager
+def _at(model: Seq2Seq, places_BS: Tensor) -> Generator[None]:
+    """Inside, the source's columns stand at these places."""
+    table_SD = model.embeddings.source_positions(int(places_BS.max()) + 1)
+    hook = model.embeddings.source_positions.register_forward_hook(
+        lambda module, args, output: table_SD[places_BS]
+    )
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _check(source: Ids, words: Words) -> None:
+    places = [place for word in words for place in word]
+    if not words or not all(words):
+        raise ValueError("there is no source word to ask about: at least 1 is needed")
+    if len(set(places)) < len(places) or not set(places) < set(range(len(source))):
+        raise ValueError(
+            f"words at {words} do not fit {len(source)} source tokens: name each place once, and "
+            "leave <eos> out"
+        )
+
+
+def _members(source: Ids, words: Words) -> Doubles:
+    """[S, n], 1 where a token is of a word."""
+    found = np.zeros((len(source), len(words)))
+    for number, word in enumerate(words):
+        found[list(word), number] = 1
+    return found
+
+
+@torch.inference_mode()
+def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[str, Doubles]:
+    """The four methods that one pass shows."""
+    device = next(model.parameters()).device
+    with capture(model) as captured, hidden_states(model) as states:
+        model(
+            torch.tensor([list(source)], device=device),
+            torch.tensor([[BOS, *target[:-1]]], device=device),
+        )
+    looks = sorted(captured.looks(), key=lambda look: look.site.layer)
+    encoder, cross = (
+        [look for look in looks if look.site.kind == kind] for kind in ("encoder", "cross")
+    )
+    x_LSD = torch.cat((states.embeddings["encoder"], states.sublayers("encoder")[:-1, 1, 0]))
+    mixed = [_shares(_mixing(look, x_SD)) for look, x_SD in zip(encoder, x_LSD, strict=True)]
+    weights, norms = _mean([look.weights[0] for look in cross]), _mean(list(map(_norms, cross)))
+    by_weights = with_residual(captured.maps("encoder")[:, 0].cpu().numpy())
+    found = {
+        "weights": weights,
+        "norms": norms,
+        "rollout": weights @ reached(by_weights)[-1],
+        "flow": _shares(norms) @ reached(mixed)[-1],
+    }
+    return {method: score @ _members(source, words) for method, score in found.items()}
+
+
+def _mean(maps: list[Tensor]) -> Doubles:
+    """The mean over layers and heads of maps [H, Q, K]: [Q, K]."""
+    return torch.stack(maps).double().mean((0, 1)).cpu().numpy()
+
+
+def _norms(look: Look) -> Tensor:
+    return look.weights[0] * transformed_values(look).norm(dim=-1)[:, None]
+
+
+def _mixing(look: Look, x_SD: Tensor) -> Doubles:
+    """‖Σ_h α v W^O‖ of each cell, on the diagonal with what the residual path brings: [S, S]."""
+    parts_SSD = torch.einsum("hqk,hkd->qkd", look.weights[0], transformed_values(look))
+    parts_SSD[range(len(x_SD)), range(len(x_SD))] += x_SD
+    return parts_SSD.double().norm(dim=-1).cpu().numpy()
+
+
+def _shares(map_QK: Doubles) -> Doubles:
+    return map_QK / map_QK.sum(-1, keepdims=True)
+
+
+def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
+    """∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x: [T, S], a row for each pass.
+
+    What enters the first layer is x and the position, so the gradient there is that at x.
+    """
+    device, T = next(model.parameters()).device, len(target)
+    entered: list[Tensor] = []
+
+    def enter(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        entered.append(args[0].detach().clone().requires_grad_())
+        return entered[0], *args[1:]
+
+    hook = model.stack("encoder").layers[0].register_forward_pre_hook(enter)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            source_TS = torch.tensor([list(source)] * T, device=device)
+            target_in_TT = torch.tensor([[BOS, *target[:-1]]] * T, device=device)
+            hidden_TTD = model.decode(target_in_TT, *model.encode(source_TS))
+            logits_TV = model.classify(hidden_TTD[range(T), range(T)])
+            total = logits_TV.log_softmax(-1)[range(T), list(target)].sum()
+            (gradient_TSD,) = torch.autograd.grad(total, entered)
+            table = model.embeddings.source_table.weight
+            x_SD = model.embeddings.look_up(source_TS[:1], table)[0].detach()
+            return (gradient_TSD.double() * x_SD).sum(-1).cpu().numpy()
+    finally:
+        hook.remove()
+
+
+@torch.inference_mode()
+def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
+    """log P of each target token as it is, and with each word's values 0: [1 + n, T]."""
+    device, B = next(model.parameters()).device, 1 + len(words)
+    gone_BK = torch.zeros(B, len(source), device=device, dtype=next(model.parameters()).dtype)
+    for row, word in enumerate(words, start=1):
+        gone_BK[row, list(word)] = 1
+    with ExitStack() as stack:
+        stack.enter_context(explicit_attention(model))
+        for site in model.attention_sites():
+            if site.kind != "decoder":
+                hook = site.module.register_forward_hook(_zeroing(site, gone_BK))
+                stack.callback(hook.remove)
+        hidden_BTD = model.decode(
+            torch.tensor([[BOS, *target[:-1]]] * B, device=device),
+            *model.encode(torch.tensor([list(source)] * B, device=device)),
+        )
+    return target_log_probs(model, hidden_BTD, target).cpu().numpy()
+
+
+def _zeroing(site: AttentionSite, gone_BK: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+    """A hook that takes out what the values of some keys of each row add to a site's output."""
+
+    def zero(
+        module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        handed_on, weights = output
+        *_, value, out = site.projections()
+        v_BHKE = nn.functional.linear(args[1], *value).unflatten(-1, (site.num_heads, -1))
+        parts_BHQE = (weights * gone_BK[:, None, None]) @ v_BHKE.transpose(1, 2)
+        part = nn.functional.linear(parts_BHQE.transpose(1, 2).flatten(2), out.weight)
+        return handed_on - part, weights
+
+    return zero

@@ -1,0 +1,217 @@
+"""Which head matters here, and who covers for whom: a row of a batch for each choice of heads off.
+
+Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from core.analysis.head_effects import HeadEffects, PairEffects
+from core.experiments.asking import Holder, Ids, Lend, Progress, in_turns
+from core.experiments.log_probs import target_log_probs
+from core.experiments.values import head_output
+from core.model.interface import KINDS, AttentionSite, Call, Kind, Seq2Seq, Side
+from core.record.capture import Look, explicit_attention
+from core.record.record import TranslationRecord
+from core.text.tokenizer import BOS
+
+Doubles = NDArray[np.float64]
+Head = tuple[Kind, int, int]
+Off = frozenset[Head]
+
+_TOKENS = 2048  # of a batch of choices, on the longer side
+
+
+@in_turns
+def head_effects(lend: Lend, source: Ids, target: Ids) -> HeadEffects:
+    """Switch every head of every kind off by itself and see what each target token then gets.
+
+    A head is off where its part is taken out of what its attention hands on, as with `Edits`'
+    `heads_off` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Asked of (translator,
+    record), or of (network, source, target) with ids that end with <eos>. All fit one batch of up
+    to about twenty tokens; longer sentences take several, and others have turns between them.
+    """
+    with lend() as model:
+        heads = _heads(model, KINDS)
+    choices: list[Off] = [frozenset(), *(frozenset({head}) for head in heads)]
+    parts = [_ask(lend, source, target, part) for part in _batches(choices, source, target)]
+    unedited_T, *rest = np.concatenate(parts)
+    changes: dict[str, Doubles] = {}
+    for kind in KINDS:
+        own = [i for i, head in enumerate(heads) if head[0] == kind]
+        layers = 1 + max(heads[i][1] for i in own)
+        changes[kind] = np.stack([rest[i] for i in own]).reshape(layers, -1, len(target))
+        changes[kind] -= unedited_T
+    return HeadEffects(unedited_T, changes)
+
+
+def each_head_effects(
+    translator: Holder, records: Iterable[TranslationRecord]
+) -> Iterator[HeadEffects]:
+    """`head_effects` of many sentences, one after the other: each is a whole batch by itself."""
+    return (head_effects(translator, record) for record in records)
+
+
+@in_turns
+def pair_effects(
+    lend: Lend, source: Ids, target: Ids, kind: Kind
+) -> Iterator[Progress[PairEffects]]:
+    """Switch off every pair of heads of a kind: who covers for whom, and who needs whom.
+
+    Asked of (translator, record, kind), or of (network, source, target, kind). Yields after each
+    batch how many choices of one or two heads are done; others have turns between two batches, and
+    who closes the iterator asks no more. Raises ValueError for another kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r}: choose encoder, decoder or cross")
+    return _pairs(lend, source, target, kind)
+
+
+def _pairs(lend: Lend, source: Ids, target: Ids, kind: Kind) -> Iterator[Progress[PairEffects]]:
+    with lend() as model:
+        heads, H = _heads(model, (kind,)), model.config.num_heads
+    pairs = list(combinations_with_replacement(range(len(heads)), 2))
+    choices = [frozenset({heads[a], heads[b]}) for a, b in pairs]
+    found_NNT = np.empty((len(heads), len(heads), len(target)))
+    unedited_T = _ask(lend, source, target, [frozenset()])[0]
+    done = 0
+    for part in _batches(choices, source, target):
+        changes = _ask(lend, source, target, part) - unedited_T
+        for (a, b), change_T in zip(pairs[done : done + len(part)], changes, strict=True):
+            found_NNT[a, b] = found_NNT[b, a] = change_T
+        done += len(part)
+        whole = done == len(pairs)
+        result = PairEffects(kind, len(heads) // H, H, found_NNT) if whole else None
+        yield Progress(done, len(pairs), result)
+
+
+def _heads(model: Seq2Seq, kinds: Sequence[Kind]) -> list[Head]:
+    """Every head of these kinds, in the order of kind, layer and number."""
+    sites = [site for site in model.attention_sites() if site.kind in kinds]
+    sites.sort(key=lambda site: (KINDS.index(site.kind), site.layer))
+    return [(site.kind, site.layer, head) for site in sites for head in range(site.num_heads)]
+
+
+def _batches(choices: list[Off], source: Ids, target: Ids) -> list[list[Off]]:
+    size = max(1, _TOKENS // max(len(source), len(target)))
+    return [choices[i : i + size] for i in range(0, len(choices), size)]
+
+
+def _ask(lend: Lend, source: Ids, target: Ids, choices: list[Off]) -> Doubles:
+    with lend() as model:
+        return log_probs_without(model, source, target, choices)
+
+
+@torch.inference_mode()
+def log_probs_without(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], choices: Sequence[Off]
+) -> Doubles:
+    """log P of each target token with the heads of each choice off: float64 [choices, T], nats.
+
+    Below the first head that is off a row is what another one is: a row forks there, and is worked
+    out from there on. Hooks are process-wide: the caller holds the model's lock.
+    """
+    device = next(model.parameters()).device
+    forks = _Forks(model, choices)
+    with forks.running():
+        memory_RSD, mask = model.encode(torch.tensor([list(source)], device=device))
+        hidden_RTD = model.decode(
+            torch.tensor([[BOS, *target[:-1]]], device=device), memory_RSD, mask
+        )
+    log_probs_RT = target_log_probs(model, hidden_RTD, target).cpu().numpy()
+    return log_probs_RT[[forks.rows.index(choice) for choice in choices]]
+
+
+class _Forks:
+    """One sentence's pass whose batch grows from layer to layer: a row for each choice so far.
+
+    `rows` say which heads are off in each row; before the first layer none is, in the only one.
+    """
+
+    def __init__(self, model: Seq2Seq, choices: Sequence[Off]):
+        self._model = model
+        self._choices = choices
+        self._encoded: list[Off] = []
+        self.rows: list[Off] = [frozenset()]
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Inside, one `encode` and one `decode` of one sentence fork; no hook stays behind."""
+        sides: tuple[Side, ...] = ("encoder", "decoder")
+        with ExitStack() as stack:
+            stack.enter_context(explicit_attention(self._model))
+            for side in sides:
+                for number, layer in enumerate(self._model.stack(side).layers):
+                    hook = layer.register_forward_pre_hook(self._forking(side, number))
+                    stack.callback(hook.remove)
+            for site in self._model.attention_sites():
+                hook = site.module.register_forward_pre_hook(_widening(site), with_kwargs=True)
+                stack.callback(hook.remove)
+                hook = site.module.register_forward_hook(self._taking_out(site))
+                stack.callback(hook.remove)
+            yield
+
+    def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
+        """A hook that gives a layer a row for each choice of heads up to it."""
+        at = _stage((side, number, 0))
+
+        def fork(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
+            x, *rest = args
+            before = {row: i for i, row in enumerate(self.rows)}
+            if at == _stage(("decoder", 0, 0)):  # what is written is the same for all
+                self._encoded, before = self.rows, dict.fromkeys(self.rows, 0)
+            so_far = (_only(choice, lambda head: _stage(head) <= at) for choice in self._choices)
+            self.rows = list(dict.fromkeys(so_far))
+            parents = [before[_only(row, lambda head: _stage(head) < at)] for row in self.rows]
+            if side == "decoder":
+                places = {row: i for i, row in enumerate(self._encoded)}
+                memory = [
+                    places[_only(row, lambda head: head[0] == "encoder")] for row in self.rows
+                ]
+                rest[0] = rest[0][memory]
+            return x[parents], *rest
+
+        return fork
+
+    def _taking_out(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
+        """A hook that takes each head's part out of the rows in which the head is off."""
+
+        def take_out(
+            module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
+        ) -> tuple[Tensor, Tensor]:
+            handed_on, weights = output
+            for head in range(site.num_heads):
+                off = [i for i, row in enumerate(self.rows) if (site.kind, site.layer, head) in row]
+                if off:
+                    look = Look(site, args[0][off], args[1][off], weights[off])
+                    handed_on[off] -= head_output(look, head)
+            return handed_on, weights
+
+        return take_out
+
+
+def _stage(head: Head) -> tuple[bool, int]:
+    """Where in the order of a pass a head's layer stands."""
+    kind, layer, _ = head
+    return kind != "encoder", layer
+
+
+def _only(row: Off, kept: Callable[[Head], bool]) -> Off:
+    return frozenset(head for head in row if kept(head))
+
+
+def _widening(site: AttentionSite) -> Callable[..., Call]:
+    """A hook that gives every row the mask that the only one had."""
+
+    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
+        call = Call(args, kwargs)
+        return site.with_mask(call, site.mask(call)[:, None], True)
+
+    return widen
