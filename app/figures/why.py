@@ -46,7 +46,7 @@ def terms_figure(
     unit: str,
     theme: str,
 ) -> go.Figure:
-    """Terms of a sum as bars from 0, one below the other in their order; blue adds, orange takes."""
+    """Terms of a sum as bars from 0, one below the other in their order: blue adds."""
     below, above = signed_colours(theme)
     left = 24 + text_width(names, 13, _LONGEST)
     N = len(names)

@@ -18,7 +18,8 @@ from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.model.interface import Kind, Seq2Seq
 from core.record.capture import capture
-from core.record.edits import Edits, edited
+from core.record.editing import edited
+from core.record.edits import Edits
 from core.text.tokenizer import BOS
 
 End = Literal["query", "key"]

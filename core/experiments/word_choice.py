@@ -3,8 +3,7 @@
 Axes: C component, H head, K key, L layer, T target token, D d_model, V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,11 +15,10 @@ from core.experiments.asking import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.model.interface import Seq2Seq
-from core.record.edits import Edits, edited
+from core.record.editing import edited
+from core.record.edits import Edits
 
 Words = tuple[int, int]
-Changed = Callable[[Seq2Seq], AbstractContextManager[object]]
-"""A `with` block in which a network runs with one thing changed, such as `edited` gives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,26 +115,22 @@ def true_change(
     target: Sequence[int],
     step: int,
     words: Words,
-    changed: Changed,
+    edits: Edits,
 ) -> float:
-    """How the difference of two words' logits changes when the whole network runs changed.
+    """How the difference of two words' logits changes when the whole network runs under edits.
 
-    Asked as `word_choice`, with what changes the network: `heads_off` or another `with` block.
+    Asked as `word_choice`, with the edits, such as a head off or an edge cut.
     """
     _check("step", step, len(target))
     device = next(model.parameters()).device
     batch = collate([(list(source), list(target))]).to(device)
     found = []
-    for block in (lambda network: nullcontext(), changed):
-        with block(model):
+    for one in (Edits(), edits):
+        with edited(model, one):
             logits_V = model(batch.source, batch.target_in)[0, step].double()
         found.append(float(logits_V[words[0]] - logits_V[words[1]]))
     return found[1] - found[0]
 
-
-def heads_off(*heads: tuple[Kind, int, int]) -> Changed:
-    """Heads switched off in the whole pass, as `true_change` takes them."""
-    return lambda network: edited(network, Edits(heads_off=frozenset(heads)))
 
 
 def _check(name: str, number: int, count: int) -> None:

@@ -30,7 +30,8 @@ def answered(
     `asked` is the component's state: `quantity`, a name; `exact`, which maps are wanted as they
     are; `page`, the view with which the page is to be saved; `effects`, what each head matters,
     which the function of that name works out. Each of the latter names its `sentence`, so that a
-    question about another record is not answered. `further` goes to `payload` as it is. What fails is one line in the payload, and never an exception.
+    question about another record is not answered. `further` goes to `payload` as it is. What fails
+    is one line in the payload, and never an exception.
     """
     failed: dict[str, str] = {}
     given: dict[str, Arrays | None] = dict.fromkeys(numbers)

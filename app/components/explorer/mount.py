@@ -28,7 +28,7 @@ def explorer(
     `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
     and views and pointing at things happen in the browser alone. What the payload does not hold is
     asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`,
-    `effects`. `on_edit` is called, before the page runs again, with what was pressed under "What if".
+    `effects`. `on_edit` is called before the page runs again, with what "What if" asks for.
     Returns the address's query if the way inside the shown head was just clicked, else None.
     """
     told = _mount(

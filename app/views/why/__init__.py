@@ -1,1 +1,1 @@
-"""The page "Ask why": what matters here, why this word, what each layer knew, where it came from."""
+"""The page that answers why, one file a question."""
