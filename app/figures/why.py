@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from app.figures.grid import Axes, bar_beneath, frame
 from app.figures.style import (
-    NARROW,
     diverging,
     escape,
     layout,
@@ -28,8 +27,9 @@ from app.look.palette import PALETTES
 _BAR = 24  # px a bar takes
 _ROW = 26  # px a row of a grid of words takes
 _LONGEST = 34  # characters of a bar's name
-_CELL = 9  # characters of a word in a cell
-_LEAST_CELL = 34  # px: narrower cells hold no word
+_PLOT = 780  # px of a figure on a small desktop screen
+_LETTER = 6.2  # px of a letter in a cell
+_LEAST_CELL = 22  # px: narrower cells hold no word
 
 
 def signed_colours(theme: str) -> tuple[str, str]:
@@ -95,9 +95,11 @@ def words_grid_figure(
     grid: Grid, title: str, subtitle: str, limit: float, signed: bool, theme: str
 ) -> go.Figure:
     """Words on cells whose colour is a number: from 0 to `limit`, or as far on both sides of 0."""
-    ticks, bottom, pitch = words_below(grid.columns, 14)
+    ticks, bottom, _ = words_below(grid.columns, 14)
     left = 20 + text_width(grid.rows, 13, 30)
     height = _ROW * len(grid.rows)
+    cell = (_PLOT - left) / len(grid.columns)
+    letters = max(2, int(cell / _LETTER))
     figure = go.Figure(
         layout=layout(theme, escape(title), escape(subtitle), height=round(66 + height + bottom))
     )
@@ -110,8 +112,8 @@ def words_grid_figure(
             showscale=False,
             xgap=1,
             ygap=1,
-            text=[[tick(word, _CELL) for word in row] for row in grid.texts],
-            texttemplate="%{text}" if pitch * (1 - left / NARROW) >= _LEAST_CELL else None,
+            text=[[tick(word, letters) for word in row] for row in grid.texts],
+            texttemplate="%{text}" if cell >= _LEAST_CELL else None,
             textfont={"size": 12},
             customdata=grid.hovers,
             hovertemplate="%{customdata}<extra></extra>",
@@ -132,7 +134,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
     figure = frame(
         Axes(names, names, "first: layer.head", "second: layer.head"),
         title,
-        "orange: they cover for each other",
+        "orange: cover for each other; blue: need each other",
         theme,
     )
     ends = [number(-limit, 2), "0", number(limit, 2)]

@@ -139,14 +139,18 @@ def inspect(
     return kept((key_of(model), source, target, edits, decode, target_ids), make)
 
 
-def search_tree(card: Card, source: str, decode: DecodeConfig, prefix: Ids = ()) -> WrittenTree:
+def search_tree(
+    card: Card, source: str, decode: DecodeConfig, prefix: Ids = (), edits: Edits | None = None
+) -> WrittenTree:
     """The whole search behind a translation, which first follows the target ids of `prefix`.
 
     Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
     """
     return kept(
-        ("search_tree", key_of(card), source, decode, prefix),
-        lambda: translator(card).search_tree(source, decode=decode, prefix=prefix),
+        ("search_tree", key_of(card), source, decode, prefix, edits),
+        lambda: translator(card).search_tree(
+            source, decode=decode, prefix=prefix, **({} if edits is None else {"edits": edits})
+        ),
     )
 
 

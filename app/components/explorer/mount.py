@@ -21,14 +21,15 @@ def explorer(
     payload: dict[str, Any],
     *,
     key: str = "explorer",
-    on_edit: Callable[[str], None] | None = None,
+    on_edit: Callable[[], None] = lambda: None,
 ) -> str | None:
     """Show the explorer for one translation.
 
     `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
     and views and pointing at things happen in the browser alone. What the payload does not hold is
     asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`,
-    `effects`. `on_edit` is called before the page runs again, with what "What if" asks for.
+    `effects`. `on_edit` is called, before the page runs again, when "What if" has put its `edit`
+    there, which is there once.
     Returns the address's query if the way inside the shown head was just clicked, else None.
     """
     told = _mount(
@@ -41,6 +42,6 @@ def explorer(
         on_page_change=lambda: None,
         on_effects_change=lambda: None,
         on_inside_change=lambda: None,
-        on_edit_change=lambda: on_edit and on_edit(st.session_state[key]["edit"]),
+        on_edit_change=on_edit,
     )
     return told.inside

@@ -166,8 +166,8 @@ export function buildWhatIf(explorer) {
   if (none || !whatIf.change) return;
   const sum = whatIf.change.reduce((total, change) => total + change, 0);
   parts["edit-sum"].textContent =
-    `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum)} nats, ` +
-    `from ${fixed(whatIf.before, 2)} to ${fixed(whatIf.before + sum, 2)}.`;
+    `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum, 3)} nats, ` +
+    `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.`;
   parts["edit-legend"].textContent =
     `Beneath each token: the change of its log-probability in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
     "The maps above are those of the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";

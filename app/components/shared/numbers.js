@@ -8,8 +8,11 @@ export const wrapped = (value, count) => (value + count) % count;
 
 export const fixed = (value, digits) => value.toFixed(digits).replace("-", MINUS);
 
-/* A change to two decimals: +0.25, \u22121.31, 0.00. */
-export const signed = (value) => (Math.abs(value) < 0.005 ? "0.00" : `${value < 0 ? MINUS : "+"}${Math.abs(value).toFixed(2)}`);
+/* A change: +0.25, \u22121.31, 0.00. */
+export function signed(value, digits = 2) {
+  const size = Math.abs(value).toFixed(digits);
+  return Number(size) === 0 ? size : `${value < 0 ? MINUS : "+"}${size}`;
+}
 
 export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 

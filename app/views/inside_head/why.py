@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.figures.why import terms_figure
-from app.look.numbers import number
+from app.look.numbers import number, scientific
 from app.state import results, visit
 from app.views.shared.figure import show
 from core.checkpoint.folder import Card
@@ -36,7 +36,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             [*shown, f"{split.terms.size - len(largest):,} others"],
             [*(term for *_, term in largest), rest],
             f"The score {number(split.score, 3, sign='+')} as a sum: query × key",
-            f"{split.terms.size:,} terms, which add up to it to {split.largest_error:.0e}; "
+            f"{split.terms.size:,} terms, which add up to it to {scientific(split.largest_error)}; "
             "layer norm at its actual scale",
             "score",
             visit.theme(),

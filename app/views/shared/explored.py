@@ -49,7 +49,7 @@ def explored(
             **further,
         ),
         key=key,
-        on_edit=what_if.change if changed else None,
+        on_edit=lambda: what_if.change((visit.get(key) or {}).get("edit")),
     )
     return dict(parse_qsl(query, keep_blank_values=True)) if query else None
 

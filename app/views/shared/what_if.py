@@ -76,8 +76,10 @@ def asked(card: Card, source_length: int) -> tuple[Edits, list[str]]:
     return edits, [*problems, *unfit]
 
 
-def change(command: str) -> None:
+def change(command: str | None) -> None:
     """One edit more ("+off.cross.2.0"), one less ("-off.cross.2.0"), or none any more ("")."""
+    if command is None:
+        return
     edits, _ = Edits.parse(visit.get(_EDITS) or "")
     one, problems = Edits.parse(command[1:])
     if not command:

@@ -6,7 +6,7 @@ from app.figures.why import pairs_figure, terms_figure
 from app.look.labels import labels
 from app.look.numbers import number
 from app.state import visit
-from app.views.shared.choices import choose, choose_token
+from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from core.analysis.difference import KINDS
@@ -23,14 +23,13 @@ def name_of(kind: str, layer: int, head: int) -> str:
 def matters(lesson: Lesson) -> None:
     """The heads without which the translation, or one token of it, changes most."""
     record = lesson.record
-    words = ["the whole translation", *labels(record.target_out, 1)]
+    words = labels(record.target_out, 1)
     with st.container(width=320):
-        chosen = choose_token("For", words, 0, "why_for")
-    token = None if chosen == 0 else chosen - 1
+        token = choose_token_or_all("For", words, "The whole translation", "why_for")
     effects = lesson.ask("core.experiments.head_effects:head_effects")
     ranked = effects.ranked(token)
     first = ranked[0]
-    what = words[chosen] if token is None else f"“{words[chosen]}”"
+    what = "the whole translation" if token is None else f"“{words[token]}”"
     with st.container(key="why_matters"):
         st.text(
             f"Without head {first.head + 1} of layer {first.layer + 1} of the {first.kind} "

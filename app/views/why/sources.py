@@ -6,7 +6,7 @@ import streamlit as st
 from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
 from app.look.labels import label, labels
-from app.look.numbers import number
+from app.look.numbers import number, scientific
 from app.state import visit
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
@@ -87,5 +87,6 @@ def sources(lesson: Lesson) -> None:
     )
     st.caption(
         f"Rank agreement with the Shapley values (Spearman): 1 is the same order. They are {how}, "
-        f"and add up to the difference between all words and none to {referee.largest_error:.0e}."
+        "and add up to the difference between all words and none to "
+        f"{scientific(referee.largest_error)}."
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.figures.why import Ribbon, ribbons_figure, terms_figure
 from app.look.labels import label, labels
-from app.look.numbers import number
+from app.look.numbers import number, scientific
 from app.state import visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
@@ -19,8 +19,11 @@ from app.views.shared.lesson import Lesson
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.experiments.word_choice import WordChoice
+    from core.model.interface import Kind
+    from core.record.record import TranslationRecord
 
 _BARS = 14
+_RIBBONS = 24
 _TRIED = 5
 
 
@@ -52,8 +55,8 @@ def word_choice(lesson: Lesson) -> None:
             [component.label for component, _ in largest] + ["all others"],
             [term for _, term in largest] + [rest],
             f"What speaks for “{pair[0]}” (blue) and for “{pair[1]}” (orange)",
-            f"{len(choice.terms)} terms; their sum is the difference to "
-            f"{choice.largest_error:.0e}; layer norm at its actual scale",
+            f"{len(choice.terms)} terms, whose sum is the difference to "
+            f"{scientific(choice.largest_error)}; layer norm at its actual scale",
             "logit",
             visit.theme(),
         ),
@@ -65,8 +68,8 @@ def word_choice(lesson: Lesson) -> None:
             _ribbons(lesson, choice),
             pair,
             "The same sum as ribbons",
-            "source words by the cross heads of each layer, written words by the decoder's; "
-            "as wide as they count",
+            "source words by the cross heads of a layer, written ones by the decoder's; the widths "
+            "add up: blue less orange is the difference",
             visit.theme(),
         ),
         "why_ribbons",
@@ -78,26 +81,27 @@ def word_choice(lesson: Lesson) -> None:
 def _ribbons(lesson: Lesson, choice: WordChoice) -> list[Ribbon]:
     """Every part that is worth seeing, by where it came from and the layer that brought it."""
     record = lesson.record
-    names = {"cross": labels(record.source, 1), "decoder": labels(record.target_in, 0)}
+    names = _names(record)
     found = []
-    for kind, words in names.items():
-        for layer, of_heads in enumerate(choice.edges[kind].sum(1)):
-            for key, value in enumerate(of_heads):
-                if abs(value) > 0.02 * abs(choice.difference) and key < len(words):
-                    found.append(Ribbon(words[key], f"{kind} layer {layer + 1}", float(value)))
+    for kind, edges in choice.edges.items():
+        words = names[kind]
+        for (layer, key), value in _cells(edges.sum(1)):
+            found.append(Ribbon(words[key], f"{kind} layer {layer + 1}", value))
     for component, term in zip(choice.components, choice.terms.tolist(), strict=True):
-        if component.head is None and abs(term) > 0.02 * abs(choice.difference):
-            found.append(Ribbon("the state itself", component.label, term))
-    return found
+        if component.head is None:
+            found.append(Ribbon("what is no head", component.label, term))
+    found.sort(key=lambda ribbon: -abs(ribbon.value))
+    small = [ribbon.value for ribbon in found[_RIBBONS:]]
+    parts = [sum(v for v in small if v > 0), sum(v for v in small if v < 0)]
+    return found[:_RIBBONS] + [Ribbon("all smaller", "all smaller", v) for v in parts if v]
 
 
 def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int]) -> None:
     """The largest heads and links, cut: what the sum predicts, and what the network then does."""
     from core.record.edits import Edge, Edits
 
-    record = lesson.record
-    names = {"cross": labels(record.source, 1), "decoder": labels(record.target_in, 0)}
-    places: list[tuple[str, int, int, int | None]] = []
+    names = _names(lesson.record)
+    places: list[tuple[Kind, int, int, int | None]] = []
     heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None][:_TRIED]
     places += [(*component.place, None) for component in heads]
     edges = sorted(
@@ -135,6 +139,11 @@ def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int])
         "prediction is the direct part, with norms held; the true change has what later layers "
         "make of it, too."
     )
+
+
+def _names(record: TranslationRecord) -> dict[Kind, list[str]]:
+    """What the keys of the decoder's two kinds are called."""
+    return {"cross": labels(record.source, 1), "decoder": labels(record.target_in, 0)}
 
 
 def _cells(array: NDArray) -> Iterator[tuple[tuple[int, ...], float]]:
