@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPLORER = "section[aria-label='Attention explorer']"
-SENTENCES = (  # 13 pieces each for the shipped model, <eos> included
+SENTENCES = (  # 13 tokens each for the shipped model, <eos> included
     "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
     "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
 )
@@ -62,22 +62,22 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
             first = 1000 * (time.perf_counter() - started)
             yield _row("start to page shell", "app", 1, shell)
             yield _row("start to first sentence painted", "app", 1, first)
-            for pieces, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
+            for tokens, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
                 took = _sentences(page, pair, rounds)
-                yield _row("new sentence to painted", f"shipped model, {pieces}", pieces, took)
+                yield _row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
             page.close()
         with serve(HARNESS) as url:
-            for case, pieces in (("long", 60), ("hundred", 100)):
+            for case, tokens in (("long", 60), ("hundred", 100)):
                 page = browser.new_page(viewport=_SIZE)
                 received = _count_bytes(page)
                 page.goto(f"{url}/?case={case}&layers=6&heads=8&decoder_layers=6")
                 _wait_for_explorer(page)
-                shape = f"{SHAPE}, {pieces}×{pieces}"
-                yield _row("sent for a sentence", shape, pieces, max(received) / 1e6, "MB")
+                shape = f"{SHAPE}, {tokens}×{tokens}"
+                yield _row("sent for a sentence", shape, tokens, max(received) / 1e6, "MB")
                 for what, targets in _switches(page, rounds).items():
                     times = [_timed(page, "click", target.click) for target in targets]
-                    yield _row(f"{what} to painted", shape, pieces, statistics.median(times))
-                yield _row("hover to highlighted", shape, pieces, _hover(page, rounds))
+                    yield _row(f"{what} to painted", shape, tokens, statistics.median(times))
+                yield _row("hover to highlighted", shape, tokens, _hover(page, rounds))
                 page.close()
         browser.close()
 
@@ -96,10 +96,10 @@ def _count_bytes(page: Any) -> list[int]:
     return sizes
 
 
-def texts_of(pieces: int) -> tuple[str, str]:
-    """Two texts of so many pieces, <eos> included: each of these words is one piece."""
+def texts_of(tokens: int) -> tuple[str, str]:
+    """Two texts of so many tokens, <eos> included: each of these words is one token."""
     words = "Ein Mann und eine Frau gehen in einem Park und".split()
-    text = [words[i % len(words)] for i in range(pieces - 1)]
+    text = [words[i % len(words)] for i in range(tokens - 1)]
     return " ".join(text), " ".join(["Zwei", *text[1:]])
 
 
@@ -197,12 +197,10 @@ def serve(script: Path) -> Generator[str]:
 
 
 def _chromium() -> str:
-    found = (
-        os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
-    if not found:
+    path = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
         raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
-    return found
+    return path
 
 
 _SIZE: Any = {"width": 1440, "height": 900}

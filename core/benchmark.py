@@ -32,15 +32,15 @@ Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 def benchmarks() -> dict[str, Benchmark]:
     """All that are installed, by name; where none is, those of the packages beside core."""
-    found: dict[str, Benchmark] = {}
+    registered: dict[str, Benchmark] = {}
     for point in entry_points(group=GROUP):
-        found |= point.load()
-    if not found:
+        registered |= point.load()
+    if not registered:
         for package in pkgutil.iter_modules([str(_BESIDE)]):
             name = f"{package.name}.benchmark"
             if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
-                found |= importlib.import_module(name).BENCHMARKS
-    return found
+                registered |= importlib.import_module(name).BENCHMARKS
+    return registered
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -246,9 +246,9 @@ class DecodeConfig(_Json):
     @classmethod
     def from_label(cls, label: str) -> Self:
         """The settings that a label names, whatever follows it. Raises ValueError for none."""
-        found = re.match(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
-        if not found:
+        match = re.match(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
+        if not match:
             raise ValueError(f"{label!r} names no search")
-        beam, penalty = found.groups()
+        beam, penalty = match.groups()
         settings = {"length_penalty": float(penalty)} if penalty else {}
         return cls(beam=int(beam or 1), **settings)

@@ -12,8 +12,8 @@ from core.checkpoint.folder import load
 from core.command import main, table, write_result
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
+from core.data.source_noise import several_at_once, without_last_mark
 from core.data.text_files import LinePairs
-from core.data.typed import in_small_letters, several_at_once
 from core.device import pick_device
 from core.training.scoring import evaluate
 
@@ -42,8 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
         pairs = several_at_once(pairs, arguments.joined)
         changes.append(f"{arguments.joined} at once")
     if arguments.small_letters:
-        pairs = [in_small_letters(*pair) for pair in pairs]
-        changes.append("in small letters, without their last mark")
+        unmarked = (without_last_mark(*pair) for pair in pairs)
+        pairs = [(source.lower(), target) for source, target in unmarked]
+        changes.append("lower-cased, without their last mark")
     copying = arguments.corpus == "names" and not changes
     scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device, copying)
     if changes:
@@ -71,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--small-letters",
         action="store_true",
-        help="sources as people type them: in small letters, no mark at the end of either side",
+        help="sources as people type them: lower-cased, no mark at the end of either side",
     )
     p.add_argument("--beam", type=int, default=5)
     p.add_argument("--device", default="auto")

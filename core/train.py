@@ -29,7 +29,7 @@ def _share(text: str) -> float:
 
 def _several(text: str) -> int:
     if int(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text} pairs are no joined ones: choose 2 or more")
+        raise argparse.ArgumentTypeError(f"{text} pairs are not concatenated: choose 2 or more")
     return int(text)
 
 
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         "--joined",
         type=_share,
         default=0.0,
-        help="how many of the pairs are shown once more, joined to another: 0.1 is one in ten",
+        help="how many pairs are shown once more, concatenated to another: 0.1 is one in ten",
         metavar="SHARE",
     )
     p.add_argument(
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         "--typed",
         type=_share,
         default=0.0,
-        help="how many are shown once more as people type: small letters, commas, no last mark",
+        help="how many are shown once more as people type: lower-cased, commas, no last mark",
         metavar="SHARE",
     )
     p.add_argument("--seed", type=int, default=1)

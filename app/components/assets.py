@@ -72,8 +72,8 @@ def _collect(file: Path, modules: dict[Path, _Module], above: tuple[Path, ...]) 
         raise ScriptError(f"{' → '.join(map(_name, circle))}: these modules import each other")
     if file in modules:
         return
-    found = _parsed(file)
-    for other, names in found.imports.items():
+    parsed = _parsed(file)
+    for other, names in parsed.imports.items():
         if not other.is_file():
             raise ScriptError(f"{_name(file)} imports {_name(other)}, which is not there")
         _collect(other, modules, (*above, file))
@@ -81,7 +81,7 @@ def _collect(file: Path, modules: dict[Path, _Module], above: tuple[Path, ...]) 
             if name not in modules[other].exported:
                 missing = f"imports {name} from {_name(other)}, which does not export it"
                 raise ScriptError(f"{_name(file)} {missing}")
-    modules[file] = found
+    modules[file] = parsed
 
 
 def _parsed(file: Path) -> _Module:

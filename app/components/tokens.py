@@ -1,4 +1,4 @@
-"""What the canvases are told of a token: its words, made visible, and what kind of token it is."""
+"""What is sent of a token to a canvas: its words, made visible, and what kind of token it is."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def described(token: Any) -> dict[str, Any]:
     one it is left out.
     """
     parts = [[text, hidden] for text, hidden in segments(token.text)]
-    found = {
+    shown = {
         "label": label(token),
         "start": bool(token.starts_word),
         "special": bool(token.special),
         "unknown": bool(token.unknown),
         "punctuation": not token.special and is_punctuation(token.text),
     }
-    return found | ({"parts": parts} if any(hidden for _, hidden in parts) else {})
+    return shown | ({"parts": parts} if any(hidden for _, hidden in parts) else {})
 
 
 def short(token: Any) -> str:

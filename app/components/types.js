@@ -1,4 +1,4 @@
-// The shapes of what the scripts hand each other, for editors and for `make types-js`; nothing here reaches a browser.
+// The shapes of what the scripts pass to each other, for editors and for `make types-js`; nothing here reaches a browser.
 
 /**
  * What Python sends.
@@ -109,8 +109,8 @@
  * @property {{label: string, probability: number, written: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
  * @property {Record<Unit, Record<"source" | "produced" | "fed", Item[]>>} items
- * @property {Record<Kind, Uint8Array>} open  a byte a cell, 1 for open
- * @property {Record<Kind, Uint32Array>} cells  the open ones
+ * @property {Record<Kind, Uint8Array>} unmasked  a byte a cell, 1 for unmasked
+ * @property {Record<Kind, Uint32Array>} cells  the unmasked ones
  * @property {Quantity[]} offered
  * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
@@ -134,10 +134,10 @@
  * @property {boolean} signed
  * @property {boolean} sumsToOne
  * @property {Float32Array} values
- * @property {Uint8Array} open
+ * @property {Uint8Array} unmasked
  * @property {number} error
  * @property {Measures} [measured]
- * @property {{name: string, lines: [number, number, number][], open: number}} [lines]
+ * @property {{name: string, lines: [number, number, number][], unmasked: number}} [lines]
  * @property {{name: string, data: ImageData}} [image]
  *
  * @typedef {object} Measures
@@ -169,7 +169,7 @@
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
- * @property {Readonly<Place>} kept  the pinned row, column or cell
+ * @property {Readonly<Place>} pinned  the pinned row, column or cell
  * @property {{head: number | null, everyLayer: boolean} | null} behind
  *
  * @typedef {Record<string, string | number | null>} Link  a view by the names of the address
@@ -283,7 +283,7 @@
  * @property {string[]} ink
  * @property {Uint32Array} pixel
  *
- * @typedef {{name: string, ramp: Table, signed: Table, closedPixel: number, hiddenPixel: number, font: string,
+ * @typedef {{name: string, ramp: Table, signed: Table, maskedPixel: number, hiddenPixel: number, font: string,
  *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string,
  *   hatch: string, "hatch-ground": string}} Theme
  *
@@ -302,7 +302,7 @@
  * @property {Token[]} keys
  * @property {{query: string, key: string}} words
  * @property {number} cells
- * @property {Uint8Array} open
+ * @property {Uint8Array} unmasked
  * @property {any[]} maps
  *
  * @typedef {object} RowView
@@ -315,7 +315,7 @@
  * @property {Theme} theme
  * @property {number} layer
  * @property {number} head
- * @property {Readonly<Place>} kept
+ * @property {Readonly<Place>} pinned
  * @property {Readonly<Place>} preview
  * @property {any[]} maps
  * @property {any} geometry
@@ -331,7 +331,7 @@
  * @property {number} log_prob
  * @property {number} total
  * @property {number} score
- * @property {string} fate
+ * @property {string} status
  * @property {boolean} forced
  * @property {[number, number][]} next
  * @property {number} probability
@@ -355,7 +355,7 @@
  * @property {HTMLElement} root
  * @property {Record<string, any>} parts
  * @property {TreeData} data
- * @property {number} kept
+ * @property {number} pinned
  * @property {SVGElement[]} drawn
  * @property {number | null} hovered
  * @property {number} painted

@@ -56,14 +56,14 @@ def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
 
 
 def scores_figure(
-    values: ArrayLike, is_open: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
+    values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
 ) -> go.Figure:
     """One score a key [K]; masked keys are hatched, and their number is −∞."""
     figure = _figure(theme, 270)
     figure.update_layout(margin={"b": 64})
     _add_bars(figure, values, words, "score", (0, 1), 1, theme, chosen=key)
-    if not is_open.all():
-        _hatch(figure, ~is_open, theme)
+    if not mask.all():
+        _hatch(figure, ~mask, theme)
     return figure
 
 

@@ -36,8 +36,8 @@ Bools = NDArray[np.bool_]
 
 def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
     """The masked cells [query, key] by why they are masked, of two masks, True = may look."""
-    found = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
-    return {reason: where for reason, where in found.items() if where.any()}
+    by_reason = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
+    return {reason: where for reason, where in by_reason.items() if where.any()}
 
 
 def mask_figure(
@@ -78,7 +78,7 @@ def row_figure(
     scores: NDArray,
     masked: NDArray,
     weights: NDArray,
-    is_open: Bools,
+    mask: Bools,
     fill: str,
     keys: Sequence[str],
     title: str,
@@ -119,7 +119,7 @@ def row_figure(
     )
     limit = float(np.abs(scores).max()) or 1.0
     nothing = np.full(K, np.nan)
-    after = np.where(is_open, masked, np.nan)
+    after = np.where(mask, masked, np.nan)
     words = [tick(key) for key in keys]
     ends = [number(value, 1) for value in (-limit, 0, limit)]
     for rows, low, high, scale, digits, bar in (
@@ -132,7 +132,7 @@ def row_figure(
             beside((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
         ),
         (
-            [nothing, nothing, np.where(is_open, weights, np.nan)],
+            [nothing, nothing, np.where(mask, weights, np.nan)],
             0.0,
             1.0,
             sequential(theme),
@@ -155,9 +155,9 @@ def row_figure(
                 hovertemplate="%{customdata}<br><b>%{z:.4f}</b><extra></extra>",
             )
         )
-    hidden = np.stack([np.zeros(K, bool), ~is_open, ~is_open])
+    hidden = np.stack([np.zeros(K, bool), ~mask, ~mask])
     figure.add_trace(hatching(hidden, _OTHER, "/", theme).update(width=0.86))
-    figure.add_trace(_said_once(~is_open, {1: fill, 2: "0"}, palette.second))
+    figure.add_trace(_said_once(~mask, {1: fill, 2: "0"}, palette.second))
     if width >= 30:
         figure.add_traces([numbers(heat, 12) for heat in figure.data[:2]])
     return figure

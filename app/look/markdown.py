@@ -11,6 +11,6 @@ _LIST = re.compile(r"^(\d+)([.)])|^([-+])(?=\s)")
 def plain(text: object) -> str:
     """Text of one line in which nothing is markup: no emphasis, link, picture, formula or icon."""
     line = " ".join(str(text).split())
-    line = _JOINED.sub(lambda found: found[0] + _JOINER, line)
+    line = _JOINED.sub(lambda match: match[0] + _JOINER, line)
     line = _MARKUP.sub(r"\\\1", line)
-    return _LIST.sub(lambda found: f"{found[1] or ''}\\{found[2] or found[3]}", line)
+    return _LIST.sub(lambda match: f"{match[1] or ''}\\{match[2] or match[3]}", line)

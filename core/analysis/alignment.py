@@ -32,16 +32,16 @@ class Gold:
         """
         sure, possible = set(), set()
         for text in line.split():
-            found = _LINK.fullmatch(text)
-            if not found or (one_based and "0" in (found[1], found[3])):
+            match = _LINK.fullmatch(text)
+            if not match or (one_based and "0" in (match[1], match[3])):
                 raise ValueError(
                     f"{text!r} is no link: write i-j (sure) or i?j (possible), "
                     f"words counted from {int(one_based)}"
                 )
-            link = int(found[1]) - one_based, int(found[3]) - one_based
+            link = int(match[1]) - one_based, int(match[3]) - one_based
             link = link[::-1] if target_first else link
             possible.add(link)
-            if found[2] == "-":
+            if match[2] == "-":
                 sure.add(link)
         return cls(frozenset(sure), frozenset(possible))
 
@@ -78,9 +78,9 @@ def by_word(map_QK: Floats, query_words: Sequence[int], key_words: Sequence[int]
 
 def _members(words: Sequence[int]) -> Floats:
     """[words, tokens], 1 where a token is of a word."""
-    found = np.zeros((max(words) + 1, len(words)))
-    found[list(words), np.arange(len(words))] = 1
-    return found
+    picked = np.zeros((max(words) + 1, len(words)))
+    picked[list(words), np.arange(len(words))] = 1
+    return picked
 
 
 def links(map_TS: Floats) -> frozenset[Link]:
@@ -88,10 +88,10 @@ def links(map_TS: Floats) -> frozenset[Link]:
     return frozenset((int(s), t) for t, s in enumerate(map_TS.argmax(-1)))
 
 
-def score(found: Iterable[frozenset[Link]], gold: Iterable[Gold]) -> AlignmentScore:
+def score(predicted: Iterable[frozenset[Link]], gold: Iterable[Gold]) -> AlignmentScore:
     """AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|) over all sentences, precision and recall with it."""
     in_sure = in_possible = made = sure = 0
-    for links_, right in zip(found, gold, strict=True):
+    for links_, right in zip(predicted, gold, strict=True):
         in_sure += len(links_ & right.sure)
         in_possible += len(links_ & right.possible)
         made += len(links_)

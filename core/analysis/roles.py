@@ -56,7 +56,7 @@ def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> F
 
 
 def places(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
-    """Where a word stands: the indices of its pieces, once for each time it occurs."""
+    """Where a word stands: the indices of its tokens, once for each time it occurs."""
     words: list[list[int]] = []
     apart = True  # punctuation and special tokens belong to no word
     for i, token in enumerate(tokens):

@@ -16,9 +16,9 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
 
     Encoder and decoder self-attention: the product of ½(Ā + I) over the layers so far, Ā being the
     mean of a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is
-    the piece that was fed in. Between the two sides of cross-attention there is no residual path,
+    the token that was fed in. Between the two sides of cross-attention there is no residual path,
     so no product over its layers is defined: here one layer's mean weights are carried through the
-    encoder's whole rollout, back from its output to the pieces read. Every row sums to 1.
+    encoder's whole rollout, back from its output to the tokens read. Every row sums to 1.
     """
     found: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):

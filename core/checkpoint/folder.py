@@ -279,11 +279,11 @@ def _verified(file: Path, size: int, digest: str, largest: int) -> bytes:
     return content
 
 
-def _compare(file: Path, expected: dict[str, Any], found: dict[str, Any]) -> None:
-    if odd := sorted(set(expected) ^ set(found)):
+def _compare(file: Path, expected: dict[str, Any], tensors: dict[str, Any]) -> None:
+    if odd := sorted(set(expected) ^ set(tensors)):
         raise _damaged(file, f"missing or unexpected weights: {', '.join(odd[:5])}")
     for name, parameter in expected.items():
-        tensor = found[name]
+        tensor = tensors[name]
         if tensor.shape != parameter.shape:
             raise _damaged(file, f"{name} is {list(tensor.shape)}, not {list(parameter.shape)}")
         if not tensor.is_floating_point() or not tensor.isfinite().all():

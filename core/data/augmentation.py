@@ -7,8 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from core.data.names import RESERVED
-
-TextPair = tuple[str, str]
+from core.data.source_noise import (
+    BETWEEN,
+    TextPair,
+    in_a_row,
+    lower_cased,
+    remember,
+    without_last_mark,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +35,6 @@ class Augmentation:
     names: float = 0.0
     numbers: float = 0.0
 
-
-_REMEMBERED = 1000  # pairs that a later one may be concatenated to
 
 # Names that the corpora's pairs hold on both sides, by what may stand in their place.
 _MEN = "Tom John George James Michael Thomas Charles Louis Tim Joe Daniel Karl Benjamin"
@@ -83,19 +87,17 @@ _OF_HIM = re.compile(
 
 def _known() -> dict[str, tuple[str, str]]:
     """By spelling: the name's own key and its group."""
-    found = {}
+    names = {}
     for group, text in (("man", _MEN), ("woman", _WOMEN), ("place", _PLACES)):
         for name in text.split():
             for spelling in name.split("|"):
-                found[spelling] = (name, group)
-    return found
+                names[spelling] = (name, group)
+    return names
 
 
 _KNOWN = _known()
 _NAME = re.compile(rf"\b({'|'.join(sorted(_KNOWN, key=len, reverse=True))})(['’]s|s)?\b")
 _NUMBER = re.compile(r"\d+(?=([^\W\d_]?))")
-_BETWEEN = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number
-_LAST = re.compile(r"\s*[.!?]+$")
 
 _ONSETS = (
     "b bl br ch d dr f fl fr g gl gr h j k kl kr l m n p pl pr r s sch st t tr v w y z".split()
@@ -129,15 +131,11 @@ def augmented(
             single = pair
             if drawn.random() < how.concatenation and earlier:
                 more = drawn.choices(earlier, k=drawn.randrange(1, how.concatenate_up_to))
-                pair = _concatenated(drawn.sample([pair, *more], 1 + len(more)))
+                pair = in_a_row(drawn.sample([pair, *more], 1 + len(more)))
             if drawn.random() < how.source_noise:
                 pair = with_source_noise(pair, drawn)
             yield pair, own
-            # Each pair so far is as likely as any other to be remembered.
-            if len(earlier) < _REMEMBERED:
-                earlier.append(single)
-            elif (place := drawn.randrange(count + 1)) < _REMEMBERED:
-                earlier[place] = single
+            remember(earlier, single, count, drawn)
 
 
 def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
@@ -160,11 +158,11 @@ def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
             of_him = _OF_HIM.search(" ".join(pair))
             some = _NEW_MEN if of_him or drawn.random() < 0.5 else _NEW_WOMEN
         while True:
-            found = drawn.choice(some) if drawn.random() < 0.6 else invented_name(drawn)
-            hissing = name in with_s and found.endswith(_HISSING)
-            if found not in new.values() and not hissing:
+            other = drawn.choice(some) if drawn.random() < 0.6 else invented_name(drawn)
+            hissing = name in with_s and other.endswith(_HISSING)
+            if other not in new.values() and not hissing:
                 break
-        new[name] = found
+        new[name] = other
     if not new:
         return pair
 
@@ -224,19 +222,10 @@ def with_source_noise(pair: TextPair, drawn: random.Random) -> TextPair:
     source, target = pair
     if drawn.random() < 0.5:
         between = drawn.choice((", ", " "))
-        source = _BETWEEN.sub(lambda found: between + found[1].lower(), source)
+        source = BETWEEN.sub(lambda match: between + match[1].lower(), source)
     if drawn.random() < 0.2:
         source = source.replace(", ", " ")
-    if drawn.random() < 0.6 and _LAST.search(source) and _LAST.search(target):
-        source, target = _LAST.sub("", source), _LAST.sub("", target)
+    if drawn.random() < 0.6:
+        source, target = without_last_mark(source, target)
     case = drawn.choice(("kept", "lower", "lower", "lower first"))
-    if case == "lower":
-        source = source.lower()
-    elif case == "lower first":
-        source = source[:1].lower() + source[1:]
-    return source, target
-
-
-def _concatenated(some: list[TextPair]) -> TextPair:
-    sources, targets = zip(*some, strict=True)
-    return " ".join(sources), " ".join(targets)
+    return lower_cased(source, case), target

@@ -40,9 +40,15 @@ def _tatoeba(split: str, find: Find | None, source: str, target: str) -> Pairs:
     return _towards(target, tatoeba.split(tatoeba.read(find("deu-eng.zip")))[split])
 
 
-def _iwslt(year: int) -> Callable[[str, Find | None, str, str], Pairs]:
-    return lambda split, find, source, target: _towards(
-        target, iwslt.read(f"IWSLT{year}", split, find)
+def _iwslt(year: int, last_test: int) -> Corpus:
+    return Corpus(
+        name=f"iwslt20{year}",
+        about="talks",
+        credit=f"IWSLT 20{year}, German-English: {_TED}",
+        splits=("train", "dev2010", *(f"tst{test}" for test in range(2010, last_test + 1))),
+        read=lambda split, find, source, target: _towards(
+            target, iwslt.read(f"IWSLT{year}", split, find)
+        ),
     )
 
 
@@ -94,20 +100,8 @@ CORPORA = {
             },
             read=_tatoeba,
         ),
-        Corpus(
-            name="iwslt2016",
-            about="talks",
-            credit=f"IWSLT 2016, German-English: {_TED}",
-            splits=("train", "dev2010", *(f"tst{year}" for year in range(2010, 2015))),
-            read=_iwslt(16),
-        ),
-        Corpus(
-            name="iwslt2017",
-            about="talks",
-            credit=f"IWSLT 2017, German-English: {_TED}",
-            splits=("train", "dev2010", *(f"tst{year}" for year in range(2010, 2016))),
-            read=_iwslt(17),
-        ),
+        _iwslt(16, 2014),
+        _iwslt(17, 2015),
         Corpus(
             name="wmt",
             about="news",

@@ -110,7 +110,7 @@ def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
 
 
 def _folded(words: Counter[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for word, count in words.items():
-        found[word.casefold()] += count
-    return found
+        counts[word.casefold()] += count
+    return counts

@@ -50,7 +50,7 @@ def align(
             f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
             "they need the same number, line for line"
         )
-    found: dict[tuple, list[frozenset]] = {}
+    links_of: dict[tuple, list[frozenset]] = {}
     for number, (pair, right) in enumerate(zip(pairs, gold, strict=True), start=1):
         try:
             maps = _maps(checkpoint, pair, device)
@@ -59,9 +59,9 @@ def align(
             raise ValueError(f"sentence {number}: {error}") from None
         for (reading, quantity), map_LHTS in maps.items():
             for layer, head, map_TS in _all(map_LHTS):
-                found.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
+                links_of.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
         done(1)
-    return [Row(*key, score(several, gold)) for key, several in found.items()]
+    return [Row(*key, score(several, gold)) for key, several in links_of.items()]
 
 
 def best(rows: Sequence[Row]) -> Row:

@@ -1,4 +1,4 @@
-"""The masks of one forward pass of a padded batch: what every attention was told, and why."""
+"""The masks of one forward pass of a padded batch: what is passed to every attention, and why."""
 
 import re
 from collections.abc import Sequence
@@ -40,22 +40,22 @@ class Shape:
 class BatchMasks:
     """A padded batch of ids and its masks; B sentences, S source and T target-in length.
 
-    `source` [B, S] and `target_in` [B, T] are the ids that were fed. `told` holds by kind of
-    attention the mask [B, Q, K] that each of its layers was handed, True = may attend; `shapes`
+    `source` [B, S] and `target_in` [B, T] are the ids that were fed. `masks` holds by kind of
+    attention the mask [B, Q, K] that is passed to each of its layers, True = may attend; `shapes`
     say how the model holds them.
     """
 
     source: NDArray[np.int64]
     target_in: NDArray[np.int64]
-    told: dict[Kind, Bools]
+    masks: dict[Kind, Bools]
     shapes: tuple[Shape, ...]
 
     def part(self, kind: Kind, row: int, part: Part) -> Bools:
         """The padding mask, the causal mask, or both together, of one sentence: [Q, K]."""
         keys = (self.target_in if kind == "decoder" else self.source)[row]
-        Q, K = self.told[kind].shape[1:]
+        Q, K = self.masks[kind].shape[1:]
         if part == "combined":
-            return self.told[kind][row]
+            return self.masks[kind][row]
         if part == "causal":
             return causal_mask(Q).numpy() if kind == "decoder" else np.ones((Q, K), bool)
         return padding_mask(torch.tensor(keys)[None], PAD)[0, 0].expand(Q, K).numpy()
@@ -81,10 +81,10 @@ def check_count(count: int, what: str) -> None:
 
 
 def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
-    """Run a batch once and take down the mask that every attention was handed.
+    """Run a batch once and take down the mask that is passed to every attention.
 
     Shorter rows are padded. Raises BatchError for a batch that is too large or holds unknown ids,
-    and RuntimeError if layers of one kind were told different things.
+    and RuntimeError if layers of one kind are passed different ones.
     """
     sizes = model.config.source_vocab_size, model.config.target_vocab_size
     for rows, size, side in zip((source, target_in), sizes, ("source", "target"), strict=True):
@@ -95,15 +95,15 @@ def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
         )
     device = next(model.parameters()).device
     source_BS, target_BT = (pad([list(r) for r in rows]).to(device) for rows in (source, target_in))
-    told: dict[Kind, Bools] = {}
+    by_kind: dict[Kind, Bools] = {}
     for kind, mask in masks(model, Batch(source_BS, target_BT, target_BT)):
-        found = mask.cpu().numpy().copy()
-        if not np.array_equal(told.setdefault(kind, found), found):
-            raise RuntimeError(f"the {kind} attentions were told different masks")
+        passed = mask.cpu().numpy().copy()
+        if not np.array_equal(by_kind.setdefault(kind, passed), passed):
+            raise RuntimeError(f"the {kind} attentions are passed different masks")
     return BatchMasks(
         source=source_BS.cpu().numpy(),
         target_in=target_BT.cpu().numpy(),
-        told={kind: told[kind] for kind in KINDS},
+        masks={kind: by_kind[kind] for kind in KINDS},
         shapes=_shapes(model, source_BS, target_BT),
     )
 

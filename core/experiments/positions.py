@@ -93,10 +93,10 @@ def extrapolation(
     source_1S = torch.tensor([list(source)], device=device)
     target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     following = torch.tensor(list(target))[:, None]
-    found = []
+    means = []
     for shift in shifts:
         places = PositionEdit(shift=shift)
         with edited(model, Edits(source_positions=places, target_positions=places)):
             logits = model(source_1S, target_1T)[0]
-        found.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
-    return Extrapolation(np.array(shifts), np.array(found))
+        means.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
+    return Extrapolation(np.array(shifts), np.array(means))

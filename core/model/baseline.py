@@ -60,10 +60,10 @@ class LibrarySite(AttentionSite):
 
     def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
         padding_BK = mask_B1QK[:, 0, -1]  # what the last query sees, who has no future
-        told = {"key_padding_mask": forbidden(padding_BK, self.mask_score, call.args[0])}
+        keywords = {"key_padding_mask": forbidden(padding_BK, self.mask_score, call.args[0])}
         if not causal:
-            told |= {"attn_mask": None, "is_causal": False}
-        return Call(call.args, {**call.kwargs, **told})
+            keywords |= {"attn_mask": None, "is_causal": False}
+        return Call(call.args, {**call.kwargs, **keywords})
 
     def mask(self, call: Call) -> Tensor:
         query, key = call.args[:2]

@@ -32,7 +32,7 @@ from core.parity.networks import (
     random_pairs,
     twins,
 )
-from core.record.activations import masks, stations
+from core.record.activations import activations, masks
 from core.record.capture import capture
 from core.search.beam import search
 from core.text.tokenizer import PAD
@@ -142,16 +142,16 @@ def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
             waves = [[(math.sin, math.cos)[i % 2](a) for i, a in enumerate(row)] for row in angles]
             positions = torch.tensor(waves, dtype=torch.float32)
         with torch.no_grad():
-            found = getattr(embeddings, side)(ids)
+            embedded = getattr(embeddings, side)(ids)
             expected = table[ids] * scale + positions
         name = f"{side} embeddings against the paper's formula"
-        yield _close(name, found[real], expected[real])
+        yield _close(name, embedded[real], expected[real])
 
 
 def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) -> Iterator[Check]:
-    """Every station of one forward pass, from the embeddings to the logits."""
+    """The activations of one forward pass, from the embeddings to the logits."""
     training = case == CASES[3]
-    ours, theirs = (stations(model.train(training), batch) for model in (scratch, baseline))
+    ours, theirs = (activations(model.train(training), batch) for model in (scratch, baseline))
     for model in (scratch, baseline):
         model.eval()
     detail = "" if case == CASES[0] else "real positions only"
@@ -162,13 +162,13 @@ def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) 
 def _forward_float32(
     baseline: Baseline, scratch: Transformer, batches: dict[str, Batch]
 ) -> Iterator[Check]:
-    """What is handed on, in float32, all cases together, under torch's own tolerances.
+    """What each stack returns, in float32, all cases together, under torch's own tolerances.
 
     Inside a pre-norm stack the sums grow large, and their rounding with them, while the tolerance
     near 0 stays 1e-5: the layers are left to float64, and the normalised outputs compared here.
     """
     models = [copy.deepcopy(model).float() for model in (scratch, baseline)]
-    passes = [[stations(model, batch) for batch in batches.values()] for model in models]
+    passes = [[activations(model, batch) for batch in batches.values()] for model in models]
     for name in (name for name in passes[0][0] if " layer " not in name):
         ours, theirs = (torch.cat([p[name] for p in each]) for each in passes)
         yield _close_float32(f"{name}, float32", ours, theirs)
@@ -183,29 +183,29 @@ def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
 
 
 def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """What every attention of both models is handed, against the definition written out here."""
+    """The mask passed to every attention, against the definition written out here."""
     source, target = batch.source != PAD, batch.target_in != PAD
     t = torch.arange(target.shape[1])
     padding, causal = source[:, None, :], target[:, None, :] & (t[None, :] <= t[:, None])
-    handed = [*masks(scratch, batch), *masks(baseline, batch)]
+    passed = [*masks(scratch, batch), *masks(baseline, batch)]
     for name, kinds, expected in [
         ("padding mask (encoder, cross)", ("encoder", "cross"), padding),
         ("causal and padding mask (decoder)", ("decoder",), causal),
     ]:
-        found = [mask for kind, mask in handed if kind in kinds]
-        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in found)
-        cells = sum(mask.numel() for mask in found)
-        yield _count(name, wrong, f"{cells:,} cells in {len(found)} attentions")
+        own = [mask for kind, mask in passed if kind in kinds]
+        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in own)
+        cells = sum(mask.numel() for mask in own)
+        yield _count(name, wrong, f"{cells:,} cells in {len(own)} attentions")
 
 
 def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
     """Every weight that every head gives, after the softmax; queries that are padding left out."""
-    found = []
+    passes = []
     for model in (scratch, baseline):
         with torch.no_grad(), capture(model) as captured:
             model(batch.source, batch.target_in)
-        found.append(captured)
-    ours, theirs = found
+        passes.append(captured)
+    ours, theirs = passes
     looks = {(look.site.kind, look.site.layer): look.weights for look in theirs.looks()}
     for kind in KINDS:
         real = (batch.source if kind == "encoder" else batch.target_in) != PAD
@@ -261,9 +261,9 @@ def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> It
         yield _count(f"{decode.label}: the same tokens", differing, detail)
         scores = (
             torch.tensor(
-                [(h.log_prob, h.score) for each in found for h in each], dtype=torch.float64
+                [(h.log_prob, h.score) for each in results for h in each], dtype=torch.float64
             )
-            for found in (ours, theirs)
+            for results in (ours, theirs)
         )
         name = f"{decode.label}: the same scores"
         yield replace(_close(name, *scores), detail="sums and scores of all hypotheses")
@@ -323,7 +323,7 @@ def _close(name: str, ours: Tensor, theirs: Tensor) -> Check:
 
 
 def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
-    """assert_close's rule, told by the number that comes nearest to its limit."""
+    """assert_close's rule, by the number that comes nearest to its limit."""
     gap = (ours - theirs).abs().nan_to_num(torch.inf).flatten()
     limits = (FLOAT32_ATOL + FLOAT32_RTOL * theirs.abs()).nan_to_num(FLOAT32_ATOL).flatten()
     nearest = (gap / limits).argmax()

@@ -1,4 +1,4 @@
-"""Look into one network as it runs: what every station holds, and what every mask allows."""
+"""The activations and the masks of one network as it runs, and its hidden states."""
 
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -12,38 +12,13 @@ from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
 from core.text.tokenizer import PAD
 
 
-def stations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
-    """Every station of one forward pass in its order, [real positions, features]."""
-    found: dict[str, Tensor] = {}
-
-    def keep(name: str, real: Tensor) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple, output: Tensor) -> None:
-            found[name] = output[real]
-
-        return hook
-
-    source, target = batch.source != PAD, batch.target_in != PAD
-    with torch.no_grad(), ExitStack() as stack:
-        for side, real in (("encoder", source), ("decoder", target)):
-            layers, norm = model.stack(side)
-            for i, layer in enumerate(layers):
-                hook = layer.register_forward_hook(keep(f"{side} layer {i + 1}", real))
-                stack.callback(hook.remove)
-            stack.callback(norm.register_forward_hook(keep(f"{side} output", real)).remove)
-        found["source embeddings"] = model.embeddings.source(batch.source)[source]
-        memory = model.encode(batch.source)
-        found["target embeddings"] = model.embeddings.target(batch.target_in)[target]
-        found["logits"] = model.classify(model.decode(batch.target_in, *memory)[target])
-    return {**found, "logits": found.pop("logits")}
-
-
 def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
-    """What each attention was told: bool [batch, query, key], True = may attend."""
-    found: list[tuple[Kind, Tensor]] = []
+    """The mask passed to each attention: bool [batch, query, key], True = may attend."""
+    passed: list[tuple[Kind, Tensor]] = []
 
     def keep(site: AttentionSite) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            found.append((site.kind, site.mask(Call(args, kwargs))))
+            passed.append((site.kind, site.mask(Call(args, kwargs))))
 
         return hook
 
@@ -52,7 +27,7 @@ def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
             hook = site.module.register_forward_pre_hook(keep(site), with_kwargs=True)
             stack.callback(hook.remove)
         model(batch.source, batch.target_in)
-    return found
+    return passed
 
 
 class States:
@@ -107,17 +82,34 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
             layers, last_norm = model.stack(side)
             for i, layer in enumerate(layers):
                 norms = [getattr(layer, name) for name in names]
-                found = []
+                handles = []
                 if model.config.norm_first:
                     for sublayer, norm in enumerate(norms[1:]):
-                        found.append(norm.register_forward_pre_hook(put_input(side, i, sublayer)))
-                    found.append(layer.register_forward_hook(put_output(side, i, len(norms) - 1)))
+                        handles.append(norm.register_forward_pre_hook(put_input(side, i, sublayer)))
+                    handles.append(layer.register_forward_hook(put_output(side, i, len(norms) - 1)))
                 else:
                     for sublayer, norm in enumerate(norms):
-                        found.append(norm.register_forward_hook(put_output(side, i, sublayer)))
+                        handles.append(norm.register_forward_hook(put_output(side, i, sublayer)))
                 if i == 0:
-                    found.append(layer.register_forward_pre_hook(embedded(side)))
-                for hook in found:
+                    handles.append(layer.register_forward_pre_hook(embedded(side)))
+                for hook in handles:
                     hooks.callback(hook.remove)
             hooks.callback(last_norm.register_forward_hook(handed_on(side)).remove)
         yield states
+
+
+def activations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
+    """What each layer of one forward pass returns, in its order, [real positions, features]."""
+    reals: dict[Side, Tensor] = {"encoder": batch.source != PAD, "decoder": batch.target_in != PAD}
+    with torch.no_grad(), hidden_states(model) as states:
+        memory = model.encode(batch.source)
+        hidden = model.decode(batch.target_in, *memory)
+        logits = model.classify(hidden[reals["decoder"]])
+    kept = {}
+    for side, real in reals.items():
+        text = "source" if side == "encoder" else "target"
+        kept[f"{text} embeddings"] = states.embeddings[side][real]
+        for i, layer in enumerate(states.sublayers(side)):
+            kept[f"{side} layer {i + 1}"] = layer[-1][real]
+        kept[f"{side} output"] = states.outputs[side][real]
+    return kept | {"logits": logits}

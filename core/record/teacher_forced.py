@@ -119,17 +119,17 @@ def batches(asked: Sequence[Asked], batch_tokens: int) -> list[list[int]]:
     Counted are all rows that are fed, the hypotheses' too; a sentence that is larger by itself is a
     batch of its own.
     """
-    found: list[list[int]] = []
+    parts: list[list[int]] = []
     rows = 0
     for i in sorted(range(len(asked)), key=lambda i: asked[i].longest):
         own = 1 + len(asked[i].rows)
-        if found and (rows + own) * asked[i].longest <= batch_tokens:
-            found[-1].append(i)
+        if parts and (rows + own) * asked[i].longest <= batch_tokens:
+            parts[-1].append(i)
             rows += own
         else:
-            found.append([i])
+            parts.append([i])
             rows = own
-    return found
+    return parts
 
 
 def _one(

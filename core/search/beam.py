@@ -64,33 +64,33 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
     token_N = torch.full((len(source_NS),), BOS, device=source_NS.device)
     written: list[list[int]] = [[] for _ in lengths]
     log_prob = [0.0] * len(lengths)
-    going = list(range(len(lengths)))  # the sentences of the state's rows
-    while going:
+    active = list(range(len(lengths)))  # the sentences of the state's rows
+    while active:
         logits, state = model.step(token_N, state)
         best_N, token_N = _next_log_probs(logits).max(dim=-1)
         left = []
         for row, (n, token, lp) in enumerate(
-            zip(going, token_N.tolist(), best_N.tolist(), strict=True)
+            zip(active, token_N.tolist(), best_N.tolist(), strict=True)
         ):
             written[n].append(token)
             log_prob[n] += lp
             if token != EOS and len(written[n]) < limits[n]:
                 left.append(row)
-        if len(left) < len(going):
+        if len(left) < len(active):
             rows = torch.tensor(left, dtype=torch.int64, device=source_NS.device)
             state, token_N = state.select(rows), token_N[rows]
-            going = [going[row] for row in left]
+            active = [active[row] for row in left]
     return [
         [Hypothesis(tuple(ids), lp, penalised(lp, len(ids), 0.0))]
         for ids, lp in zip(written, log_prob, strict=True)
     ]
 
 
-class Front(NamedTuple):
+class BeamState(NamedTuple):
     """One sentence's beam between two steps.
 
     `prefixes` are the K open ones, best first, each with the sum of its log-probabilities in
-    `totals` and, in `rows`, the row of the front before that it continues. A row that only fills
+    `totals` and, in `rows`, the row of the state before that it continues. A row that only fills
     the beam is empty, and its sum is −∞. `finished` are the K best so far, best first.
     """
 
@@ -102,7 +102,7 @@ class Front(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A prefix of a front, by its row, with one more token; `total` is the sum with that token."""
+    """A prefix of a beam, by its row, with one more token; `total` is the sum with that token."""
 
     total: float
     row: int
@@ -110,29 +110,29 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a beam search, sentence by sentence: what was likely, looked at, and kept.
+    """One step of a beam search, sentence by sentence: probabilities, candidates, beams.
 
-    The fronts are those of all sentences; the rest is of those that were still going, in their
+    The beams are those of all sentences; the rest is of those that were still active, in their
     order.
     """
 
     log_probs_NKV: Tensor
     candidates: list[list[Candidate]]
-    fronts: list[Front]
+    beams: list[BeamState]
 
 
-def first_front(beam: int) -> Front:
+def first_beam_state(beam: int) -> BeamState:
     """Before the first step all K prefixes are the same, so only one of them counts."""
     filling = beam - 1
-    return Front([()] * beam, [0.0] + [-math.inf] * filling, [0] * beam, [], False)
+    return BeamState([()] * beam, [0.0] + [-math.inf] * filling, [0] * beam, [], False)
 
 
 @torch.inference_mode()
 def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
     """Beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
     for step in steps(model, source_NS, config):
-        fronts = step.fronts
-    return [front.finished for front in fronts]
+        beams = step.beams
+    return [state.finished for state in beams]
 
 
 @torch.inference_mode()
@@ -148,14 +148,14 @@ def steps(
     limits = [length_limit(length, model.config.max_length) for length in lengths]
     state = model.start(source_NS).select(torch.arange(N, device=device).repeat_interleave(K))
     token = torch.full((N * K,), BOS, device=device)
-    fronts = [first_front(K)] * N
-    going = list(range(N))  # the sentences of the state's rows, K rows each
+    beams = [first_beam_state(K)] * N
+    active = list(range(N))  # the sentences of the state's rows, K rows each
     step = 0
-    while going:
+    while active:
         logits, state = model.step(token, state)
-        log_probs_NKV = _next_log_probs(logits).view(len(going), K, -1)
+        log_probs_NKV = _next_log_probs(logits).view(len(active), K, -1)
         # Sums in float64: a long sentence's score must not depend on the order of its additions.
-        totals = [fronts[n].totals for n in going]
+        totals = [beams[n].totals for n in active]
         if step < len(prefix):
             forced = log_probs_NKV[:, 0, prefix[step]].tolist()
             candidates = [
@@ -165,15 +165,15 @@ def steps(
         else:
             candidates = _best(torch.tensor(totals, dtype=torch.float64), log_probs_NKV)
         step += 1
-        fronts = list(fronts)
-        for n, best in zip(going, candidates, strict=True):
-            fronts[n] = _advance(fronts[n], best, step, limits[n], config)
-        yield Step(log_probs_NKV, candidates, fronts)
-        left = [(place, n) for place, n in enumerate(going) if not fronts[n].done]
-        rows = [place * K + row for place, n in left for row in fronts[n].rows]
+        beams = list(beams)
+        for n, best in zip(active, candidates, strict=True):
+            beams[n] = _advance(beams[n], best, step, limits[n], config)
+        yield Step(log_probs_NKV, candidates, beams)
+        left = [(place, n) for place, n in enumerate(active) if not beams[n].done]
+        rows = [place * K + row for place, n in left for row in beams[n].rows]
         state = state.select(torch.tensor(rows, dtype=torch.int64, device=device))
-        going = [n for _, n in left]
-        last = [ids[-1] if ids else EOS for n in going for ids in fronts[n].prefixes]
+        active = [n for _, n in left]
+        last = [ids[-1] if ids else EOS for n in active for ids in beams[n].prefixes]
         token = torch.tensor(last, dtype=torch.int64, device=device)
 
 
@@ -193,22 +193,22 @@ def _best(total_NK: Tensor, log_probs_NKV: Tensor) -> list[list[Candidate]]:
     best, place = sums.topk(min(wanted, K * each), dim=1)
     ids = id_NKC.flatten(1).gather(1, place)
     return [
-        [Candidate(total, at // each, id) for total, at, id in zip(*found, strict=True)]
-        for found in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
+        [Candidate(total, at // each, id) for total, at, id in zip(*columns, strict=True)]
+        for columns in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
     ]
 
 
 def _advance(
-    front: Front, candidates: list[Candidate], step: int, limit: int, config: DecodeConfig
-) -> Front:
-    """One sentence's next front: candidates that end are finished, the best K others go on.
+    state: BeamState, candidates: list[Candidate], step: int, limit: int, config: DecodeConfig
+) -> BeamState:
+    """One sentence's next beam state: candidates that end are finished, the best K others go on.
 
     A sentence is done when K hypotheses have finished and no open one can still beat the best.
     """
     K, alpha = config.beam, config.length_penalty
-    finished, survivors = list(front.finished), []
+    finished, survivors = list(state.finished), []
     for rank, (total, row, id) in enumerate(candidates):
-        ids = (*front.prefixes[row], id)
+        ids = (*state.prefixes[row], id)
         if id == EOS or step == limit:
             # Only the best K may end here: a worse one would crowd out better open ones.
             if rank < K and total > -math.inf:
@@ -220,7 +220,7 @@ def _advance(
     finished = sorted(finished, key=lambda h: -h.score)[:K]
     nothing_open = step >= limit or totals[0] == -math.inf
     done = nothing_open or _settled(finished, totals[0], limit, config)
-    return Front(prefixes, totals, rows, finished, done)
+    return BeamState(prefixes, totals, rows, finished, done)
 
 
 def _settled(

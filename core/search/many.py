@@ -24,7 +24,7 @@ def translate_ids(
     Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
     with how many more sentences are done. The model is used only under `lock`, one batch at a time.
     """
-    found: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
+    results: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
     waiting: list[int] = []
     by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
 
@@ -33,7 +33,7 @@ def translate_ids(
         with lock:
             batch = search(model, source, decode)
         for i, hypotheses in zip(waiting, batch, strict=True):
-            found[i] = hypotheses
+            results[i] = hypotheses
         done(len(waiting))
 
     done(len(encoded) - len(by_length))
@@ -44,4 +44,4 @@ def translate_ids(
         waiting.append(i)
     if waiting:
         flush()
-    return found
+    return results

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from core.config import DecodeConfig
 from core.model.interface import Seq2Seq
-from core.search.beam import Hypothesis, first_front, length_limit, penalised, steps
+from core.search.beam import Hypothesis, first_beam_state, length_limit, penalised, steps
 from core.text.tokenizer import BOS, EOS, Token
 
 ALTERNATIVES = 5
 
-Fate = Literal["open", "left", "finished", "overtaken", "pruned"]
+Status = Literal["open", "left", "finished", "overtaken", "pruned"]
 """What became of a hypothesis.
 
 open: the model was asked how it goes on. left: it still stood when the search was settled.
@@ -44,7 +44,7 @@ class TreeNode:
     log_prob: float
     total: float
     score: float
-    fate: Fate
+    status: Status
     forced: bool = False
     next: tuple[tuple[int, float], ...] = ()
 
@@ -66,12 +66,12 @@ class SearchTree:
 
     def path(self, index: int) -> tuple[int, ...]:
         """The nodes from the first token to this one."""
-        found: list[int] = []
+        indices: list[int] = []
         at: int | None = index
         while at is not None:
-            found.append(at)
+            indices.append(at)
             at = self.nodes[at].parent
-        return tuple(found[-2::-1])
+        return tuple(indices[-2::-1])
 
     def ids(self, index: int) -> tuple[int, ...]:
         """The token ids along the path, without <bos>."""
@@ -98,35 +98,35 @@ def search_tree(
     """
     limit = length_limit(source_1S.shape[1], model.config.max_length)
     if len(prefix) > limit:
-        raise ValueError(f"{len(prefix)} pieces are too many to begin with: the limit is {limit}")
+        raise ValueError(f"{len(prefix)} tokens are too many to begin with: the limit is {limit}")
     if EOS in prefix[:-1]:
         raise ValueError("nothing comes after <eos>: leave it out to go on")
     if not all(EOS <= id < model.config.target_vocab_size for id in prefix):
-        raise ValueError("a piece to begin with is not in the vocabulary: choose another")
+        raise ValueError("a token to begin with is not in the vocabulary: choose another")
     if config.beam == 1:  # greedy compares nothing of different length
         config = dataclasses.replace(config, length_penalty=0.0)
     root = TreeNode(None, BOS, 0, 0, 0.0, 0.0, 0.0, "open")
     nodes = [root]
     places: dict[tuple[int, ...], int] = {(): 0}
-    front = first_front(config.beam)
+    state = first_beam_state(config.beam)
     for number, step in enumerate(steps(model, source_1S, config, prefix), start=1):
-        log_probs_KV, candidates, after = step.log_probs_NKV[0], step.candidates[0], step.fronts[0]
+        log_probs_KV, candidates, after = step.log_probs_NKV[0], step.candidates[0], step.beams[0]
         best = log_probs_KV.topk(min(ALTERNATIVES, log_probs_KV.shape[-1]), dim=-1)
-        for row, (ids, total) in enumerate(zip(front.prefixes, front.totals, strict=True)):
+        for row, (ids, total) in enumerate(zip(state.prefixes, state.totals, strict=True)):
             if total > -math.inf:
                 pairs = zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
-                asked = dataclasses.replace(nodes[places[ids]], next=tuple(pairs), fate="open")
+                asked = dataclasses.replace(nodes[places[ids]], next=tuple(pairs), status="open")
                 nodes[places[ids]] = asked
         standing = set(after.prefixes)
         for rank, candidate in enumerate(candidates):
             if candidate.total == -math.inf:
                 continue
-            ids = (*front.prefixes[candidate.row], candidate.id)
-            fate: Fate = "pruned"
+            ids = (*state.prefixes[candidate.row], candidate.id)
+            status: Status = "pruned"
             if ids in standing:
-                fate = "left"  # until the next step asks how it goes on
+                status = "left"  # until the next step asks how it goes on
             elif rank < config.beam and (candidate.id == EOS or number == limit):
-                fate = "overtaken"  # unless it is found among the results
+                status = "overtaken"  # unless it is found among the results
             places[ids] = len(nodes)
             nodes.append(
                 TreeNode(
@@ -137,12 +137,12 @@ def search_tree(
                     log_prob=log_probs_KV[candidate.row, candidate.id].item(),
                     total=candidate.total,
                     score=penalised(candidate.total, number, config.length_penalty),
-                    fate=fate,
+                    status=status,
                     forced=number <= len(prefix),
                 )
             )
-        front = after
-    ends = tuple(places[h.ids] for h in front.finished)
+        state = after
+    ends = tuple(places[h.ids] for h in state.finished)
     for end in ends:
-        nodes[end] = dataclasses.replace(nodes[end], fate="finished")
-    return SearchTree(tuple(nodes), tuple(front.finished), ends, config, limit, len(prefix))
+        nodes[end] = dataclasses.replace(nodes[end], status="finished")
+    return SearchTree(tuple(nodes), tuple(state.finished), ends, config, limit, len(prefix))

@@ -68,7 +68,7 @@ def unescaped(text: str) -> str:
 
     Corpora that were web pages hold some; a network that learned them writes them.
     """
-    return _ENTITY.sub(lambda found: _CHARACTERS[found[1]], text)
+    return _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text)
 
 
 def normalise(text: str) -> str:

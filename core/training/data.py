@@ -11,8 +11,8 @@ from pathlib import Path
 from core.data.augmentation import Augmentation, augmented
 from core.data.batches import EncodedPairs, Pair, encode_pairs
 from core.data.corpora import read_pairs
+from core.data.source_noise import concatenated, noisy
 from core.data.text_files import LinePairs
-from core.data.typed import joined, typed
 from core.text.tokenizer import Tokenizer
 from core.training.recipes import Recipe
 
@@ -90,18 +90,19 @@ def prepare(
     max_pair_tokens: int = 100,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
     further: Callable[[TextPairs], Iterable[TextPairs]] = lambda _: (),
-    share_joined: float = 0.0,
-    share_typed: float = 0.0,
-    joined_up_to: int = 2,
+    concatenation: float = 0.0,
+    source_noise: float = 0.0,
+    concatenate_up_to: int = 2,
     seed: int = 1,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
     With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
-    each corpus, which are repeated as often as it is. `share_joined` of a corpus's own pairs are
-    shown once more, `joined` (up to `joined_up_to` of them), and `share_typed`, `typed`, where they
-    are not longer than `max_pair_tokens`; a recipe with an augmentation changes its pairs itself,
-    by `seed` and epoch. Raises ValueError, in one line, for unusable text.
+    each corpus, which are repeated as often as it is. Of a corpus's own pairs a share
+    `concatenation` are shown once more, `concatenated` (up to `concatenate_up_to` of them), and a
+    share `source_noise`, `noisy`, where they are not longer than `max_pair_tokens`; a recipe with
+    an augmentation changes its pairs itself, by `seed` and epoch. Raises ValueError, in one line,
+    for unusable text.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -120,7 +121,7 @@ def prepare(
     _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
     tokenizers = tokenizers or recipe.vocabulary.learn(filled, languages)
     repeats = list(zip(filled, corpora.values(), strict=True))
-    taught = [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
+    synthetic = [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
 
     too_long = 0
 
@@ -149,9 +150,9 @@ def prepare(
             yield source, target
 
     def as_people_type() -> Iterator[Pair]:
-        several = functools.partial(joined, up_to=joined_up_to)
+        several = functools.partial(concatenated, up_to=concatenate_up_to)
         for text, times in repeats:
-            for some, share in ((several, share_joined), (typed, share_typed)):
+            for some, share in ((several, concatenation), (noisy, source_noise)):
                 shown = itertools.chain.from_iterable(itertools.repeat(text, times if share else 0))
                 for pair in encode_pairs(some(shown, share), *tokenizers):
                     if max(map(len, pair)) <= max_pair_tokens:
@@ -160,7 +161,7 @@ def prepare(
     def changed(how: Augmentation, epoch: int) -> Iterator[Pair]:
         nonlocal too_long
         too_long = 0
-        for both in augmented(repeats + taught, how, seed, epoch):
+        for both in augmented(repeats + synthetic, how, seed, epoch):
             for pair in encode_pairs(both, *tokenizers):
                 if max(map(len, pair)) <= max_pair_tokens:
                     yield pair
@@ -171,9 +172,9 @@ def prepare(
     train: EncodedPairs | Epochs
     if recipe.augmentation is None:
         train = EncodedPairs(
-            itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(taught))
+            itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(synthetic))
         )
-    elif share_joined or share_typed:
+    elif concatenation or source_noise:
         raise ValueError(
             f"the recipe {recipe.name} concatenates and adds noise itself: leave out --joined and "
             "--typed"
@@ -187,7 +188,7 @@ def prepare(
     )
     if not len(validation):
         raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
-    empty = sum(pairs.empty for pairs, _ in repeats + taught)
+    empty = sum(pairs.empty for pairs, _ in repeats + synthetic)
     return Prepared(
         corpora,
         tokenizers,

@@ -44,9 +44,9 @@ class Processes:
         """Everyone's tensor on the CPU, all of one shape, stacked by rank: [size, ...]."""
         if self.size == 1:
             return tensor[None]
-        found = [torch.empty_like(tensor) for _ in range(self.size)]
-        dist.all_gather(found, tensor)
-        return torch.stack(found)
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(gathered, tensor)
+        return torch.stack(gathered)
 
     def sums(self, *values: float) -> list[float]:
         """Each value summed over all processes by rank, so that all hold the same bits."""
@@ -59,11 +59,11 @@ class Processes:
             return content
         length = torch.tensor([len(content)])
         dist.broadcast(length, src=0)
-        found = torch.empty(int(length), dtype=torch.uint8)
+        received = torch.empty(int(length), dtype=torch.uint8)
         if self.first:
-            found.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        dist.broadcast(found, src=0)
-        return found.numpy().tobytes()
+            received.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+        dist.broadcast(received, src=0)
+        return received.numpy().tobytes()
 
 
 @contextmanager

@@ -107,8 +107,8 @@ class Film:
                 maps[kind].append(captured.maps(kind)[:, 0].float().cpu().numpy())
         pairs = list(encode_pairs(self._sample, *self._tokenizers))
         sources = [source[:-1] for source, _ in pairs]
-        found = translate_ids(model, sources, DecodeConfig(beam=1), self._device)
-        outputs = [self._tokenizers[1].decode(list(best[0].ids)) for best in found]
+        results = translate_ids(model, sources, DecodeConfig(beam=1), self._device)
+        outputs = [self._tokenizers[1].decode(list(best[0].ids)) for best in results]
         bleu = sacrebleu.corpus_bleu(outputs, [[target for _, target in self._sample]]).score
         return History(
             sentences=self._sentences,
@@ -135,13 +135,13 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
 
 def _roles(kind: str, maps: list[Floats]) -> Floats:
     """Mean over sentences of the weight on what core.record.history.ROLES names, [R, L, H]."""
-    found = []
+    means = []
     for m in maps:
         if kind == "cross":
-            found.append([roles.on_column(m, -1)])
+            means.append([roles.on_column(m, -1)])
         else:
             first = 2 if kind == "decoder" else 0
             column = 0 if kind == "decoder" else -1
             shares = roles.on_previous(m), roles.on_itself(m, first), roles.on_column(m, column)
-            found.append(list(shares))
-    return np.clip(np.mean(found, axis=0), 0, 1).astype(np.float32)
+            means.append(list(shares))
+    return np.clip(np.mean(means, axis=0), 0, 1).astype(np.float32)

@@ -40,7 +40,8 @@ from core.training.loop import (
 )
 from core.training.recipes import RECIPES, Recipe
 from core.training.scoring import evaluate
-from core.training.trained import Teacher, take_over, tokenizers_of
+from core.training.synthetic_text import TextMaker
+from core.training.warm_start import take_over, tokenizers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,11 +229,11 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     elif src or ref or val_src or val_ref:
         raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
     start = checkpoint.load(options.start_from) if options.start_from else None
-    teachers = [Teacher.of(folder, languages, device) for folder in options.teachers]
+    makers = [TextMaker.of(folder, languages, device) for folder in options.teachers]
 
-    def taught(pairs: TextPairs) -> list[TextPairs]:
+    def synthetic(pairs: TextPairs) -> list[TextPairs]:
         made = options.out / "translations"
-        return [teacher.add(pairs, made, processes) for teacher in teachers]
+        return [maker.add(pairs, made, processes) for maker in makers]
 
     tokenizers = tokenizers_of(start, languages) if start else None
     data = prepare(
@@ -242,7 +243,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         files,
         config.max_pair_tokens,
         tokenizers,
-        taught,
+        synthetic,
         options.joined,
         options.typed,
         options.joined_up_to,
@@ -270,7 +271,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         data,
         model.to(device),
         start.card if start else None,
-        [teacher.checkpoint.card for teacher in teachers],
+        [maker.checkpoint.card for maker in makers],
         options.joined,
         options.joined_up_to,
         options.typed,

@@ -50,9 +50,9 @@ class Objective(nn.Module):
             logits = self.model.classify(hidden.requires_grad_())
             loss, gradient = _smoothed(logits.detach(), target, self.smoothing, count)
             total = total + loss
-            found = torch.autograd.grad(logits, [hidden, *parameters], gradient, allow_unused=True)
-            hidden_gradients.append(found[0])
-            for parameter, part in zip(parameters, found[1:], strict=True):
+            parts = torch.autograd.grad(logits, [hidden, *parameters], gradient, allow_unused=True)
+            hidden_gradients.append(parts[0])
+            for parameter, part in zip(parameters, parts[1:], strict=True):
                 if part is None:  # no weight of the classifier
                     continue
                 if parameter in gradients:

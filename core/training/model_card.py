@@ -40,7 +40,7 @@ def render(card: Card) -> str:
     if augmentation := training.get("augmentation"):
         further = f" {_augmented(augmentation)}"
     teachers = training.get("teachers", [])
-    taught = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
+    synthetic = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
     start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
     again = "\n".join(commands(card))
     return f"""# {card.folder.name}
@@ -57,7 +57,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 translating anything that matters.
 
 **Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
-{taught if teachers else ""}
+{synthetic if teachers else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
@@ -129,8 +129,8 @@ def _options(training: dict[str, Any]) -> str:
 def _vocabulary(card: Card) -> str:
     sizes = card.model.source_vocab_size, card.model.target_vocab_size
     if card.model.share_embeddings:
-        return f"one vocabulary of {sizes[0]:,} pieces for both languages"
-    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces"
+        return f"one vocabulary of {sizes[0]:,} tokens for both languages"
+    return f"vocabularies of {sizes[0]:,} and {sizes[1]:,} tokens"
 
 
 def _kind(architecture: str) -> str:

@@ -46,8 +46,8 @@ def evaluate(
             )
     with counting(len(ids)) as done:
         sources = [source[:-1] for source, _ in ids]
-        found = translate_ids(checkpoint.model, sources, decode, device, done=done)
-    outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in found]
+        results = translate_ids(checkpoint.model, sources, decode, device, done=done)
+    outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in results]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])
     tokenised = sacrebleu.metrics.BLEU(tokenize="none", force=True)

@@ -90,7 +90,7 @@ CHECKS = (
         "softmax(QKᵀ/√32 + mask). Shown: the largest difference.",
     ),
     Check("Every row sums to 1", 2.33e-7, 1e-5, "608 rows. Shown: the largest deviation."),
-    Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are closed: $x$ & so on."),
+    Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are masked: $x$ & so on."),
     Check("Labels are what was fed", 0.0, 0.0, "25 tokens. Shown: how many labels differ."),
     Check(
         "Words are those of the ids",

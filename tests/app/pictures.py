@@ -115,7 +115,7 @@ DRIVER = r"""(() => {
     press: (name) => part(name).click(),
     show({ kind, layer, head, view, unit, combine, hide, quantity }) {
       choose("quantity", quantity);
-      if (!part("let-go").hidden) part("let-go").click();
+      if (!part("unpin").hidden) part("unpin").click();
       send(map(), "pointerleave");
       find(`[data-kind-option="${kind}"]`).click();
       find(`[data-unit-option="${unit}"]`).click();
@@ -165,7 +165,7 @@ DRIVER = r"""(() => {
       Object.fromEntries(
         ["source", "target"].map((side) => [
           side,
-          [...document.querySelectorAll(`.${side} .piece`)].map((piece) => {
+          [...document.querySelectorAll(`.${side} .token`)].map((piece) => {
             const bar = piece.querySelector(".probability");
             const wide = (element) => element.getBoundingClientRect().width;
             return {

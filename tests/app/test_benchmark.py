@@ -38,14 +38,14 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
     assert declared == {"headlight.benchmarks": {"app": "app.benchmark:BENCHMARKS"}}
 
 
-@pytest.mark.parametrize("pieces", [60, 100])
-def test_texts_have_the_pieces_that_are_claimed(pieces):
+@pytest.mark.parametrize("tokens", [60, 100])
+def test_texts_have_the_pieces_that_are_claimed(tokens):
     translator = Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
-    first, second = texts_of(pieces)
+    first, second = texts_of(tokens)
     assert first != second
-    assert {len(translator.inspect(text).source) for text in (first, second)} == {pieces}
-    record = synthetic_record({60: "long", 100: "hundred"}[pieces], 1, 1)
-    assert len(record.source) == len(record.target_out) == pieces
+    assert {len(translator.inspect(text).source) for text in (first, second)} == {tokens}
+    record = synthetic_record({60: "long", 100: "hundred"}[tokens], 1, 1)
+    assert len(record.source) == len(record.target_out) == tokens
 
 
 def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):

@@ -65,8 +65,8 @@ class Explorer:
     def leave(self) -> None:
         self.page.mouse.move(5, 5)
 
-    def piece(self, side: str, index: int) -> Locator:
-        return self.root.locator(f".{side} .piece[data-index='{index}']")
+    def token(self, side: str, index: int) -> Locator:
+        return self.root.locator(f".{side} .token[data-index='{index}']")
 
     def readout(self) -> str:
         return (
@@ -193,18 +193,18 @@ def test_the_readout_tells_words_and_weight(local_page: Page, url: str, record: 
 
 def test_pointing_at_a_word_lights_its_row(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
-    explorer.piece("target", 5).hover()
+    explorer.token("target", 5).hover()
     said = explorer.says()
     assert (said["query"], said["key"], said["weight"]) == ("4", "", "")
     row = record.cross[0, 0, 4]
-    shaded = explorer.root.locator(".source .piece").evaluate_all(
+    shaded = explorer.root.locator(".source .token").evaluate_all(
         "all => all.map(p => p.classList.contains('shaded'))"
     )
     assert shaded == [bool(weight >= 0.02) for weight in row]
     best = record.source[int(row.argmax())].text
     assert f"looks most at {best}" in explorer.readout()
     explorer.leave()
-    expect(explorer.root.locator(".piece.shaded")).to_have_count(0)
+    expect(explorer.root.locator(".token.shaded")).to_have_count(0)
     assert explorer.says()["query"] == ""
 
 
@@ -212,9 +212,9 @@ def test_pointing_at_a_source_word_lights_its_column(
     local_page: Page, url: str, record: Record
 ) -> None:
     explorer = Explorer(local_page, url)
-    explorer.piece("source", 1).hover()
+    explorer.token("source", 1).hover()
     assert (explorer.says()["query"], explorer.says()["key"]) == ("", "1")
-    shaded = explorer.root.locator(".target .piece").evaluate_all(
+    shaded = explorer.root.locator(".target .token").evaluate_all(
         "all => all.map(p => p.classList.contains('shaded'))"
     )
     assert shaded == [False, *[bool(weight >= 0.02) for weight in record.cross[0, 0, :, 1]]]
@@ -222,13 +222,13 @@ def test_pointing_at_a_source_word_lights_its_column(
 
 def test_the_wrong_side_says_so(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url, kind="encoder")
-    explorer.piece("target", 3).hover()
+    explorer.token("target", 3).hover()
     assert "never sees the translation" in explorer.readout()
     explorer.kind("decoder")
-    explorer.piece("source", 3).hover()
+    explorer.token("source", 3).hover()
     assert "German reaches it through cross-attention" in explorer.readout()
     explorer.kind("cross")
-    explorer.piece("target", 0).hover()
+    explorer.token("target", 0).hover()
     assert "no step produces it" in explorer.readout()
     assert explorer.says()["weight"] == ""
 
@@ -236,25 +236,25 @@ def test_the_wrong_side_says_so(local_page: Page, url: str) -> None:
 def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
 
-    def kept() -> tuple[str, str]:
+    def pinned() -> tuple[str, str]:
         explorer.leave()
-        expect(explorer.root.locator(".piece.looked-at")).to_have_count(0)
+        expect(explorer.root.locator(".token.looked-at")).to_have_count(0)
         said = explorer.says()
         return said["query"], said["key"]
 
     explorer.click(4, 5)
-    assert kept() == ("4", "5")
-    assert explorer.hover(2, 2)["query"] == "2", "hover previews although a cell is kept"
-    assert kept() == ("4", "5")
+    assert pinned() == ("4", "5")
+    assert explorer.hover(2, 2)["query"] == "2", "hover previews although a cell is pinned"
+    assert pinned() == ("4", "5")
     explorer.click(4, 5)
-    assert kept() == ("", "")
+    assert pinned() == ("", "")
     explorer.click(4, 5)
     local_page.keyboard.press("Escape")
-    assert kept() == ("", "")
-    explorer.piece("target", 5).click()
-    assert kept() == ("4", "")
+    assert pinned() == ("", "")
+    explorer.token("target", 5).click()
+    assert pinned() == ("4", "")
     explorer.root.get_by_role("button", name="Pinned").click()
-    assert kept() == ("", "")
+    assert pinned() == ("", "")
     expect(explorer.root.get_by_role("button", name="Pinned")).to_be_hidden()
 
 
@@ -313,13 +313,13 @@ def test_tab_follows_the_eye(local_page: Page, url: str) -> None:
 
 def test_a_pinned_token_is_pressed(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
-    pressed = explorer.root.locator(".piece[aria-pressed=true]")
-    expect(explorer.root.locator(".piece:not([aria-pressed])")).to_have_count(0)
-    explorer.piece("target", 5).click()
+    pressed = explorer.root.locator(".token[aria-pressed=true]")
+    expect(explorer.root.locator(".token:not([aria-pressed])")).to_have_count(0)
+    explorer.token("target", 5).click()
     expect(pressed).to_have_count(1)
-    expect(explorer.piece("target", 5)).to_have_attribute("aria-pressed", "true")
-    explorer.piece("target", 3).hover()
-    expect(explorer.piece("target", 5)).to_have_attribute("aria-pressed", "true")
+    expect(explorer.token("target", 5)).to_have_attribute("aria-pressed", "true")
+    explorer.token("target", 3).hover()
+    expect(explorer.token("target", 5)).to_have_attribute("aria-pressed", "true")
     local_page.keyboard.press("Escape")
     expect(pressed).to_have_count(0)
 
@@ -329,7 +329,7 @@ def test_keys_and_pins_are_spoken_and_nothing_else(local_page: Page, url: str) -
     spoken = explorer.root.locator("[aria-live=polite]")
     expect(spoken).to_have_count(1)
     explorer.hover(2, 2)
-    explorer.piece("source", 1).hover()
+    explorer.token("source", 1).hover()
     explorer.root.locator(".thumbnail").nth(1).hover()
     explorer.root.get_by_role("button", name="Next step").hover()
     expect(spoken).to_be_empty()
@@ -366,7 +366,7 @@ def test_the_keys_are_listed(local_page: Page, url: str) -> None:
     assert len(keys) > 10
     keys_list = explorer.root.locator(".keys dl")
     expect(keys_list).to_be_hidden()
-    explorer.piece("source", 0).focus()
+    explorer.token("source", 0).focus()
     local_page.keyboard.press("?")
     expect(keys_list).to_be_visible()
     named = set("".join(keys_list.locator("dt").all_text_contents()).replace("−", "-"))
@@ -378,14 +378,14 @@ def test_the_keys_are_listed(local_page: Page, url: str) -> None:
 def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
     press = local_page.keyboard.press
-    explorer.piece("source", 0).focus()
+    explorer.token("source", 0).focus()
     press("1")
     assert explorer.says()["kind"] == "encoder"
     press("ArrowRight")
     press("ArrowRight")
     assert explorer.says()["query"] == "2"
     press("Enter")
-    expect(explorer.piece("source", 2)).to_have_class(re.compile(r"\bkept\b"))
+    expect(explorer.token("source", 2)).to_have_class(re.compile(r"\bpinned\b"))
     press("3")
     assert explorer.says()["kind"] == "cross"
 
@@ -479,15 +479,15 @@ def test_hostile_words_stay_words(local_page: Page, url: str) -> None:
         explorer.hover(0, 0)
         explorer.click(1, 1)
     record = synthetic_record("hostile")
-    assert explorer.root.locator("img, script, a:not(.inside), s, iframe, .piece b").count() == 0
-    assert explorer.piece("source", 0).inner_text() == "<img src=x onerror=alert(1)>"
-    assert explorer.piece("target", 1).inner_text() == "<script>alert(2)</script>"
-    assert explorer.piece("source", 2).inner_text() == "$x$"
-    assert explorer.root.locator(".source .piece").count() == len(record.source)
+    assert explorer.root.locator("img, script, a:not(.inside), s, iframe, .token b").count() == 0
+    assert explorer.token("source", 0).inner_text() == "<img src=x onerror=alert(1)>"
+    assert explorer.token("target", 1).inner_text() == "<script>alert(2)</script>"
+    assert explorer.token("source", 2).inner_text() == "$x$"
+    assert explorer.root.locator(".source .token").count() == len(record.source)
     marks = explorer.root.locator(".source .hidden-mark").all_inner_texts()
     assert marks == [f"\u2039U+{code}\u203a" for code in ("200B", "00AD", "202E", "00A0")]
     astronaut = next(i for i, token in enumerate(record.source) if "\u200d" in token.text)
-    assert explorer.piece("source", astronaut).inner_text() == record.source[astronaut].text
+    assert explorer.token("source", astronaut).inner_text() == record.source[astronaut].text
     width = local_page.evaluate(
         "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
@@ -624,9 +624,9 @@ def test_what_is_derived_from_failed_weights_says_so(local_page: Page, url: str)
 
 def test_one_piece_is_reached_by_tab(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
-    explorer.piece("source", 4).click()
+    explorer.token("source", 4).click()
     local_page.keyboard.press("ArrowRight")
-    stops = explorer.root.locator(".source .piece[tabindex='0']")
+    stops = explorer.root.locator(".source .token[tabindex='0']")
     assert stops.evaluate_all("all => all.map(({dataset}) => dataset.index)") == ["5"]
 
 

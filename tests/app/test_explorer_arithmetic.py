@@ -36,7 +36,7 @@ WORK = f"""([bytes, ask, hide, share]) => {{
         found[kind].push({{
           layer, head, queries: map.queries, keys: map.keys, sumsToOne: map.sumsToOne,
           lo: map.lo, hi: map.hi,
-          values: [...map.values], open: [...map.open], spread: [...measured.entropy],
+          values: [...map.values], open: [...map.unmasked], spread: [...measured.entropy],
           peak: measured.peak, roles: measured.roles, distance: measured.distance,
           received: [...measured.received],
           hidden: [...map.values].length ? hiddenMass(map, hidden) : 0,

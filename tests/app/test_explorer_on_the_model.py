@@ -119,7 +119,7 @@ def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, trans
     expect(root.locator("[data-part=target-note]")).to_contain_text("not written by the model")
     expect(root.locator("[data-part=score]")).to_contain_text("given target")
     for step in (1, 3):
-        root.locator(f".target .piece[data-index='{step + 1}']").click()
+        root.locator(f".target .token[data-index='{step + 1}']").click()
         written = root.locator(".alternative.written .form")
         expect(written).to_have_text(re.compile(given.target_out[step].text))
     expect(local_page).to_have_url(re.compile("target=Two"))

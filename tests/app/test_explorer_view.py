@@ -29,7 +29,7 @@ WORK = f"""([bytes, changes]) => {{
     if (change.link) {{
       const asked = viewOfLink(data, FIRST_VIEW, change.link);
       view = nextView(data, asked.view, {{ quantity: asked.quantity ?? "weights" }});
-      view = nextView(data, view, {{ kept: keptOfLink(data, view, change.link) }});
+      view = nextView(data, view, {{ pinned: pinnedOfLink(data, view, change.link) }});
     }} else {{
       const {{ hide, ...rest }} = change;
       view = nextView(data, view, hide ? {{ ...rest, hide: new Set(hide) }} : rest);
@@ -55,20 +55,20 @@ def views(page: Page, packed: list[int], *changes: dict[str, Any]) -> list[dict[
 
 
 def test_a_pinned_row_stays_where_it_means_the_same(page: Page, packed) -> None:
-    pinned = {"kept": {"query": 5, "key": 2}}
+    pinned = {"pinned": {"query": 5, "key": 2}}
     found = views(page, packed, pinned, {"kind": "decoder"}, pinned, {"kind": "encoder"})
-    assert found[1]["kept"] == {"query": 5, "key": None}  # the same token is produced
-    assert found[3]["kept"] == {"query": None, "key": None}
+    assert found[1]["pinned"] == {"query": 5, "key": None}  # the same token is produced
+    assert found[3]["pinned"] == {"query": None, "key": None}
 
 
 def test_a_pinned_token_becomes_the_word_that_holds_it(page: Page, packed, record) -> None:
     queries, keys = map(groups, sides(record, "cross"))
     key = int(np.flatnonzero(np.bincount(keys)[keys] > 2)[2])  # inside a word of several
-    pinned = {"kept": {"query": 7, "key": key}}
+    pinned = {"pinned": {"query": 7, "key": key}}
     words, again = views(page, packed, pinned, {"unit": "words"}, {"unit": "pieces"})[1:]
-    assert words["kept"] == {"query": int(queries[7]), "key": int(keys[key])}
+    assert words["pinned"] == {"query": int(queries[7]), "key": int(keys[key])}
     first = {"query": queries == queries[7], "key": keys == keys[key]}
-    assert again["kept"] == {axis: int(np.argmax(of)) for axis, of in first.items()}
+    assert again["pinned"] == {axis: int(np.argmax(of)) for axis, of in first.items()}
 
 
 def test_layers_end_where_a_kind_has_no_more(page: Page, packed) -> None:
@@ -103,7 +103,7 @@ def random_change(random: np.random.Generator, kind: str, rows: dict) -> dict[st
         "quantity": str(random.choice(["weights", "scores", "norms"])),
         "mass": int(random.integers(0, 120)),
         "unit": str(random.choice(["pieces", "words"])),
-        "kept": {"query": int(random.integers(queries)), "key": int(random.integers(keys))},
+        "pinned": {"query": int(random.integers(queries)), "key": int(random.integers(keys))},
     }
     name = str(random.choice(list(choices)))
     return {name: choices[name]}

@@ -69,8 +69,8 @@ def test_lines_hold_their_share_and_say_how_many(
     explorer.map.hover(position={"x": width - 100, "y": 100})
     query = explorer.says()["query"]
     assert query != "" and explorer.says()["key"] == ""
-    expect(explorer.piece("target", int(query) + 1)).to_have_class(re.compile("looked-at"))
-    explorer.piece("source", 4).hover()
+    expect(explorer.token("target", int(query) + 1)).to_have_class(re.compile("looked-at"))
+    explorer.token("source", 4).hover()
     assert explorer.says()["key"] == "4"
     explorer.leave()
     local_page.keyboard.press("m")
@@ -106,7 +106,7 @@ def test_words_add_what_is_looked_at(local_page: Page, url: str, record: Record)
     assert float(said["weight"]) == pytest.approx(both, abs=1e-4)
     assert "spricht" in explorer.readout()
     for piece in (6, 7):
-        expect(explorer.piece("source", piece)).to_have_class(re.compile(r"\bkept\b"))
+        expect(explorer.token("source", piece)).to_have_class(re.compile(r"\bpinned\b"))
     expect_parameters(local_page, words="1", q="4", k="6")
     explorer.kind("encoder")
     mean = record.encoder[0, 0, 6:8].mean(0)
@@ -128,7 +128,7 @@ def test_what_is_hidden_is_counted(local_page: Page, url: str, record: Record, k
     explorer.click(5, 3)
     explorer.click(5, 3)
     side, index = ("source", 5) if kind == "encoder" else ("target", 6)
-    explorer.piece(side, index).click()
+    explorer.token(side, index).click()
     explorer.leave()
     shown = np.delete(weights[5], column)
     labels = [t.text for t in (record.target_in if kind == "decoder" else record.source)]
@@ -150,7 +150,7 @@ def test_steps_show_what_else_was_likely(local_page: Page, url: str, record: Rec
     said = explorer.says()
     assert (said["step"], said["query"]) == ("3", "3")
     assert steps.get_attribute("aria-valuetext").startswith("step 4 of 12")
-    greyed = explorer.root.locator(".target .piece.closed")
+    greyed = explorer.root.locator(".target .token.masked")
     expect(greyed).to_have_count(last - 3)
     items = explorer.root.get_by_role("list", name="The likeliest tokens").get_by_role("listitem")
     expect(items).to_have_count(5)
@@ -169,7 +169,7 @@ def test_steps_show_what_else_was_likely(local_page: Page, url: str, record: Rec
     assert explorer.says()["step"] == "4"
     local_page.keyboard.press(",")
     assert explorer.says()["step"] == "3"
-    explorer.piece("target", 8).hover()
+    explorer.token("target", 8).hover()
     assert explorer.says()["step"] == "7", "the strip follows the pointer"
     explorer.leave()
     explorer.kind("encoder")
@@ -444,7 +444,7 @@ def test_the_focus_lies_over_every_thumbnail(local_page: Page, url: str) -> None
     assert focus.evaluate(drawn) == 0
     explorer.hover(3, 4)
     both = focus.evaluate(drawn)
-    explorer.piece("target", 4).hover()
+    explorer.token("target", 4).hover()
     assert 0 < focus.evaluate(drawn) < both
 
 
@@ -489,7 +489,7 @@ def test_a_kept_overview_is_never_an_old_one(local_page: Page, url: str) -> None
         lambda: explorer.root.get_by_role("combobox", name="Order").select_option("spread"),
         lambda: press("Maximum"),
         lambda: press("Words"),
-        lambda: explorer.piece("target", 3).click(),
+        lambda: explorer.token("target", 3).click(),
     ):
         earlier = explorer.root.locator(OVERVIEW).evaluate(PIXELS)
         change()
@@ -621,7 +621,7 @@ def test_a_link_brings_everything_back(local_page: Page, url: str) -> None:
     explorer.root.locator("[data-part=hide-eos]").check()
     explorer.root.get_by_role("combobox", name="Order of the heads").select_option("spread")
     explorer.root.get_by_role("button", name="Words").click()
-    explorer.piece("target", 8).click()
+    explorer.token("target", 8).click()
     explorer.root.get_by_role("button", name="Lines").click()
     explorer.leave()
     wanted = {"view": "lines", "words": "1", "hide": "eos", "sort": "spread", "layer": "1"}

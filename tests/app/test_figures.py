@@ -205,18 +205,18 @@ def test_any_length_is_few_shapes_and_labels_apart(length):
 
 def test_a_row_on_its_way_to_weights():
     scores = np.array([0.5, -2.0, 3.0, 9.0])
-    is_open = np.array([True, True, True, False])
-    masked, weights = np.where(is_open, scores, -1e4), np.array([0.075, 0.006, 0.919, 0.0])
+    mask = np.array([True, True, True, False])
+    masked, weights = np.where(mask, scores, -1e4), np.array([0.075, 0.006, 0.919, 0.0])
     figure = masks.row_figure(
-        scores, masked, weights, is_open, "−10⁴", ["a", "b", "c", "d"], "Row", "light"
+        scores, masked, weights, mask, "−10⁴", ["a", "b", "c", "d"], "Row", "light"
     )
     signed, shares = (t for t in figure.data if t.type == "heatmap")
     assert np.array_equal(signed.z[0], scores) and np.isnan(signed.z[2]).all()
     assert np.array_equal(signed.z[1], [0.5, -2.0, 3.0, np.nan], equal_nan=True)
     assert (signed.zmin, signed.zmax) == (-9.0, 9.0) and (shares.zmin, shares.zmax) == (0, 1)
     assert np.array_equal(shares.z[2], [0.075, 0.006, 0.919, np.nan], equal_nan=True)
-    (closed,) = hatched_cells(figure, (3, 4)).values()
-    assert closed.tolist() == [[False] * 4, [False] * 3 + [True], [False] * 3 + [True]]
+    (hatched,) = hatched_cells(figure, (3, 4)).values()
+    assert hatched.tolist() == [[False] * 4, [False] * 3 + [True], [False] * 3 + [True]]
     assert list(signed.text[0]) == ["0.5", "−2.0", "3.0", "9.0"]
     assert list(signed.text[1]) == ["0.5", "−2.0", "3.0", ""] and set(signed.text[2]) == {""}
     assert list(shares.text[2]) == ["0.07", "0.01", "0.92", ""] and set(shares.text[0]) == {""}
@@ -415,11 +415,11 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
     n = len(words)
     square, open_row = np.eye(n), np.arange(n) < n - 1
     both = axes(words, words, list(range(n)))
-    closed = masks.reasons(np.ones((n, n), bool), np.tril(np.ones((n, n), bool)))
+    masked = masks.reasons(np.ones((n, n), bool), np.tril(np.ones((n, n), bool)))
     summed = sums(np.eye(n, 16), table.astype(float))
     ones = np.full(n, 0.5)
     return [
-        masks.mask_figure(square == 1, closed, both, "t", "s", "light"),
+        masks.mask_figure(square == 1, masked, both, "t", "s", "light"),
         masks.row_figure(ones, ones, ones, open_row, "−∞", words, "t", "light"),
         experiments.change_figure(words, ones, ones, ("a", "b"), "t", "light"),
         vectors.lengths_figure(summed, words, "light"),
@@ -461,8 +461,8 @@ def test_hostile_words_show_as_they_were_typed(serve, local_page, tmp_path):
         "words = [label(word(text)) for text in HOSTILE]\n"
         "mask = np.tril(np.ones((len(words), len(words)), bool))\n"
         "axes = Axes(words, words, 'row', 'column', list(range(len(words))))\n"
-        "closed = masks.reasons(np.ones_like(mask), mask)\n"
-        "figure = masks.mask_figure(mask, closed, axes, 'Mask', '', 'light')\n"
+        "masked = masks.reasons(np.ones_like(mask), mask)\n"
+        "figure = masks.mask_figure(mask, masked, axes, 'Mask', '', 'light')\n"
         "st.plotly_chart(figure, width='content', theme=None, config=style.CONFIG, key='mask')\n"
     )
     page = local_page

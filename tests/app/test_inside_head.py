@@ -66,7 +66,7 @@ def bars(stage: Stage, name: str) -> list[float]:
 
 
 def result(stage: Stage) -> float:
-    """The last number of a station's formula."""
+    """The last number of a stage's formula."""
     return read(re.findall(r"-?\d+\.\d+", stage.formula)[-1])
 
 
@@ -85,9 +85,9 @@ def test_the_weight_follows_from_the_printed_numbers(sites, model, key):
     assert scaled[key] == pytest.approx(score / math.sqrt(len(q)), abs=1.1e-4)
     assert scaled[key] == result(found["scale"])
     masked = bars(found["mask"], "score")
-    closed = [not is_open for is_open in taken.mask_QK[3]]
-    assert any(closed)
-    assert masked == [-math.inf if c else s for s, c in zip(scaled, closed, strict=True)]
+    hidden = [not may_attend for may_attend in taken.mask_QK[3]]
+    assert any(hidden)
+    assert masked == [-math.inf if h else s for s, h in zip(scaled, hidden, strict=True)]
     exps = bars(found["softmax"], "exp")
     assert exps == pytest.approx([math.exp(s - max(masked)) for s in masked], abs=1.6e-4)
     weights = bars(found["softmax"], "weight")

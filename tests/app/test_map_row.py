@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.components.assets import palette
+from app.components.assets import joined, palette
 from app.components.explorer.payload import pack
-from app.components.map_row import script
 from app.components.map_row.payload import Difference, Map, MapRow, payload
 from app.figures.style import diverging, sequential
 from app.look.labels import labels
@@ -23,7 +22,7 @@ from app.look.palette import PALETTES, diverging_table, sequential_table
 from tests.app.map_row_harness import HEADS, LAYERS, WORDS, scores_row, weights_row
 
 HARNESS = Path(__file__).with_name("map_row_harness.py")
-SCRIPT = script().replace("export default function", "function")
+SCRIPT = joined(Path("app/components/map_row/main.js").resolve())
 
 
 def sent(data: dict, place: int, row: MapRow) -> np.ndarray:
@@ -50,7 +49,7 @@ def test_values_are_the_arrays():
     assert (token["label"], token["number"]) == ("a‹U+200B›b", 7)
 
 
-def test_a_closed_cell_is_not_sent():
+def test_a_masked_cell_is_not_sent():
     row = scores_row()
     data = payload(row)
     mask = np.unpackbits(np.frombuffer(data["mask"], np.uint8), count=64).reshape(8, 8)
@@ -65,7 +64,7 @@ def test_what_cannot_be_drawn_is_refused():
     row = scores_row()
     first, second = maps_of(row)
     broken = first.values.copy()
-    broken[0, 1, 2, 5] = np.nan  # closed: nobody sees it
+    broken[0, 1, 2, 5] = np.nan  # masked: nobody sees it
     payload(replace(row, maps=[replace(first, values=broken)]))
     broken[0, 1, 5, 2] = np.nan
     for maps, words in (
@@ -239,7 +238,7 @@ def test_keys_walk_and_a_kept_cell_stays(url: str, local_page: Page):
     assert row.says()["query"] == "" and "Point at a cell" in row.readout()
 
 
-def test_a_closed_cell_says_so_and_is_hatched(url: str, local_page: Page):
+def test_a_masked_cell_says_so_and_is_hatched(url: str, local_page: Page):
     local_page.goto(url)
     row = Row(local_page, "scores")
     one, whole = maps_of(scores_row())
@@ -254,7 +253,7 @@ def test_a_closed_cell_says_so_and_is_hatched(url: str, local_page: Page):
     expect(row.root.locator(".note").nth(1)).to_have_text(f"a sum, {span}")
     local_page.mouse.move(2, 2)
     greys = row.canvas(0).evaluate(
-        """(canvas, [closed, open]) => [closed, open].map(({x, y}) => {
+        """(canvas, [masked, unmasked]) => [masked, unmasked].map(({x, y}) => {
           const scale = canvas.width / canvas.clientWidth;
           const side = canvas.dataset.cell * scale - 4;
           const at = (value) => Math.round(value * scale - side / 2);

@@ -187,7 +187,7 @@ def test_a_quantity_decodes_to_its_numbers(name: str) -> None:
 def test_a_quantity_that_is_not_finite_is_refused() -> None:
     record = synthetic_record("short")
     arrays = synthetic_quantity(record, "scores")
-    arrays["decoder"][0, 0, 0, 5] = np.inf  # closed: nobody sees it
+    arrays["decoder"][0, 0, 0, 5] = np.inf  # masked: nobody sees it
     payload(record, VIEW, quantities={"scores": arrays})
     arrays["decoder"][0, 0, 5, 0] = np.inf
     with pytest.raises(ValueError, match="decoder"):

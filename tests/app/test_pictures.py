@@ -202,7 +202,7 @@ def check_digits(picture: Picture, found: Found) -> None:
                 }
                 seen = digits.pop((q, k), "")
                 found.true(f"{where}, cell {q}, {k}", seen in expected, f"{seen}, not {expected}")
-            found.same(f"{where}, digits in closed cells", digits, {})
+            found.same(f"{where}, digits in masked cells", digits, {})
         pixels = picture.image(MAP)[..., :3]
         for q, k in zip(*np.nonzero(mask & (np.abs(values - 0.095) > 0.001)), strict=True):
             x, y = (geometry[s] + n * geometry["cell"] for s, n in (("left", k), ("top", q)))
@@ -616,8 +616,8 @@ def check_thumbnails(picture: Picture, found: Found) -> None:
             values, mask = picture.values(choice)
             cells = thumbnail(pixels, frame, mask.shape)
             picture.cell_colours(found, name(choice), cells, values, mask, picture.near)
-            closed = (cells[..., :3] == (226, 227, 230)).all(-1)
-            found.same(f"{name(choice)}, closed", closed[~mask].all(), True)
+            hatched = (cells[..., :3] == (226, 227, 230)).all(-1)
+            found.same(f"{name(choice)}, masked", hatched[~mask].all(), True)
 
 
 def in_order(frames: list[dict]) -> list[dict]:
@@ -798,7 +798,7 @@ def check_frames_over_thumbnails(picture: Picture, found: Found) -> None:
 
 
 def check_masked(picture: Picture, found: Found) -> None:
-    """What the causal mask closes is hatched, and no other cell is."""
+    """What the causal mask masks is hatched, and no other cell is."""
     ground, line = colour(INK.hatch_ground), colour(INK.hatch)
     for choice in one_of_each_kind(picture):
         _, mask = picture.values(choice)
@@ -817,8 +817,8 @@ def check_masked(picture: Picture, found: Found) -> None:
             if s.tag == "rect" and colour(s.fill) == ground
             for i in range(round(s.width / cell))
         ]
-        closed = [tuple(map(int, place)) for place in np.argwhere(~mask)]
-        found.same(f"{name(choice)}, SVG", sorted(shades), sorted(closed))
+        masked = [tuple(map(int, place)) for place in np.argwhere(~mask)]
+        found.same(f"{name(choice)}, SVG", sorted(shades), sorted(masked))
 
 
 def check_hidden_column(picture: Picture, found: Found) -> None:
@@ -1438,12 +1438,12 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         "top + (size * (query + 1)) / queries",
         check_frames_over_thumbnails,
     ),
-    "closed cells coloured as a weight of 0": (
+    "masked cells coloured as a weight of 0": (
         "if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;",
         "if (isHidden(map, key, hide)) continue;",
         check_saved_cells,
     ),
-    "hatching of all closed cells but the last": (
+    "hatching of all masked cells but the last": (
         "(key + 1 - start) * cell, cell)",
         "(key - start) * cell, cell)",
         check_masked,

@@ -92,7 +92,7 @@ def test_a_payload_is_the_tree(written):
     for sent, node in zip(data["nodes"], written.tree.nodes, strict=True):
         assert sent[:8] == [
             *(node.parent, node.id, node.step, node.rank),
-            *(node.log_prob, node.total, node.score, node.fate),
+            *(node.log_prob, node.total, node.score, node.status),
         ]
         assert {str(node.id), *(str(id) for id, _ in node.next)} <= set(data["tokens"])
     assert [h["text"] for h in data["hypotheses"]] == list(written.texts)
@@ -151,9 +151,9 @@ def test_the_tree_is_walked_by_keys_and_every_sum_comes_out(local_page, serve, w
     drawn(local_page, written)
     tree = written.tree
     assert root.locator(".node").count() == len(tree.nodes)
-    for fate in ("open", "pruned", "finished"):
-        expected = sum(node.fate == fate for node in tree.nodes)
-        assert root.locator(f".node[data-fate={fate}]").count() == expected > 0
+    for status in ("open", "pruned", "finished"):
+        expected = sum(node.status == status for node in tree.nodes)
+        assert root.locator(f".node[data-fate={status}]").count() == expected > 0
     winners = root.locator(".node.winner").evaluate_all("ns => ns.map(n => +n.dataset.index)")
     assert winners == [0, *tree.path(tree.ends[0])]
     check_arithmetic(root, written)
@@ -173,7 +173,7 @@ def test_the_tree_is_walked_by_keys_and_every_sum_comes_out(local_page, serve, w
         else:
             assert int(says(root)["kept"]) == index
         check_arithmetic(root, written) if index != 0 else None
-    expect(part(root, "fate")).to_contain_text("the winner")
+    expect(part(root, "status")).to_contain_text("the winner")
     expect(part(root, "continue")).to_be_disabled()
 
     options = part(root, "alternatives").locator(".alternative").all_inner_texts()
@@ -197,9 +197,9 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     expect(local_page.locator("[data-testid=stAlert]")).to_contain_text("not in the vocabulary")
     drawn(local_page, written)
     tree = written.tree
-    pruned = next(i for i, n in enumerate(tree.nodes) if n.fate == "pruned" and n.step == 2)
+    pruned = next(i for i, n in enumerate(tree.nodes) if n.status == "pruned" and n.step == 2)
     root.locator(f".node[data-index='{pruned}']").click()
-    expect(part(root, "fate")).to_contain_text("Pruned")
+    expect(part(root, "status")).to_contain_text("Pruned")
     where = local_page.locator(".st-key-step_words")
     looked_at = f"While producing “{label(written.tokens[tree.nodes[pruned].id])}”"
     expect(where).to_contain_text(looked_at)

@@ -51,13 +51,13 @@ def blog(model):
 def test_the_blogs_source_matrix(blog):
     """[2, 1, 1, 9]: of every head and every query the same keys are open."""
     expected = matrix(SOURCE_MATRIX)
-    assert np.array_equal(blog.told["encoder"], np.repeat(expected[:, None], 9, axis=1))
-    assert np.array_equal(blog.told["cross"], np.repeat(expected[:, None], 7, axis=1))
+    assert np.array_equal(blog.masks["encoder"], np.repeat(expected[:, None], 9, axis=1))
+    assert np.array_equal(blog.masks["cross"], np.repeat(expected[:, None], 7, axis=1))
 
 
 def test_the_blogs_target_matrix(blog):
     """[2, 1, 7, 7]"""
-    assert np.array_equal(blog.told["decoder"].reshape(14, 7), matrix(TARGET_MATRICES))
+    assert np.array_equal(blog.masks["decoder"].reshape(14, 7), matrix(TARGET_MATRICES))
 
 
 def test_the_shapes_are_torchs(blog, model):
@@ -94,13 +94,13 @@ def test_rows_of_unequal_length_are_padded(model):
     import torch
 
     source, target = torch.tensor(found.source), torch.tensor(found.target_in)
-    assert np.array_equal(found.told["decoder"], target_mask(target, PAD)[:, 0].numpy())
-    assert np.array_equal(found.told["encoder"][:, 0], padding_mask(source, PAD)[:, 0, 0].numpy())
+    assert np.array_equal(found.masks["decoder"], target_mask(target, PAD)[:, 0].numpy())
+    assert np.array_equal(found.masks["encoder"][:, 0], padding_mask(source, PAD)[:, 0, 0].numpy())
 
 
 def test_a_row_of_padding_alone_is_shown_too(model):
     found = batch_masks(model, [[0, 0], [5, 2]], [[1, 4], [1, 5]])
-    assert not found.told["encoder"][0].any() and found.told["encoder"][1].all()
+    assert not found.masks["encoder"][0].any() and found.masks["encoder"][1].all()
 
 
 def test_ids_can_be_typed_in_many_ways():

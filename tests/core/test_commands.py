@@ -55,7 +55,7 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, tmp_path):
     assert {**again, "seconds": 0} == {**scores, "seconds": 0}
 
 
-def test_sources_in_small_letters_are_scored_as_if_they_stood_in_a_file(
+def test_lower_cased_sources_are_scored_as_if_they_stood_in_a_file(
     checkpoint_folder, data, tmp_path
 ):
     lines = {"de": [], "en": []}
@@ -73,7 +73,7 @@ def test_sources_in_small_letters_are_scored_as_if_they_stood_in_a_file(
         arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json", *text]
         evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
         scores.append(json.loads((tmp_path / "scores.json").read_text()) | {"seconds": 0})
-    sources = {"sources": "in small letters, without their last mark"}
+    sources = {"sources": "lower-cased, without their last mark"}
     assert scores[1] == scores[0] | sources
 
 

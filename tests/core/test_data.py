@@ -52,9 +52,9 @@ def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
     }
 
 
-def test_joined_pairs_read_like_joined_text(data):
+def test_concatenated_pairs_read_like_such_a_text(data):
     """An encoding of two texts is that of both with a blank between, and sides stay together."""
-    plain, found = (prepare(RECIPES["smoke"], DE_EN, data, share_joined=s) for s in (0, 0.5))
+    plain, found = (prepare(RECIPES["smoke"], DE_EN, data, concatenation=s) for s in (0, 0.5))
     source, target = found.tokenizers
     single = {(*map(tuple, pair),) for pair in plain.train}
     more = [pair for pair in found.train if (*map(tuple, pair),) not in single]
@@ -71,8 +71,8 @@ def test_joined_pairs_read_like_joined_text(data):
         assert pair[0] == [t.id for t in source.encode(f"{left} {right}")] + [EOS]
 
 
-def test_joined_and_typed_pairs_are_no_longer_than_the_limit(data):
-    shown = {"share_joined": 0.9, "share_typed": 0.9}
+def test_concatenated_and_noisy_pairs_are_no_longer_than_the_limit(data):
+    shown = {"concatenation": 0.9, "source_noise": 0.9}
     limit = max(prepare(RECIPES["smoke"], DE_EN, data).longest) + 2
     found = prepare(RECIPES["smoke"], DE_EN, data, max_pair_tokens=limit, **shown)
     longer = prepare(RECIPES["smoke"], DE_EN, data, **shown)
@@ -82,8 +82,8 @@ def test_joined_and_typed_pairs_are_no_longer_than_the_limit(data):
     assert not any(found.left_out.values())
 
 
-def test_typed_pairs_are_encoded_beside_those_of_the_corpus(data):
-    found = prepare(RECIPES["smoke"], DE_EN, data, share_typed=0.5)
+def test_noisy_pairs_are_encoded_beside_those_of_the_corpus(data):
+    found = prepare(RECIPES["smoke"], DE_EN, data, source_noise=0.5)
     source, target = found.tokenizers
     plain, more = found.train[: 20 * len(small.SENTENCES)], found.train[20 * len(small.SENTENCES) :]
     assert {source.decode(pair[0]) for pair in plain} == {s for s, _ in small.SENTENCES}

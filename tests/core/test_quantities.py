@@ -78,7 +78,7 @@ def test_the_softmax_of_the_scores_is_the_weights(name):
         torch.testing.assert_close(weights, getattr(seen, kind).double(), rtol=0, atol=1e-6)
 
 
-def test_norms_of_closed_cells_are_zero_and_layers_are_in_order():
+def test_norms_of_masked_cells_are_zero_and_layers_are_in_order():
     model = networks()["scratch"]
     norms = value_norms(model, source(), TARGET)
     shape = config()

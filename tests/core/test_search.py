@@ -131,8 +131,8 @@ def test_a_search_that_settles_finds_the_translation_of_one_that_never_does(monk
             network = model(seed)
             network.embeddings.classifier.bias.data[EOS] += 4  # beams fill before the limit
             for row in rows:
-                *_, (_, _, [front]) = walk = list(steps(network, pad([row]), DecodeConfig(beam=3)))
-                found.append(front.finished[0].ids)
+                *_, (_, _, [state]) = walk = list(steps(network, pad([row]), DecodeConfig(beam=3)))
+                found.append(state.finished[0].ids)
                 count += len(walk)
         took.append((found, count))
     (early, few), (late, many) = took

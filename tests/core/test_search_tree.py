@@ -88,18 +88,18 @@ def test_each_step_holds_the_best_and_each_fate_is_true(beam):
         found = [(i, node) for i, node in enumerate(tree.nodes) if node.step == step]
         assert [node.rank for _, node in found] == list(range(len(found)))
         assert all(a.total >= b.total for (_, a), (_, b) in pairwise(found))
-        standing = [(i, node) for i, node in found if node.fate in ("open", "left")]
+        standing = [(i, node) for i, node in found if node.status in ("open", "left")]
         assert len(standing) == beam or step == tree.limit
         worst = min((node.total for _, node in standing), default=0.0)
         for index, node in found:
-            assert (node.fate == "open") == bool(node.next)
-            assert index not in parents or node.fate == "open"
-            assert (tree.ids(index) in results) == (node.fate == "finished")
-            if node.fate == "left":
+            assert (node.status == "open") == bool(node.next)
+            assert index not in parents or node.status == "open"
+            assert (tree.ids(index) in results) == (node.status == "finished")
+            if node.status == "left":
                 assert step == last
-            if node.fate == "pruned":
+            if node.status == "pruned":
                 assert node.total <= worst or (node.id == EOS and node.rank >= beam)
-            if node.fate == "overtaken":
+            if node.status == "overtaken":
                 assert all(h.score >= node.score for h in tree.hypotheses)
                 assert len(tree.hypotheses) == beam
 
@@ -141,7 +141,7 @@ def test_forcing_what_greedy_writes_changes_nothing():
 def test_a_prefix_that_ends_is_all_there_is():
     tree, _ = traced(model(6), 5, 4, (9, 8, EOS))
     assert [h.ids for h in tree.hypotheses] == [(9, 8, EOS)]
-    assert [node.fate for node in tree.nodes] == ["open", "open", "open", "finished"]
+    assert [node.status for node in tree.nodes] == ["open", "open", "open", "finished"]
 
 
 def test_a_search_that_never_ends_stops_at_the_limit():
@@ -163,4 +163,4 @@ def test_an_impossible_prefix_is_refused():
 def test_a_tree_is_frozen():
     tree, _ = traced(model(), 4, 2)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        tree.nodes[0].fate = "pruned"
+        tree.nodes[0].status = "pruned"

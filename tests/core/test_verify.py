@@ -36,10 +36,10 @@ DECODER_MAPS = [f"decoder attention maps, layer {i}" for i in (1, 2, 3)]
 CROSS_MAPS = [f"cross attention maps, layer {i}" for i in (1, 2, 3)]
 
 
-def forward(*stations: str) -> set[str]:
-    """The lines of these stations in every case."""
-    lines = {f"{station}, {case}" for station in stations for case in networks.CASES}
-    return lines | ({SHORTCUT} if "logits" in stations else set())
+def forward(*activations: str) -> set[str]:
+    """The lines of these activations in every case."""
+    lines = {f"{name}, {case}" for name in activations for case in networks.CASES}
+    return lines | ({SHORTCUT} if "logits" in activations else set())
 
 
 BEHIND_THE_ENCODER = {*forward(*DECODER), *DECODER_MAPS[1:], *CROSS_MAPS, *TRAINING}

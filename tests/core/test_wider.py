@@ -19,7 +19,7 @@ from core.training.distributed import Processes
 from core.training.job import Options, _prepare
 from core.training.loop import validation_loss
 from core.training.recipes import RECIPES
-from core.training.trained import take_over
+from core.training.warm_start import take_over
 from tests import small
 from tests.core.conftest import run_train
 

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-import streamlit as st
-
-from app.components.assets import as_module, joined, read
+from app.components.mount import component
 
 __all__ = ["address"]
 
-_HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "address",
-    css=read(_HERE / "address.css"),
-    js=as_module(joined(_HERE / "address.js")),
-    isolate_styles=False,  # the style is about the component's own frame, which lies outside it
-)
+_mount = component(__file__, "address.js")
 
 
 def address(

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
-from app.components.assets import as_module, joined, palette, read
 from app.components.beam_tree.payload import payload
+from app.components.mount import component
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.search.tree import WrittenTree
 
 __all__ = ["Chosen", "beam_tree"]
 
-_HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "beam_tree",
-    html=read(_HERE / "beam_tree.html"),
-    css=f"{palette('.beam-tree')}\n{read(_HERE / 'beam_tree.css')}",
-    js=as_module(joined(_HERE / "main.js")),
-)
+_mount = component(__file__, "main.js", ".beam-tree")
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a person did: the node that is kept, and what was just forced, if anything.
+    """What a person did: the node that is pinned, and what was just forced, if anything.
 
     `force` are ids to follow from the start, `text` is typed and comes behind them.
     """
@@ -42,11 +32,11 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
     """Show a tree; walking it happens in the browser, which tells where one stopped.
 
     `state` is what the component said last, the session's value of `key`. From it the browser is
-    told which node a tree opens on, so that the ring stands where the page below looks.
+    sent the node that a tree opens on, so that the ring stands where the page below looks.
     """
     data = payload(written)
     node = _pinned(data, state)
-    told = _mount(
+    result = _mount(
         key=key,
         data={**data, "pinned": node},
         width="stretch",
@@ -54,7 +44,7 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
         on_kept_change=lambda: None,
         on_force_change=lambda: None,
     )
-    force = told.force
+    force = result.force
     if force and force["tree"] == data["tree"]:
         return Chosen(node, tuple(force["ids"]), str(force["text"]))
     return Chosen(node, None, "")

@@ -1,4 +1,4 @@
-// Mounts the search tree, holds which node is kept, and tells Python of it.
+// Mounts the search tree, holds which node is pinned, and tells Python of it.
 
 import { partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
@@ -12,11 +12,11 @@ const TELL_DELAY = 160;
 function createView(parent) {
   const root = parent.querySelector(".beam-tree");
   const parts = partsOf(root);
-  const view = { root, parts, data: null, kept: 0, drawn: [], hovered: null, painted: 0, timer: 0, tell: {} };
+  const view = { root, parts, data: null, pinned: 0, drawn: [], hovered: null, painted: 0, timer: 0, tell: {} };
   parts.box.addEventListener("keydown", (event) => onKey(view, event));
   parts.tree.addEventListener("click", (event) => {
     const index = nodeUnder(event);
-    if (index !== null) keep(view, index);
+    if (index !== null) pin(view, index);
   });
   parts.tree.addEventListener("pointerover", (event) => event.pointerType !== "touch" && hover(view, nodeUnder(event)));
   parts.tree.addEventListener("pointerleave", () => hover(view, null));
@@ -26,13 +26,13 @@ function createView(parent) {
   });
   parts.results.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button) keep(view, Number(button.dataset.node));
+    if (button) pin(view, Number(button.dataset.node));
   });
-  parts.continue.addEventListener("click", () => continueFrom(view, view.kept));
+  parts.continue.addEventListener("click", () => continueFrom(view, view.pinned));
   parts.type.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = parts.typed.value.trim();
-    if (text) force(view, idsBefore(view.data, view.kept), text);
+    if (text) force(view, idsBefore(view.data, view.pinned), text);
   });
   const observer = new ResizeObserver(() => layOut(view));
   observer.observe(root);
@@ -58,14 +58,14 @@ function takeData(view, raw) {
   const { parts, root } = view;
   view.data = prepare(raw);
   view.hovered = null;
-  view.kept = raw.pinned;
-  clearTimeout(view.timer); // what was about to be told is a node of the tree before
+  view.pinned = raw.pinned;
+  clearTimeout(view.timer); // what was about to be sent is a node of the tree before
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
   const looked = raw.beam === 1 ? "the likeliest five" : `the best ${2 * raw.beam}`;
-  const kept = raw.beam === 1 ? "one goes" : `${raw.beam} go`;
+  const active = raw.beam === 1 ? "one goes" : `${raw.beam} go`;
   parts.key.textContent =
-    `Each column is a step: ${looked} continuations, the likeliest on top; ${kept} on, the struck ones do not. ` +
+    `Each column is a step: ${looked} continuations, the likeliest on top; ${active} on, the struck ones do not. ` +
     "Under a token: its log-probability, and the sum of its path. A thick line is a likely token; a number marks an end.";
   drawTree(view);
   fillResults(view);
@@ -79,13 +79,13 @@ function takeData(view, raw) {
  * @param {TreeView} view
  */
 function paint(view) {
-  const { root, data, kept, hovered } = view;
-  const shown = hovered ?? kept;
+  const { root, data, pinned, hovered } = view;
+  const shown = hovered ?? pinned;
   const node = data.nodes[shown];
   fillPanel(view, shown);
   if (hovered === null) markKept(view);
-  const { step, rank, fate, total, score } = node;
-  Object.assign(root.dataset, { kept, node: shown, step, rank, fate, total: total.toFixed(4), score: score.toFixed(4) });
+  const { step, rank, status, total, score } = node;
+  Object.assign(root.dataset, { kept: pinned, node: shown, step, rank, fate: status, total: total.toFixed(4), score: score.toFixed(4) });
   root.dataset.painted = String(++view.painted);
 }
 
@@ -97,8 +97,8 @@ function hover(view, index) {
 }
 
 /** @param {TreeView} view */
-function keep(view, index) {
-  view.kept = index;
+function pin(view, index) {
+  view.pinned = index;
   view.hovered = null;
   paint(view);
   // An arrow key held down walks many nodes; Python only needs to know where it stops.
@@ -126,13 +126,13 @@ function onKey(view, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter") {
     event.preventDefault();
-    continueFrom(view, view.kept);
+    continueFrom(view, view.pinned);
     return;
   }
   const next = neighbour(view, event.key);
   if (next === null) return;
   event.preventDefault();
-  if (next >= 0 && next !== view.kept) keep(view, next);
+  if (next >= 0 && next !== view.pinned) pin(view, next);
 }
 
 const viewAt = mounts(createView);

@@ -5,8 +5,8 @@ import { isolated } from "../shared/tokens.js";
 
 /* Adds to the nodes what only their company tells: who won, who ended, who has no children. */
 export function prepare(raw) {
-  const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, fate, forced, next]) => ({
-    parent, id, step, rank, log_prob, total, score, fate, forced, next,
+  const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, status, forced, next]) => ({
+    parent, id, step, rank, log_prob, total, score, status, forced, next,
     probability: Math.exp(Math.min(0, log_prob)),
     ended: raw.tokens[id].end || step === raw.limit,
     winner: false,
@@ -42,15 +42,15 @@ export const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?
 const childrenOf = (data, index) =>
   data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
 
-export function neighbour({ data, kept }, key) {
-  const node = data.nodes[kept];
+export function neighbour({ data, pinned }, key) {
+  const node = data.nodes[pinned];
   const beside = (rank) => data.nodes.findIndex((other) => other.step === node.step && other.rank === rank);
   switch (key) {
     case "ArrowLeft":
-      return node.parent ?? kept;
+      return node.parent ?? pinned;
     case "ArrowRight": {
-      const children = childrenOf(data, kept);
-      return children.find((at) => data.nodes[at].winner) ?? children[0] ?? kept;
+      const children = childrenOf(data, pinned);
+      return children.find((at) => data.nodes[at].winner) ?? children[0] ?? pinned;
     }
     case "ArrowUp":
       return beside(node.rank - 1);
@@ -59,7 +59,7 @@ export function neighbour({ data, kept }, key) {
     case "Home":
       return 0;
     case "End":
-      return data.hypotheses[0]?.end ?? kept;
+      return data.hypotheses[0]?.end ?? pinned;
     default:
       return null;
   }
@@ -73,7 +73,7 @@ export function nameOf(data, node) {
   const { label } = data.tokens[node.id];
   if (node.parent === null) return `${label}, fed in first`;
   const sums = `log-probability ${fixed(node.log_prob, 2)}, sum ${fixed(node.total, 2)}`;
-  return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfFate(data, node)}`;
+  return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfStatus(data, node)}`;
 }
 
 /**
@@ -82,12 +82,12 @@ export function nameOf(data, node) {
  * @param {TreeData} data
  * @param {TreeNode} node
  */
-export function wordsOfFate(data, node) {
+export function wordsOfStatus(data, node) {
   const { beam } = data;
   const ended = node.ended ? "It ended here" : "";
   const best = beam === 1 ? "another token was likelier" : `${beam} others did better in this step`;
   const forced = node.forced ? "Forced, whatever its probability. " : "";
-  switch (node.fate) {
+  switch (node.status) {
     case "finished":
       return `${forced}Finished: ${node.place === 1 ? "the winner" : `place ${node.place}`}.`;
     case "overtaken":

@@ -2,7 +2,7 @@
 
 import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
-import { idsBefore, pathTo, wordsOfFate } from "./nodes.js";
+import { idsBefore, pathTo, wordsOfStatus } from "./nodes.js";
 
 function formOf(token) {
   const form = element("bdi", "form");
@@ -21,7 +21,7 @@ export function fillPanel(view, index) {
     data.tokens[node.id].label,
     element("small", "numbers", isRoot ? "fed in first" : `step ${node.step}, rank ${node.rank + 1}`),
   );
-  parts.fate.textContent = wordsOfFate(data, node);
+  parts.status.textContent = wordsOfStatus(data, node);
   fillTerms(view, index);
   fillArithmetic(view, node);
   fillAlternatives(view, node);

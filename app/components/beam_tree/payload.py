@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
 def payload(written: WrittenTree) -> dict[str, Any]:
     """Describe a tree in the form that the component's JavaScript reads.
 
-    A node is [parent, id, step, rank, log_prob, total, score, fate, forced, next], in nats;
+    A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats;
     `first` is the node that is looked at first, and `tree` a name for exactly this tree.
     """
     tree = written.tree
@@ -35,7 +35,18 @@ def payload(written: WrittenTree) -> dict[str, Any]:
             for id, token in written.tokens.items()
         },
         "nodes": [
-            [n.parent, n.id, n.step, n.rank, n.log_prob, n.total, n.score, n.fate, n.forced, n.next]
+            [
+                n.parent,
+                n.id,
+                n.step,
+                n.rank,
+                n.log_prob,
+                n.total,
+                n.score,
+                n.status,
+                n.forced,
+                n.next,
+            ]
             for n in tree.nodes
         ],
         "hypotheses": [

@@ -45,7 +45,7 @@ export function drawTree(view) {
   // What matters most is drawn last, so that it lies on top.
   const layers = [svgElement("g"), svgElement("g"), svgElement("g"), svgElement("g")];
   picture.append(...layers);
-  const dead = (node) => node.fate === "pruned" || node.fate === "overtaken";
+  const dead = (node) => node.status === "pruned" || node.status === "overtaken";
   view.drawn = nodes.map((node, index) => {
     if (node.parent !== null) {
       layers[node.winner ? 2 : dead(node) ? 0 : 1].append(drawEdge(nodes[node.parent], node));
@@ -58,7 +58,7 @@ export function drawTree(view) {
 
 /** @param {TreeNode} node */
 const classOf = (node) =>
-  `${node.fate}${node.winner ? " winner" : ""}${node.forced ? " forced" : ""}`;
+  `${node.status}${node.winner ? " winner" : ""}${node.forced ? " forced" : ""}`;
 
 /** @param {TreeNode} node */
 function drawEdge(parent, node) {
@@ -81,7 +81,7 @@ function drawNode(view, node, index, measuring) {
   const { x, y } = cornerOf(node);
   const group = svgElement("g", { class: `node ${classOf(node)}`,
     "data-index": index,
-    "data-fate": node.fate,
+    "data-fate": node.status,
     id: `node-${index}`,
     role: "treeitem",
     "aria-level": node.step + 1,
@@ -92,7 +92,7 @@ function drawNode(view, node, index, measuring) {
   title.textContent = nameOf(view.data, node);
   group.append(title, svgElement("rect", { class: "ground", width: NODE.width, height: NODE.height, rx: 4 }));
   const name = cutLabel(measuring, view.data.tokens[node.id].label, NODE.width - (node.place ? 26 : 8));
-  group.append(label("piece", isolated(name), 4, 16));
+  group.append(label("token", isolated(name), 4, 16));
   if (node.parent !== null) {
     group.append(label("figures", fixed(node.log_prob, 2), 4, 30));
     group.append(label("figures", fixed(node.total, 2), NODE.width - 4, 30, "end"));
@@ -105,21 +105,21 @@ function drawNode(view, node, index, measuring) {
 }
 
 /**
- * Shows which node is kept and which path leads to it, and brings the node into sight.
+ * Shows which node is pinned and which path leads to it, and brings the node into sight.
  *
  * @param {TreeView} view
  */
 export function markKept(view) {
-  const { kept, data, drawn, parts } = view;
-  const path = new Set(pathTo(data, kept));
+  const { pinned, data, drawn, parts } = view;
+  const path = new Set(pathTo(data, pinned));
   drawn.forEach((group, index) => {
-    group.classList.toggle("kept", index === kept);
-    group.setAttribute("aria-selected", String(index === kept));
-    group.classList.toggle("on-path", path.has(index) && index !== kept);
+    group.classList.toggle("pinned", index === pinned);
+    group.setAttribute("aria-selected", String(index === pinned));
+    group.classList.toggle("on-path", path.has(index) && index !== pinned);
   });
-  const { x } = cornerOf(data.nodes[kept]);
+  const { x } = cornerOf(data.nodes[pinned]);
   const { box } = parts;
-  box.setAttribute("aria-activedescendant", `node-${kept}`);
+  box.setAttribute("aria-activedescendant", `node-${pinned}`);
   const margin = COLUMN * 1.2;
   if (x - margin < box.scrollLeft) box.scrollLeft = Math.max(0, x - margin);
   else if (x + NODE.width + margin > box.scrollLeft + box.clientWidth) {

@@ -49,12 +49,12 @@ export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort
  * @param {Explorer} explorer
  */
 export function effectOf({ data, view }, layer, head) {
-  const { kind, kept } = view;
+  const { kind, pinned } = view;
   const tokens = data.sides.produced.length;
   const start = (layer * data.heads + head) * tokens;
   const changes = data.effects[kind].subarray(start, start + tokens);
-  const pinned = kind === "encoder" || kept.query === null ? null : data.items[view.unit].produced[kept.query].members;
-  return (pinned ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
+  const ofRow = kind === "encoder" || pinned.query === null ? null : data.items[view.unit].produced[pinned.query].members;
+  return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
 }
 
 /**
@@ -84,26 +84,26 @@ export const measuresOf = (explorer, layer, head) => measure(measuredMap(explore
 export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
 /**
- * Beneath a thumbnail: the measure that orders, else where this head looks in the kept row, else what it does.
+ * Beneath a thumbnail: the measure that orders, else where this head looks in the pinned row, else what it does.
  *
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
   const { peak, meanEntropy } = measure(map);
-  const { sort, kept, hide, quantity } = explorer.view;
+  const { sort, pinned, hide, quantity } = explorer.view;
   if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
     const { shown, meaning } = ORDERS[sort];
     const number = shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map));
     return { word: `${layer + 1}.${head + 1}`, number, meaning };
   }
-  if (kept.query !== null) {
+  if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
-    const [key] = rankedKeys(shown, kept.query, hide);
+    const [key] = rankedKeys(shown, pinned.query, hide);
     if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
     const { digits, most } = QUANTITIES[quantity];
-    const number = mapFigure(shown, valueAt(shown, kept.query, key), digits).replace(/^0\./, ".");
-    return { word: shown.columns[key].label, number, meaning: `at ${tokenName(shown.rows[kept.query])} it${most.trimEnd()}` };
+    const number = mapFigure(shown, valueAt(shown, pinned.query, key), digits).replace(/^0\./, ".");
+    return { word: shown.columns[key].label, number, meaning: `at ${tokenName(shown.rows[pinned.query])} it${most.trimEnd()}` };
   }
   const role = map.sumsToOne ? roleOf(map) : null;
   if (role) {

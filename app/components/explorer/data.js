@@ -1,4 +1,4 @@
-// Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every open cell.
+// Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every unmasked cell.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
 import { displayTokens, tokenItems, wordItems } from "../shared/tokens.js";
@@ -32,8 +32,8 @@ export function decodePayload(raw, before = null) {
   const sides = { source, target, produced: target.slice(1), fed: target.slice(0, -1) };
   const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
-  const open = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
-  const cells = byKind((kind) => openCells(open[kind]));
+  const unmasked = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
+  const cells = byKind((kind) => unmaskedCells(unmasked[kind]));
   return Object.freeze({
     sentence: raw.sentence,
     model: raw.model,
@@ -53,7 +53,7 @@ export function decodePayload(raw, before = null) {
     alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written === 1 }))),
     sides,
     items: { pieces: itemsOf(tokenItems), words: itemsOf(wordItems) },
-    open,
+    unmasked,
     cells,
     offered: raw.offered,
     quantities: Object.freeze({ ...earlier.quantities, ...decodeQuantities(raw) }),
@@ -69,7 +69,7 @@ export function decodePayload(raw, before = null) {
   });
 }
 
-const openCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
+const unmaskedCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
 
 /*
  * What switching each head off changes in each token's log-probability, in nats: by kind [layer, head, target token].

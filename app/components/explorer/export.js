@@ -11,7 +11,7 @@ import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
 /**
- * Row names down, column names across; a closed cell is empty, every other is the record's own 32-bit number, or is
+ * Row names down, column names across; a masked cell is empty, every other is the record's own 32-bit number, or is
  * derived from such as the first cell says. That cell also holds what the file is of.
  *
  * @param {Explorer} explorer

@@ -1,4 +1,4 @@
-// Holds what is looked at: the kept cell, and the cell under the pointer or keyboard, which goes before it.
+// Holds what is looked at: the pinned cell, and the cell under the pointer or keyboard, which goes before it.
 
 import { mapOf } from "./maps.js";
 
@@ -13,10 +13,10 @@ export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
  * @param {Explorer} explorer
  */
 export function focusOf(explorer) {
-  const { kept } = explorer.view;
+  const { pinned } = explorer.view;
   const { preview } = explorer.now;
   const previewed = preview.query !== null || preview.key !== null;
-  const { query, key } = previewed ? preview : kept;
+  const { query, key } = previewed ? preview : pinned;
   return { query, key, previewed };
 }
 
@@ -31,7 +31,7 @@ export const atHead = (view, layer, head) => ({ ...view, layer, head });
 export const currentMap = (explorer) => mapOf(explorer.data, explorer.view);
 
 /** @param {Explorer} explorer */
-export const isKept = (explorer) => explorer.view.kept.query !== null || explorer.view.kept.key !== null;
+export const isPinned = (explorer) => explorer.view.pinned.query !== null || explorer.view.pinned.key !== null;
 
 export const itemsOf = ({ data, view }, side) => data.items[view.unit][side];
 

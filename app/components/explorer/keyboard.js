@@ -4,7 +4,7 @@ import { ARROWS, handled } from "../shared/keys.js";
 import { between } from "../shared/numbers.js";
 import { checksAreOpen, openChecks } from "./badge.js";
 import { play } from "./controls.js";
-import { currentMap, focusOf, isKept } from "./focus.js";
+import { currentMap, focusOf, isPinned } from "./focus.js";
 import { neighbour } from "./overview.js";
 import { canZoomIn, ZOOM_STEP } from "./picture.js";
 import { announce } from "./readout.js";
@@ -104,7 +104,7 @@ function onDocumentKey(explorer, event) {
   pause(explorer);
   if (checksAreOpen(explorer)) openChecks(explorer, false);
   else if (explorer.dom.parts.keys.open) explorer.dom.parts.keys.open = false;
-  else if (isKept(explorer) || focusOf(explorer).previewed) unpin(explorer);
+  else if (isPinned(explorer) || focusOf(explorer).previewed) unpin(explorer);
 }
 
 /** @param {Explorer} explorer */
@@ -112,7 +112,7 @@ export function listenToKeyboard(explorer) {
   const { root, parts } = explorer.dom;
   parts.map.addEventListener("keydown", (event) => onMapKey(explorer, event));
   parts.map.addEventListener("focus", () => {
-    if (!parts.map.matches(":focus-visible") || isKept(explorer)) return;
+    if (!parts.map.matches(":focus-visible") || isPinned(explorer)) return;
     showPreview(explorer, 0, 0);
     announce(explorer);
   });

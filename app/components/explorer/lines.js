@@ -275,11 +275,11 @@ export function paintLinesNote(explorer) {
   const { parts } = explorer.dom;
   parts["lines-choice"].hidden = picture !== "lines";
   if (picture !== "lines") return;
-  const { lines, open } = linesOf(explorer);
+  const { lines, unmasked } = linesOf(explorer);
   parts.mass.value = mass;
   parts["mass-value"].textContent = `${mass}\u00a0%`;
   const token = unit === "words" ? "word" : "token";
   const shown = explorer.view.hide.size ? "visible " : "";
   const name = QUANTITIES[linesMap(explorer).quantity].name;
-  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${open} unmasked cells`;
+  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${unmasked} unmasked cells`;
 }

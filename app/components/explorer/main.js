@@ -25,7 +25,7 @@ import { buildSentences, forgetShades } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
 import { askEffects, askQuantity, lastViewOf, unpin } from "./update.js";
-import { FIRST_VIEW, keptOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
+import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
 
@@ -82,8 +82,8 @@ function createExplorer(parent, key) {
     addressTimer: 0,
     pathname: window.location.pathname,
   };
-  parts["let-go"].addEventListener("click", () => unpin(explorer));
-  if (byTouch) parts["let-go"].textContent = "Unpin";
+  parts.unpin.addEventListener("click", () => unpin(explorer));
+  if (byTouch) parts.unpin.textContent = "Unpin";
   listenToSentences(explorer);
   listenToSteps(explorer);
   listenToOptions(explorer);
@@ -123,7 +123,7 @@ function takeData(explorer, bytes) {
   Object.assign(explorer, { bytes, data });
   // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
   const opens = !before || (!sameWords && !memory.chosen && raw.view.q !== undefined);
-  const kept = opens ? openView(explorer, raw.view) : null;
+  const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
@@ -136,8 +136,8 @@ function takeData(explorer, bytes) {
     layout.zoom = 1;
     explorer.past = [];
   }
-  if (kept) explorer.view = nextView(data, explorer.view, { kept });
-  if (kept?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[kept.query].members;
+  if (pinned) explorer.view = nextView(data, explorer.view, { pinned });
+  if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
   now.preview = NOWHERE;
   dom.root.dataset.sentence = data.sentence;
   dom.parts.inside.classList.toggle("nowhere", !data.inside);
@@ -167,7 +167,7 @@ function openView(explorer, given) {
   const { view, quantity } = viewOfLink(data, explorer.view, asked);
   explorer.view = view;
   now.wanted = quantity ?? now.wanted;
-  return again && last.sentence !== data.sentence ? NOTHING : keptOfLink(data, view, asked);
+  return again && last.sentence !== data.sentence ? NOTHING : pinnedOfLink(data, view, asked);
 }
 
 /**

@@ -299,5 +299,5 @@ export function drawLiveMap(context, explorer, geometry) {
     const number = map.sumsToOne ? percent(received[named]) : fixed(received[named], 1);
     drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
   }
-  drawFocus(context, { theme, kept: explorer.view.kept }, geometry, focus);
+  drawFocus(context, { theme, pinned: explorer.view.pinned }, geometry, focus);
 }

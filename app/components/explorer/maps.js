@@ -30,7 +30,7 @@ const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
   exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
 
 /**
- * One head's numbers for every cell of tokens; a closed cell is 0. Rollout has one map a layer for all heads.
+ * One head's numbers for every cell of tokens; a masked cell is 0. Rollout has one map a layer for all heads.
  *
  * @param {RecordData} data
  */
@@ -39,7 +39,7 @@ function tokenValues(data, quantity, kind, layer, head) {
   const own = exactOf(data, quantity, kind, layer, head);
   const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
   const cells = data.cells[kind];
-  const values = new Float32Array(data.open[kind].length);
+  const values = new Float32Array(data.unmasked[kind].length);
   const start = (layer * heads + Math.min(head, heads - 1)) * (own ? 0 : cells.length);
   for (let index = 0; index < cells.length; index++) values[cells[index]] = lo + scale * codes[start + index];
   return values;
@@ -49,23 +49,23 @@ function tokenValues(data, quantity, kind, layer, head) {
  * From tokens to words: what the tokens of a looked-at word receive is added, the tokens of a produced word are
  * averaged. So a row of weights still adds up to 1. Scores have no shares to add: they are averaged both ways.
  */
-function wordValues(values, open, rows, columns, keys, average) {
-  const joined = { values: new Float32Array(rows.length * columns.length), open: null };
-  joined.open = new Uint8Array(joined.values.length);
+function wordValues(values, unmasked, rows, columns, keys, average) {
+  const joined = { values: new Float32Array(rows.length * columns.length), unmasked: null };
+  joined.unmasked = new Uint8Array(joined.values.length);
   rows.forEach((row, query) => {
     columns.forEach((column, key) => {
       let sum = 0;
       let cells = 0;
       for (const q of row.members) {
         for (const k of column.members) {
-          if (!open[q * keys + k]) continue;
+          if (!unmasked[q * keys + k]) continue;
           sum += values[q * keys + k];
           cells++;
         }
       }
       const cell = query * columns.length + key;
       joined.values[cell] = cells ? sum / (average ? cells : row.members.length) : 0;
-      joined.open[cell] = cells > 0 ? 1 : 0;
+      joined.unmasked[cell] = cells > 0 ? 1 : 0;
     });
   });
   return joined;
@@ -110,15 +110,15 @@ export function mapOf(data, choice) {
     );
     map.values = combineValues(parts, combine);
     map.error = Math.max(...parts.map(({ error }) => error));
-    map.open = parts[0].open;
+    map.unmasked = parts[0].unmasked;
   } else {
     const one = Math.min(layer, layers - 1);
     map.values = tokenValues(data, quantity, kind, one, head);
     map.error = exactOf(data, quantity, kind, one, head) ? 0 : data.quantities[quantity].kinds[kind].error;
-    map.open = data.open[kind];
+    map.unmasked = data.unmasked[kind];
     if (unit === "words") {
       const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
-      Object.assign(map, wordValues(map.values, map.open, rows, columns, keys, quantity === SCORES));
+      Object.assign(map, wordValues(map.values, map.unmasked, rows, columns, keys, quantity === SCORES));
       // The errors of what is added may add up.
       if (quantity !== SCORES) map.error *= Math.max(...columns.map(({ members }) => members.length));
     }
@@ -143,8 +143,8 @@ function wordCeiling(data, choice, map) {
   const keys = data.items.pieces[COLUMN_SIDE[choice.kind]].length;
   for (let layer = 0; layer < data.layers[choice.kind]; layer++) {
     for (let head = 0; head < heads; head++) {
-      const pieces = tokenValues(data, "norms", choice.kind, layer, head);
-      const words = wordValues(pieces, data.open[choice.kind], map.rows, map.columns, keys, false);
+      const tokens = tokenValues(data, "norms", choice.kind, layer, head);
+      const words = wordValues(tokens, data.unmasked[choice.kind], map.rows, map.columns, keys, false);
       for (const value of words.values) if (value > largest) largest = value;
     }
   }
@@ -157,10 +157,10 @@ function wordCeiling(data, choice, map) {
 export const valueAt = (map, query, key) => map.values[query * map.keys + key];
 
 /** @param {AttentionMap} map */
-export const isMasked = (map, query, key) => !map.open[query * map.keys + key];
+export const isMasked = (map, query, key) => !map.unmasked[query * map.keys + key];
 
 /** @param {RecordData} data */
-export const hasMasked = (data, kind) => data.open[kind].includes(0);
+export const hasMasked = (data, kind) => data.unmasked[kind].includes(0);
 
 /* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
 export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);

@@ -60,7 +60,7 @@ function placeOf({ kind, queries, keys }, query) {
 
 export const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
-  // The token before the one produced is the one just fed in. The first two rows have so few open cells that every head
+  // The token before the one produced is the one just fed in. The first two rows have so few unmasked cells that every head
   // would seem to have a role there.
   decoder: { prev: (q) => (q > 1 ? q : -1), second: (q) => (q > 1 ? q - 1 : -1), bos: (q) => (q > 1 ? 0 : -1) },
   cross: { eos: (_q, keys) => keys - 1 },
@@ -122,7 +122,7 @@ export function hiddenMass(map, hide, query = null) {
 }
 
 /**
- * Keys of a row, or queries of a column, from the largest number to the smallest; closed cells are left out.
+ * Keys of a row, or queries of a column, from the largest number to the smallest; masked cells are left out.
  *
  * @param {AttentionMap} map
  */
@@ -145,10 +145,10 @@ export function rankedQueries(map, key) {
  */
 export function smallestSet(map, hide, share) {
   const lines = [];
-  let open = 0;
+  let unmasked = 0;
   for (let query = 0; query < map.queries; query++) {
     const keys = rankedKeys(map, query, hide);
-    open += keys.length;
+    unmasked += keys.length;
     const goal = share * keys.reduce((total, key) => total + valueAt(map, query, key), 0);
     let held = 0;
     for (const key of keys) {
@@ -157,5 +157,5 @@ export function smallestSet(map, hide, share) {
       held += valueAt(map, query, key);
     }
   }
-  return { lines, open };
+  return { lines, unmasked };
 }

@@ -52,9 +52,9 @@ const NO_CAPTION = { word: "", number: "", meaning: "" };
  * @param {Explorer} explorer
  */
 export function overviewOf(explorer) {
-  const { kind, hide, sort, combine, quantity, unit, kept } = explorer.view;
+  const { kind, hide, sort, combine, quantity, unit, pinned } = explorer.view;
   const { overviews } = explorer.layout;
-  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, kept.query].join("|");
+  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query].join("|");
   if (overviews[kind]?.name !== name) {
     /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>

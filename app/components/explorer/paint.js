@@ -29,7 +29,7 @@ const HEAD = [...MAPS, "layer", "head"];
 const PAINTS = [
   [placeMap, [...MAPS, "picture", "zoom"]],
   [drawBase, [...HEAD, "picture", "mass", "zoom"]],
-  [paintLive, [...HEAD, "picture", "mass", "zoom", "kept", "now"]],
+  [paintLive, [...HEAD, "picture", "mass", "zoom", "pinned", "now"]],
   [showOverview, [...HEAD, "sort"]],
   [paintOptions, [...MAPS, "picture", "sort", "wanted"]],
   [paintZoom, [...MAPS, "picture", "zoom"]],
@@ -39,12 +39,12 @@ const PAINTS = [
   [paintBadge, HEAD],
   [paintAxisNote, [...HEAD, "picture", "mass"]],
   [paintStatistics, HEAD],
-  [paintCaptions, ["kept", "now"]],
-  [paintSentences, [...HEAD, "kept", "now"]],
-  [paintSteps, [...HEAD, "kept", "now"]],
-  [paintReadout, [...HEAD, "kept", "now"]],
-  [paintOverviewFocus, [...HEAD, "sort", "kept", "now"]],
-  [paintWhatIf, [...HEAD, "kept"]],
+  [paintCaptions, ["pinned", "now"]],
+  [paintSentences, [...HEAD, "pinned", "now"]],
+  [paintSteps, [...HEAD, "pinned", "now"]],
+  [paintReadout, [...HEAD, "pinned", "now"]],
+  [paintOverviewFocus, [...HEAD, "sort", "pinned", "now"]],
+  [paintWhatIf, [...HEAD, "pinned"]],
   [paintEditTokens, []],
 ];
 

@@ -37,11 +37,11 @@ export function mapPixels(map, theme, hide) {
   const pixels = new Uint32Array(image.data.buffer);
   const ramp = rampOf(theme, map);
   for (let cell = 0; cell < pixels.length; cell++) {
-    pixels[cell] = map.open[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.closedPixel;
+    pixels[cell] = map.unmasked[cell] ? ramp.pixel[stepOf(map, map.values[cell])] : theme.maskedPixel;
   }
   for (let key = 0; hide.size && key < map.keys; key++) {
     if (!isHidden(map, key, hide)) continue;
-    for (let cell = key; cell < pixels.length; cell += map.keys) if (map.open[cell]) pixels[cell] = theme.hiddenPixel;
+    for (let cell = key; cell < pixels.length; cell += map.keys) if (map.unmasked[cell]) pixels[cell] = theme.hiddenPixel;
   }
   map.image = { name, data: image };
   return image;

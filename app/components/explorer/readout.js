@@ -3,7 +3,7 @@
 import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
-import { currentMap, focusOf, isKept } from "./focus.js";
+import { currentMap, focusOf, isPinned } from "./focus.js";
 import { isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
 import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
@@ -32,8 +32,8 @@ function describe(explorer) {
   if (preview.note) return describeUnseen(explorer, preview.note);
   const map = currentMap(explorer);
   if (focus.query !== null && focus.key !== null) {
-    const closed = isMasked(map, focus.query, focus.key);
-    return (closed ? describeMasked : describeCell)(explorer, map, focus.query, focus.key);
+    const masked = isMasked(map, focus.query, focus.key);
+    return (masked ? describeMasked : describeCell)(explorer, map, focus.query, focus.key);
   }
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
@@ -210,7 +210,7 @@ export function paintReadout(explorer) {
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
   // The lines are cut at the edge; the whole text stays within reach.
   parts["readout-second"].title = parts["readout-second"].textContent;
-  parts["let-go"].hidden = !isKept(explorer);
+  parts.unpin.hidden = !isPinned(explorer);
 }
 
 /* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */

@@ -95,7 +95,7 @@ export function withExact(explorer, then) {
  * @param {Explorer} explorer
  */
 export function pinExact(explorer) {
-  const { query, key } = explorer.view.kept;
+  const { query, key } = explorer.view.pinned;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;
   if (!explorer.requests.exact) withExact(explorer, () => {});
 }

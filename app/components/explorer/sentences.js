@@ -52,7 +52,7 @@ function buildRow(host, tokens, isTarget) {
 }
 
 function buildToken(token) {
-  const button = element("button", token.special ? "piece special" : "piece");
+  const button = element("button", token.special ? "token special" : "token");
   button.type = "button";
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
   for (const [words, hidden] of token.parts) form.append(hidden ? element("span", "hidden-mark", words) : words);
@@ -98,9 +98,9 @@ export function fitSentences(explorer) {
 }
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
+function dressWord(word, { shade, mark, masked, pinned }, { ramp, signed }) {
   const step = shade ?? -1;
-  const shown = `${step}${mark}${closed}${pinned}${signed}`;
+  const shown = `${step}${mark}${masked}${pinned}${signed}`;
   if (word.shown === shown) return;
   word.shown = shown;
   const { button } = word;
@@ -108,9 +108,9 @@ function dressWord(word, { shade, mark, closed, pinned }, { ramp, signed }) {
   button.style.background = step >= 0 ? ramp.css[step] : "";
   button.style.color = step >= 0 ? ramp.ink[step] : "";
   button.classList.toggle("looked-at", mark === "looked-at");
-  button.classList.toggle("kept", mark === "kept");
-  button.classList.toggle("kept-behind", mark === "kept-behind");
-  button.classList.toggle("closed", closed);
+  button.classList.toggle("pinned", mark === "pinned");
+  button.classList.toggle("pinned-behind", mark === "pinned-behind");
+  button.classList.toggle("masked", masked);
   button.setAttribute("aria-pressed", pinned);
 }
 
@@ -134,23 +134,23 @@ export function paintSentences(explorer) {
  * @param {Explorer} explorer
  */
 function looksOf(explorer) {
-  const { kept, kind, hide } = explorer.view;
+  const { pinned, kind, hide } = explorer.view;
   const { words } = explorer.dom;
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const looks = {};
   for (const side of ["source", "target"]) {
-    looks[side] = words[side].map(() => ({ shade: null, mark: "", closed: false, pinned: false }));
+    looks[side] = words[side].map(() => ({ shade: null, mark: "", masked: false, pinned: false }));
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
     // Everything a decoder step cannot see is greyed, except the token that it produces.
     const produced = map.rows[focus.query].members;
     const last = produced[produced.length - 1];
-    if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { closed: index > last + 1 }));
+    if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { masked: index > last + 1 }));
     for (let key = 0; key < map.keys; key++) {
       if (isMasked(map, focus.query, key)) {
-        if (kind !== "decoder") put(tokensOfKey(map, key), { closed: true });
+        if (kind !== "decoder") put(tokensOfKey(map, key), { masked: true });
       } else if (!isHidden(map, key, hide)) {
         put(tokensOfKey(map, key), { shade: shadeOf(map, valueAt(map, focus.query, key)) });
       }
@@ -162,7 +162,7 @@ function looksOf(explorer) {
     }
   }
   if (explorer.now.stepping) {
-    looks.target.forEach((look, index) => Object.assign(look, { closed: look.closed || index > explorer.now.step + 1 }));
+    looks.target.forEach((look, index) => Object.assign(look, { masked: look.masked || index > explorer.now.step + 1 }));
   }
   const placesOf = (query, key) => [
     ...(query === null ? [] : tokensOfQuery(map, query)),
@@ -171,9 +171,9 @@ function looksOf(explorer) {
   const mark = (query, key, name) => {
     for (const { side, index } of placesOf(query, key)) looks[side][index].mark ||= name;
   };
-  put(placesOf(kept.query, kept.key), { pinned: true });
-  mark(focus.query, focus.key, focus.previewed ? "looked-at" : "kept");
-  if (focus.previewed) mark(kept.query, kept.key, "kept-behind");
+  put(placesOf(pinned.query, pinned.key), { pinned: true });
+  mark(focus.query, focus.key, focus.previewed ? "looked-at" : "pinned");
+  if (focus.previewed) mark(pinned.query, pinned.key, "pinned-behind");
   return looks;
 }
 

@@ -50,7 +50,7 @@ export function undo(explorer) {
 }
 
 /* Where the pointer was means something else on another picture. */
-const ELSEWHERE = ["kind", "unit", "picture", "kept"];
+const ELSEWHERE = ["kind", "unit", "picture", "pinned"];
 
 /**
  * @param {Explorer} explorer
@@ -66,8 +66,8 @@ function show(explorer, view, names) {
   }
   if (names.some((name) => ELSEWHERE.includes(name))) now.preview = NOWHERE;
   // A pinned row of the decoder is also the step of the strip.
-  if (view.kept.query !== null && view.kind !== "encoder") {
-    const { members } = itemsOf(explorer, "produced")[view.kept.query];
+  if (view.pinned.query !== null && view.kind !== "encoder") {
+    const { members } = itemsOf(explorer, "produced")[view.pinned.query];
     if (!members.includes(now.step)) [now.step] = members;
   }
   paint(explorer, [...names, "now"]);
@@ -152,7 +152,7 @@ export const endPreview = (explorer) => showPreview(explorer, null, null);
  */
 export function pin(explorer, query, key) {
   explorer.now.stepping = false;
-  setPinned(explorer, samePlace(explorer.view.kept, { query, key }) ? NOTHING : { query, key });
+  setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NOTHING : { query, key });
 }
 
 /** @param {Explorer} explorer */
@@ -162,10 +162,10 @@ export function unpin(explorer) {
 }
 
 /** @param {Explorer} explorer */
-function setPinned(explorer, kept) {
+function setPinned(explorer, pinned) {
   const { now } = explorer;
   now.preview = NOWHERE;
-  update(explorer, { kept });
+  update(explorer, { pinned });
   if (!now.playing) announce(explorer);
 }
 

@@ -23,7 +23,7 @@ export const FIRST_VIEW = Object.freeze({
   combine: "mean",
   quantity: WEIGHTS,
   mass: MASSES.usual,
-  kept: NOTHING,
+  pinned: NOTHING,
   /* With rollout, which has no heads: the head that it stands before, null for all of them, and whether all layers. */
   behind: null,
 });
@@ -45,7 +45,7 @@ export function nextView(data, view, change) {
   if ("quantity" in change) next = withQuantity(data, next, change.quantity);
   const { kind: _kind, unit: _unit, quantity: _quantity, ...rest } = change;
   if ("mass" in rest) rest.mass = between(MASSES.least, rest.mass, MASSES.most);
-  if ("kept" in rest && samePlace(rest.kept, next.kept)) rest.kept = next.kept;
+  if ("pinned" in rest && samePlace(rest.pinned, next.pinned)) rest.pinned = next.pinned;
   return altered(next, rest);
 }
 
@@ -63,7 +63,7 @@ function withKind(data, view, kind) {
   const every = allLayers(data, view) && view.quantity !== ROLLOUT;
   return altered(view, {
     kind,
-    kept: sharesRows ? { query: view.kept.query, key: null } : NOTHING,
+    pinned: sharesRows ? { query: view.pinned.query, key: null } : NOTHING,
     layer: every ? layers : between(0, view.layer, layers - 1),
   });
 }
@@ -80,10 +80,10 @@ function withUnit(data, view, unit) {
     const [first] = data.items[view.unit][side][index].members;
     return data.items[unit][side].findIndex(({ members }) => members.includes(first));
   };
-  const { kind, kept } = view;
+  const { kind, pinned } = view;
   return altered(view, {
     unit,
-    kept: { query: moved(ROW_SIDE[kind], kept.query), key: moved(COLUMN_SIDE[kind], kept.key) },
+    pinned: { query: moved(ROW_SIDE[kind], pinned.query), key: moved(COLUMN_SIDE[kind], pinned.key) },
   });
 }
 
@@ -120,7 +120,7 @@ export function viewOfOther(data, view, before) {
   return altered(view, {
     layer: allLayers(before, view) ? layers : between(0, view.layer, layers - 1),
     head: allHeads(before, view) ? data.heads : between(0, view.head, data.heads - 1),
-    kept: sameTokens(data, before) ? view.kept : NOTHING,
+    pinned: sameTokens(data, before) ? view.pinned : NOTHING,
   });
 }
 
@@ -142,7 +142,7 @@ export function sameTokens(data, other) {
  * @param {View} view
  */
 export function linkOf(data, view) {
-  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, kept, behind } = view;
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, behind } = view;
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
@@ -155,8 +155,8 @@ export function linkOf(data, view) {
     combine: combine === "mean" ? null : combine,
     quantity: quantity === WEIGHTS ? null : quantity,
     mass: mass === MASSES.usual ? null : mass,
-    q: kept.query,
-    k: kept.key,
+    q: pinned.query,
+    k: pinned.key,
   };
 }
 
@@ -193,7 +193,7 @@ export function viewOfLink(data, view, asked) {
 }
 
 /* The pinned row and column of a link, where the view's map has them. */
-export function keptOfLink(data, { kind, unit }, asked) {
+export function pinnedOfLink(data, { kind, unit }, asked) {
   const place = (value, items) =>
     /^\d+$/.test(String(value ?? "")) && Number(value) < items.length ? Number(value) : null;
   const items = data.items[unit];

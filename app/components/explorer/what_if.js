@@ -48,10 +48,10 @@ function shownHead({ data, view }) {
  * @param {Explorer} explorer
  */
 function pinnedTokens(explorer) {
-  const { kept } = explorer.view;
+  const { pinned } = explorer.view;
   const map = currentMap(explorer);
   const first = (items, index) => (index === null ? null : items[index].members[0]);
-  return { query: first(map.rows, kept.query), key: first(map.columns, kept.key) };
+  return { query: first(map.rows, pinned.query), key: first(map.columns, pinned.key) };
 }
 
 /**
@@ -65,9 +65,9 @@ function offers(explorer) {
   const head = shownHead(explorer);
   const map = currentMap(explorer);
   const { query, key } = pinnedTokens(explorer);
-  const { kept } = view;
-  const cell = head && query !== null && key !== null && !isMasked(map, kept.query, kept.key);
-  const link = cell ? `${tokenName(map.columns[kept.key])} \u2192 ${tokenName(map.rows[kept.query])}` : "";
+  const { pinned } = view;
+  const cell = head && query !== null && key !== null && !isMasked(map, pinned.query, pinned.key);
+  const link = cell ? `${tokenName(map.columns[pinned.key])} \u2192 ${tokenName(map.rows[pinned.query])}` : "";
   const word = view.kind === "encoder" ? query : view.kind === "cross" ? key : null;
   const hidden = word !== null && !data.sides.source[word].special;
   const name = head ? headName(data, view) : "";
@@ -213,7 +213,7 @@ export function paintEditTokens(explorer) {
  * @param {Explorer} explorer
  */
 const canDraw = (explorer) =>
-  shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.kept.query !== null;
+  shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.pinned.query !== null;
 
 /**
  * Sliders for the pinned row's weights, which begin where the head left them.
@@ -258,5 +258,5 @@ function applyRow(explorer) {
   if (!sum) return;
   while (weights.at(-1) === 0) weights.pop();
   const shares = weights.map((weight) => Number((weight / sum).toFixed(4)));
-  ask(explorer, `+row.${shownHead(explorer)}.${explorer.view.kept.query}.${shares.join("-")}`);
+  ask(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
 }

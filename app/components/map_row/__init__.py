@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import streamlit as st
-
-from app.components.assets import as_module, joined, palette, read
 from app.components.explorer.payload import pack
 from app.components.map_row.payload import MapRow, payload
+from app.components.mount import component
 
-__all__ = ["map_row", "script"]
+__all__ = ["map_row"]
 
-_HERE = Path(__file__).parent
-
-
-def script() -> str:
-    """The row's modules, joined."""
-    return joined(_HERE / "main.js")
-
-
-_mount = st.components.v2.component(
-    "map_row",
-    html=read(_HERE / "map_row.html"),
-    css=f"{palette('.map-row')}\n{read(_HERE / 'map_row.css')}",
-    js=as_module(script()),
-)
+_mount = component(__file__, "main.js", ".map-row")
 
 
 def map_row(row: MapRow, *, key: str) -> None:

@@ -85,7 +85,7 @@ export function drawStill(context, { data, theme }, geometry, map) {
     for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
     for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
   }
-  hatchClosed(context, theme, data, geometry);
+  hatchMasked(context, theme, data, geometry);
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
@@ -106,11 +106,11 @@ function raster(ramp, map, { queries, keys }) {
 }
 
 /* Closed cells are hatched in runs, without lines between them: forbidden is not zero. */
-function hatchClosed(context, theme, { open }, { left, top, cell, shown: { queries, keys } }) {
+function hatchMasked(context, theme, { unmasked }, { left, top, cell, shown: { queries, keys } }) {
   for (let query = 0; query < queries; query++) {
     for (let key = 0; key < keys; key++) {
       const start = key;
-      while (key < keys && !open[query * keys + key]) key++;
+      while (key < keys && !unmasked[query * keys + key]) key++;
       if (key > start) drawHatch(context, theme, left + start * cell, top + query * cell, (key - start) * cell, cell);
     }
   }
@@ -144,7 +144,7 @@ function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
 }
 
 /* What depends on the place looked at: labels and crosshair. */
-export function drawLive(context, { theme, kept }, geometry, focus) {
+export function drawLive(context, { theme, pinned }, geometry, focus) {
   const { left, top, every, rowLabels, columnLabels } = geometry;
   rowLabels.forEach((label, query) => {
     if (!showsLabel(query, every, focus.query)) return;
@@ -158,11 +158,11 @@ export function drawLive(context, { theme, kept }, geometry, focus) {
     drawLabel(context, geometry, theme, label, 0, 0, "left", emphasisOf(key, focus.key));
     context.restore();
   });
-  drawFocus(context, { theme, kept }, geometry, focus);
+  drawFocus(context, { theme, pinned }, geometry, focus);
 }
 
 /* The cell looked at: under the pointer or the keyboard, else the pinned one. */
-export function focusOf({ preview, kept }) {
+export function focusOf({ preview, pinned }) {
   const previewed = preview.query !== null;
-  return { ...(previewed ? preview : kept), previewed };
+  return { ...(previewed ? preview : pinned), previewed };
 }

@@ -32,7 +32,7 @@ function createView(parent, key) {
     theme: null,
     layer,
     head,
-    kept: NOWHERE,
+    pinned: NOWHERE,
     preview: NOWHERE,
     maps: [],
     geometry: null,
@@ -55,14 +55,14 @@ function createView(parent, key) {
 }
 
 /**
- * New data keeps the layer and head as far as it has them, and the kept cell where the words are the same.
+ * New data keeps the layer and head as far as it has them, and the pinned cell where the words are the same.
  *
  * @param {RowView} view
  */
 function takeData(view, bytes) {
   const data = decodeRow(unpack(bytes));
   const wordsOf = (given) => JSON.stringify([given?.queries, given?.keys]);
-  if (wordsOf(data) !== wordsOf(view.data)) view.kept = NOWHERE;
+  if (wordsOf(data) !== wordsOf(view.data)) view.pinned = NOWHERE;
   Object.assign(view, { bytes, data, preview: NOWHERE });
   if (data.opened && data.opened.turn !== lastChoices.get(view.key)?.turn) turnTo(view, data.opened);
   view.layer = between(0, view.layer, data.layers.length - 1);
@@ -168,14 +168,14 @@ function paintFocus(view) {
     drawLive(context, view, geometry, focus);
   }
   const cell = query === null ? null : query * data.keys.length + key;
-  const open = cell !== null && data.open[cell] === 1;
-  sayCell(view, focus, cell, open);
+  const unmasked = cell !== null && data.unmasked[cell] === 1;
+  sayCell(view, focus, cell, unmasked);
   Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
-  root.dataset.values = open ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
+  root.dataset.values = unmasked ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
   root.dataset.painted = String(++view.painted);
 }
 
-function sayCell({ data, maps, parts }, { query, key }, cell, open) {
+function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
   const parted = (words, value) => {
     const part = element("span", "part", words);
     part.append(element("b", "", value));
@@ -187,7 +187,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, open) {
     return;
   }
   const found = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (open) maps.forEach(({ map }) => found.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  if (unmasked) maps.forEach(({ map }) => found.push(parted(`${map.short} `, exactly(map.values[cell]))));
   else found.push(element("span", "part", "masked: no number of it counts"));
   parts.readout.replaceChildren(...found.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
@@ -199,10 +199,10 @@ function preview(view, place) {
   paintFocus(view);
 }
 
-/* Keeping what is already kept lets go of it. */
-function keep(view, { query, key }) {
-  const same = view.kept.query === query && view.kept.key === key;
-  view.kept = same ? NOWHERE : { query, key };
+/* Pinning what is already pinned unpins it. */
+function pin(view, { query, key }) {
+  const same = view.pinned.query === query && view.pinned.key === key;
+  view.pinned = same ? NOWHERE : { query, key };
   view.preview = NOWHERE;
   paintFocus(view);
 }
@@ -219,10 +219,10 @@ function listenToMaps(view) {
   maps.addEventListener("pointermove", (event) => event.pointerType !== "touch" && preview(view, placeOf(event)));
   maps.addEventListener("pointerleave", () => preview(view, NOWHERE));
   maps.addEventListener("click", (event) => {
-    if (event.target.localName === "canvas") keep(view, placeOf(event));
+    if (event.target.localName === "canvas") pin(view, placeOf(event));
   });
   maps.addEventListener("focusin", (event) => {
-    if (event.target.matches(":focus-visible") && view.kept.query === null) preview(view, { query: 0, key: 0 });
+    if (event.target.matches(":focus-visible") && view.pinned.query === null) preview(view, { query: 0, key: 0 });
   });
   maps.addEventListener("focusout", () => preview(view, NOWHERE));
   maps.addEventListener("keydown", (event) => onMapKey(view, event));
@@ -232,14 +232,14 @@ function listenToMaps(view) {
 function onMapKey(view, event) {
   const focus = focusOf(view);
   const walked = ARROWS[event.key];
-  const keeps = event.key === "Enter" || event.key === " ";
+  const pins = event.key === "Enter" || event.key === " ";
   if (walked) {
     const { queries, keys } = view.data;
     const step = (from, by, count) => (from === null ? 0 : between(0, from + by, count - 1));
     preview(view, { query: step(focus.query, walked[0], queries.length), key: step(focus.key, walked[1], keys.length) });
-  } else if (keeps && focus.query !== null) keep(view, focus);
-  else if (event.key === "Escape") keep(view, view.kept);
-  else if (!keeps) return;
+  } else if (pins && focus.query !== null) pin(view, focus);
+  else if (event.key === "Escape") pin(view, view.pinned);
+  else if (!pins) return;
   event.preventDefault();
 }
 

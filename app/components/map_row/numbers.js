@@ -21,7 +21,7 @@ export function decodeRow(raw) {
     keys,
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
-    open: unpackBits(raw.mask, cells),
+    unmasked: unpackBits(raw.mask, cells),
     maps: raw.maps.map((map, place) => ({ ...map, floats: map.minus ? null : asFloats(raw[`values_${place}`]) })),
   };
 }
@@ -62,7 +62,7 @@ export function noteOf(data, map) {
   if (map.limit === null) return map.note;
   let [low, high] = [Infinity, -Infinity];
   map.values.forEach((value, cell) => {
-    if (!data.open[cell]) return;
+    if (!data.unmasked[cell]) return;
     low = Math.min(low, value);
     high = Math.max(high, value);
   });

@@ -140,7 +140,7 @@ def payload(row: MapRow) -> dict[str, Any]:
 
 
 def _bytes(drawn: Map, mask: NDArray[np.bool_]) -> bytes:
-    """Values as they are; closed cells, which nobody sees, as 0."""
+    """Values as they are; masked cells, which nobody sees, as 0."""
     values = np.where(mask, drawn.values, 0).astype("<f4")
     limit = drawn.scale.limit
     high = np.ones(()) if limit is None else np.asarray(limit)[..., None, None]
@@ -155,17 +155,17 @@ def _described(
     drawn: Map | Difference, maps: dict[int, Map], heads: tuple[int, int]
 ) -> dict[str, Any]:
     limit = drawn.scale.limit
-    found = {
+    packed = {
         "name": drawn.name,
         "short": drawn.short,
         "word": drawn.scale.word,
         "limits": None if limit is None else np.broadcast_to(limit, heads).tolist(),
     }
     if isinstance(drawn, Map):
-        return found | {"note": drawn.note}
+        return packed | {"note": drawn.note}
     if {drawn.first, drawn.second} - maps.keys():
         raise ValueError(f"{drawn.name} is the difference of what is no map of the row")
-    return found | {"note": "", "minus": [drawn.first, drawn.second]}
+    return packed | {"note": "", "minus": [drawn.first, drawn.second]}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -32,14 +32,14 @@ export function rowAsSvg(view) {
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }
 
-/* A closed cell is empty. */
+/* A masked cell is empty. */
 export function rowAsCsv({ data, maps }) {
   const named = ({ label }, place) => numbered(label, place);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
-      const numbers = maps.map(({ map }) => (data.open[cell] ? String(map.values[cell]) : ""));
+      const numbers = maps.map(({ map }) => (data.unmasked[cell] ? String(map.values[cell]) : ""));
       lines.push([named(query, row), named(key, column), ...numbers]);
     });
   });

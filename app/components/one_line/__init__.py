@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import streamlit as st
-
-from app.components.assets import as_module, joined, read
+from app.components.mount import component
 
 __all__ = ["one_line"]
 
-_HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "one_line",
-    css=read(_HERE / "one_line.css"),
-    js=as_module(joined(_HERE / "one_line.js")),
-    isolate_styles=False,  # the style is about the text area, which lies outside the component
-)
+_mount = component(__file__, "one_line.js")
 
 
 def one_line(box: str, *, key: str = "one_line") -> None:

@@ -24,7 +24,7 @@ export function asFloats(bytes) {
   return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
 }
 
-/* One byte a cell, 1 for open, from one bit a cell. */
+/* One byte a cell, 1 for unmasked, from one bit a cell. */
 export function unpackBits(bytes, count) {
   return Uint8Array.from({ length: count }, (_, cell) => (bytes[cell >> 3] >> (7 - (cell & 7))) & 1);
 }

@@ -115,7 +115,7 @@ export function placeAt(geometry, x, y) {
   return inColumns ? { query: null, key } : null;
 }
 
-export function drawFocus(context, { theme, kept }, geometry, focus) {
+export function drawFocus(context, { theme, pinned }, geometry, focus) {
   const { left, top, cell, gridWidth, gridHeight } = geometry;
   const frameRow = (query) => {
     if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
@@ -127,8 +127,8 @@ export function drawFocus(context, { theme, kept }, geometry, focus) {
   if (focus.previewed) {
     context.strokeStyle = theme.ink3;
     context.setLineDash([3, 3]);
-    if (kept.query !== null && kept.query !== focus.query) frameRow(kept.query);
-    if (kept.key !== null && kept.key !== focus.key) frameColumn(kept.key);
+    if (pinned.query !== null && pinned.query !== focus.query) frameRow(pinned.query);
+    if (pinned.key !== null && pinned.key !== focus.key) frameColumn(pinned.key);
     context.setLineDash([]);
   }
   context.strokeStyle = theme.ink;

@@ -57,7 +57,7 @@ export function readTheme(root) {
     name,
     ramp: table("sequential"),
     signed: table("diverging"),
-    closedPixel: pixel("masked"),
+    maskedPixel: pixel("masked"),
     hiddenPixel: pixel("left-out"),
     font: style.fontFamily,
   };

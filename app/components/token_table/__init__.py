@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.assets import as_module, joined, palette, read
+from app.components.mount import component
 
 __all__ = ["payload", "token_table"]
 
-_HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "token_table",
-    html=read(_HERE / "token_table.html"),
-    css=f"{palette('.token-table')}\n{read(_HERE / 'token_table.css')}",
-    js=as_module(joined(_HERE / "table.js")),
-)
+_mount = component(__file__, "table.js", ".token-table")
 
 
 def payload(

@@ -19,7 +19,7 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 @st.fragment
 def mask_value(lesson: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
-    from core.experiments.closing import closings
+    from core.experiments.mask_value import masked_rows
 
     record = lesson.record
     st.write(
@@ -36,8 +36,8 @@ def mask_value(lesson: Lesson) -> None:
         fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
     scores = results.quantity(lesson.card, record, "scores")["decoder"]
-    is_open = record.decoder_mask[row]
-    ways = closings(scores[layer, head, row], is_open)
+    mask = record.decoder_mask[row]
+    ways = masked_rows(scores[layer, head, row], mask)
     way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
     title = f"Row {row + 1}, layer {layer + 1}, head {head + 1}"
     show(
@@ -45,7 +45,7 @@ def mask_value(lesson: Lesson) -> None:
             scores[layer, head, row],
             way.scores,
             way.weights,
-            is_open,
+            mask,
             FILLS[fill],
             words,
             title,
@@ -74,10 +74,10 @@ def mask_value(lesson: Lesson) -> None:
                 "mask value": FILLS[w.fill],
                 "precision": w.precision,
                 "held as": number(w.held, 0),
-                "weight on masked cells": scientific(w.on_closed),
+                "weight on masked cells": scientific(w.on_masked),
                 "largest change of another weight": scientific(w.change),
-                "all masked, written in": _span(w.nothing_open),
-                "all masked, added": _span(w.nothing_added),
+                "all masked, written in": _span(w.all_written),
+                "all masked, added": _span(w.all_added),
             }
             for w in ways
         ]

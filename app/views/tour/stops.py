@@ -82,6 +82,41 @@ def _staircase(record: TranslationRecord) -> Highlight:
     return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
+def _back_by_one(source: str) -> Stop:
+    return Stop(
+        "A head that looks back by one",
+        source,
+        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
+        "token before. Look for the dark line just below the diagonal.",
+        "on the token before",
+        _previous,
+    )
+
+
+def _nothing_to_look_for(source: str) -> Stop:
+    return Stop(
+        "Nothing to look for",
+        source,
+        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
+        "give them to a token that means little, often <eos>, an attention sink: look for the "
+        "last column.",
+        "on <eos>, over all rows",
+        _resting,
+    )
+
+
+def _never_ahead(source: str) -> Stop:
+    return Stop(
+        "Never ahead",
+        source,
+        "The decoder may look back at what is written, never ahead: everything right of the "
+        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
+        "that edge.",
+        "on the token just fed in, the last that it may look at, over all rows from the third",
+        _staircase,
+    )
+
+
 _FROM_GERMAN = (
     Stop(
         "A word that moves",
@@ -108,32 +143,9 @@ _FROM_GERMAN = (
         "on its own Hemd, over both shirts",
         _translates(("shirt", "Hemd")),
     ),
-    Stop(
-        "A head that looks back by one",
-        "Eine Frau bereitet in der Küche das Essen für ihre Kinder zu.",
-        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
-        "token before. Look for the dark line just below the diagonal.",
-        "on the token before",
-        _previous,
-    ),
-    Stop(
-        "Nothing to look for",
-        "Ein kleiner Junge sitzt auf einer Schaukel.",
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
-        "give them to a token that means little, often <eos>, an attention sink: look for the "
-        "last column.",
-        "on <eos>, over all rows",
-        _resting,
-    ),
-    Stop(
-        "Never ahead",
-        "Zwei Hunde laufen durch den Schnee.",
-        "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
-        "that edge.",
-        "on the token just fed in, the last that it may look at, over all rows from the third",
-        _staircase,
-    ),
+    _back_by_one("Eine Frau bereitet in der Küche das Essen für ihre Kinder zu."),
+    _nothing_to_look_for("Ein kleiner Junge sitzt auf einer Schaukel."),
+    _never_ahead("Zwei Hunde laufen durch den Schnee."),
 )
 
 _FROM_ENGLISH = (
@@ -170,32 +182,9 @@ _FROM_ENGLISH = (
         "on its own shirt, over both times that Hemd is produced",
         _translates(("Hemd", "shirt")),
     ),
-    Stop(
-        "A head that looks back by one",
-        "A little boy is sitting on a swing.",
-        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
-        "token before. Look for the dark line just below the diagonal.",
-        "on the token before",
-        _previous,
-    ),
-    Stop(
-        "Nothing to look for",
-        "Two young men are playing soccer in the park.",
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
-        "give them to a token that means little, often <eos>, an attention sink: look for the "
-        "last column.",
-        "on <eos>, over all rows",
-        _resting,
-    ),
-    Stop(
-        "Never ahead",
-        "Two dogs are running through the snow.",
-        "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
-        "that edge.",
-        "on the token just fed in, the last that it may look at, over all rows from the third",
-        _staircase,
-    ),
+    _back_by_one("A little boy is sitting on a swing."),
+    _nothing_to_look_for("Two young men are playing soccer in the park."),
+    _never_ahead("Two dogs are running through the snow."),
 )
 
 STOPS = {"de-en": _FROM_GERMAN, "en-de": _FROM_ENGLISH}

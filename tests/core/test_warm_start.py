@@ -1,9 +1,7 @@
-"""Starting from a trained checkpoint, and training on what trained checkpoints translate."""
+"""A start from a trained checkpoint: vocabulary, weights, and what the card says of them."""
 
 import json
 import shutil
-from dataclasses import dataclass, field
-from functools import partial
 
 import pytest
 import torch
@@ -11,14 +9,9 @@ import torch
 from core import train
 from core.checkpoint.folder import load, read_card
 from core.data.corpora import read_pairs
-from core.search.beam import search
-from core.search.many import translate_ids
-from core.training.data import prepare
 from core.training.distributed import Processes
 from core.training.job import Options, _prepare
-from core.training.recipes import RECIPES
-from core.training.trained import Teacher, tokenizers_of
-from core.translator import Translator
+from core.training.warm_start import tokenizers_of
 from tests import small
 from tests.core.conftest import run_train
 
@@ -67,84 +60,6 @@ def test_a_start_of_another_shape_is_refused(data, checkpoint_folder, tmp_path, 
     with pytest.raises(ValueError, match=message):
         run_train(*given)
     assert not (tmp_path / "s").exists()
-
-
-def test_a_teacher_writes_targets_or_turned_round_sources(data, checkpoint_folder, tmp_path):
-    pairs = [*small.SENTENCES, ("", "Nothing."), ("Hund " * 300, "Dogs.")]
-    sources = [source for source, _ in pairs[:-1]]
-    translations = [t.text for t in Translator.load(checkpoint_folder, "cpu").translate(sources)]
-    expected = [*translations, ""]  # the last is longer than the positions
-    forwards = Teacher.of(checkpoint_folder, DE_EN, "cpu")
-    taught = forwards.add(pairs, tmp_path, Processes())
-    assert list(taught) == [(s, t) for (s, _), t in zip(pairs, expected, strict=True)]
-    turned = [(target, source) for source, target in pairs]
-    backwards = Teacher.of(checkpoint_folder, EN_DE, "cpu")
-    taught = backwards.add(turned, tmp_path, Processes())
-    assert list(taught) == [(t, s) for (s, _), t in zip(pairs, expected, strict=True)]
-
-
-def test_translations_are_made_once(data, checkpoint_folder, tmp_path, monkeypatch):
-    teacher = Teacher.of(checkpoint_folder, DE_EN, "cpu")
-    first = list(teacher.add(small.SENTENCES, tmp_path, Processes()))
-    assert len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr("core.training.trained.translate_ids", None)
-    assert list(teacher.add(small.SENTENCES, tmp_path, Processes())) == first
-    with pytest.raises(TypeError):  # another text is another file
-        teacher.add(small.SENTENCES[:-1], tmp_path, Processes())
-
-
-@dataclass(frozen=True)
-class Scripted(Processes):
-    """One of two processes, whose other one says what `heard` holds; `said` is what this says."""
-
-    heard: tuple[bytes, ...] = ()
-    said: list[bytes] = field(default_factory=list)
-
-    def broadcast(self, content: bytes) -> bytes:
-        self.said.append(content)
-        return content if self.first else self.heard[len(self.said) - 1]
-
-
-def test_those_who_wait_for_translations_hear_that_they_are_being_made(
-    checkpoint_folder, tmp_path, monkeypatch
-):
-    """After every batch: a process that hears nothing for half an hour gives up."""
-    batches = []
-
-    def counted(*arguments, **named):
-        batches.append(1)
-        return search(*arguments, **named)
-
-    monkeypatch.setattr("core.search.many.search", counted)
-    short = partial(translate_ids, batch_tokens=20)
-    monkeypatch.setattr("core.training.trained.translate_ids", short)
-    teacher = Teacher.of(checkpoint_folder, DE_EN, "cpu")
-    first = Scripted(rank=0, size=2)
-    taught = list(teacher.add(small.SENTENCES, tmp_path, first))
-    assert len(batches) > 2
-    assert first.said.count(b"at work") >= len(batches) and first.said[-1] == b"made"
-    assert first.said.count(b"made") == 1
-    heard = (b"at work", b"at work", b"made", b"at work")
-    second = Scripted(rank=1, size=2, heard=heard)
-    assert list(teacher.add(small.SENTENCES, tmp_path, second)) == taught
-    assert len(second.said) == 3, "it waits until they are made, and no longer"
-
-
-def test_only_real_pairs_say_how_long_a_sentence_may_be(data):
-    def further(pairs):
-        return [[(f"{source} {source} {source}", target) for source, target in pairs]]
-
-    plain = prepare(RECIPES["smoke"], DE_EN, data)
-    taught = prepare(RECIPES["smoke"], DE_EN, data, further=further)
-    assert plain.longest == tuple(plain.train.lengths.max(axis=0))
-    assert taught.longest == plain.longest
-    assert taught.train.lengths[:, 0].max() > plain.longest[0]
-    assert len(taught.train) == 2 * len(plain.train)
-
-
-def test_a_teacher_of_other_languages_is_refused(checkpoint_folder):
-    with pytest.raises(ValueError, match="translates de-en: a teacher must translate de-fr or fr"):
-        Teacher.of(checkpoint_folder, ("de", "fr"), "cpu")
 
 
 def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, tmp_path):

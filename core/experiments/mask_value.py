@@ -1,0 +1,71 @@
+"""What the mask value does: a score of −∞, −10⁴ or −10⁹, in float32 and in bfloat16."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+FILLS = (-math.inf, -1e4, -1e9)
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedRow:
+    """A row of attention under one mask value in one precision.
+
+    `held` is the fill as the precision can hold it. `scores` [keys] and `weights` [keys] are the
+    row after the mask and after the softmax; `on_masked` is the weight that all masked cells get
+    together, `change` the largest difference of another weight from −∞ in float32. `all_written`
+    [keys] are the weights where every cell is masked and the fill is written into the score,
+    `all_added` where it is added to it; NaN means that the softmax has no answer.
+    """
+
+    fill: float
+    precision: str
+    held: float
+    scores: Floats
+    weights: Floats
+    on_masked: float
+    change: float
+    all_written: Floats
+    all_added: Floats
+
+
+def masked_rows(scores: NDArray, mask: NDArray[np.bool_]) -> list[MaskedRow]:
+    """Each of FILLS in each of PRECISIONS on one row: scores [keys] and mask [keys].
+
+    In a mask True = may attend. Raises ValueError for a row of which every cell is masked.
+    """
+    if not mask.any():
+        raise ValueError("every cell of the row is masked: there is nothing to compare")
+    row, masked = torch.tensor(scores, dtype=torch.float64), torch.tensor(~mask)
+    exact = row.float().masked_fill(masked, -math.inf).softmax(-1).double()
+    rows = []
+    for precision, dtype in PRECISIONS.items():
+        for fill in FILLS:
+            rounded = row.to(dtype)
+            written = rounded.masked_fill(masked, fill)
+            weights = written.softmax(-1).double()
+            rows.append(
+                MaskedRow(
+                    fill=fill,
+                    precision=precision,
+                    held=torch.tensor(fill, dtype=dtype).item(),
+                    scores=_numbers(written),
+                    weights=_numbers(weights),
+                    on_masked=weights[masked].sum().item(),
+                    change=(weights - exact)[~masked].abs().max().item(),
+                    all_written=_numbers(torch.full_like(rounded, fill).softmax(-1)),
+                    all_added=_numbers((rounded + fill).softmax(-1)),
+                )
+            )
+    return rows
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    return tensor.double().numpy()
