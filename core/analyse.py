@@ -1,13 +1,17 @@
-"""Ask a checkpoint what its heads do: what they align, and what they are worth.
+"""Ask a checkpoint what its heads do: what they align, what they are worth, and to which word.
 
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
+python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 """
 
 import argparse
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint, load
@@ -17,6 +21,7 @@ from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
 from core.experiments.aligning import Row, align, best
 from core.experiments.importance import METHODS, importance
+from core.experiments.prediction import Agreement, prediction_error
 
 _SHOWN = 12  # rows of the table for people; all are in the JSON
 
@@ -79,6 +84,54 @@ def importances(arguments: argparse.Namespace) -> None:
     )
 
 
+def words(arguments: argparse.Namespace) -> None:
+    """How well a head's direct effect on a choice of words predicts what switching it off does."""
+    for name in ("tokens", "largest"):
+        if (value := getattr(arguments, name)) < 1:
+            raise ValueError(f"--{name} {value} is out of range: it must be at least 1")
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    pairs = list(encode_pairs(_pairs(arguments), *both))
+    _fit(checkpoint, pairs)
+    heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
+    with counting(heads, " heads") as done:
+        found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, done)
+    largest = found.largest(arguments.largest)
+    rows: list[dict[str, Any]] = []
+    for kind, layer in dict.fromkeys(head.place[:2] for head in found.heads):
+        own = largest & np.array([head.place[:2] == (kind, layer) for head in found.heads])
+        if own.any():
+            rows.append({"kind": kind, "layer": layer} | _agreement(found.agreement(own)))
+    over_all = _agreement(found.agreement(largest))
+    table([("nats", "mean |predicted − true|, mean |true|, correlation, of how many")])
+    table([(f"{arguments.largest} largest of {len(found.words)} tokens", _agreed(over_all))])
+    table((f"{row['kind']} layer {row['layer'] + 1}", _agreed(row)) for row in rows)
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": checkpoint.card.folder.name,
+            "sentences": found.sentences,
+            "tokens": len(found.words),
+            "largest": arguments.largest,
+            **over_all,
+            "rows": rows,
+        },
+    )
+
+
+def _agreement(found: Agreement) -> dict[str, Any]:
+    values = asdict(found)
+    if math.isnan(found.correlation):
+        values["correlation"] = None
+    return values
+
+
+def _agreed(row: dict[str, Any]) -> str:
+    correlation = "—" if row["correlation"] is None else f"{row['correlation']:+.3f}"
+    return f"{row['mean_error']:.4f}  {row['mean_true']:.4f}  {correlation}  {row['count']:,}"
+
+
 def _pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
@@ -114,10 +167,11 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m core.analyse", description=__doc__)
     p.formatter_class = argparse.RawDescriptionHelpFormatter
-    questions = p.add_subparsers(required=True, metavar="alignment|importance")
+    questions = p.add_subparsers(required=True, metavar="alignment|importance|words")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
     worth = questions.add_parser("importance", help="loss change without each head")
-    for question, run in ((aligning, alignment), (worth, importances)):
+    choosing = questions.add_parser("words", help="predicted and true effect of heads on a word")
+    for question, run in ((aligning, alignment), (worth, importances), (choosing, words)):
         question.set_defaults(run=run)
         question.add_argument("--checkpoint", type=Path, required=True)
         question.add_argument("--src", type=Path, required=True, help="source sentences, a line")
@@ -132,6 +186,9 @@ def parser() -> argparse.ArgumentParser:
     aligning.set_defaults(first=None)
     worth.add_argument("--method", choices=METHODS, default="zero")
     worth.add_argument("--first", type=int, help="only so many pairs", metavar="N")
+    choosing.add_argument("--tokens", type=int, default=200, help="of the target, at least")
+    choosing.add_argument("--largest", type=int, default=5, help="terms of each token to compare")
+    choosing.set_defaults(first=None)
     return p
 
 

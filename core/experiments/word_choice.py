@@ -84,7 +84,7 @@ def word_choice(
         _check("id", word, model.config.target_vocab_size)
     (trace,) = traces(model, [source], [target])
     stream = trace.final("decoder", slice(step, step + 1), by_key=True)
-    towards_1D, bias_1 = _towards(model, [words])
+    towards_1D, bias_1 = towards(model, [words])
     split = stream.parts[:, 0] @ towards_1D[0]
     terms: dict[Component, float] = {}
     edges: dict[Kind, list[float]] = {"decoder": [], "cross": []}
@@ -138,7 +138,7 @@ def _check(name: str, number: int, count: int) -> None:
         raise ValueError(f"{name} {number} is not there: counted from 0, they end at {count - 1}")
 
 
-def _towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
+def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
     """What a state is multiplied by, [N, D], and what is added, [N], for each pair of words."""
     weight, bias = model.embeddings.projection
     ids_N2 = torch.tensor(words, device=weight.device)

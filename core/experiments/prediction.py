@@ -1,0 +1,139 @@
+"""How well a head's direct effect predicts what switching it off does to a choice of words.
+
+Axes: N target token, A head of the decoder's two attentions, T target token of one sentence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from core.analysis.stream import Component, Floats
+from core.data.batches import Batch, Pair, collate, plan
+from core.experiments.tracing import traces
+from core.experiments.word_choice import heads_off, towards
+from core.model.interface import Seq2Seq
+from core.text.tokenizer import PAD
+
+_TOKENS = 1024  # padded, a batch: what a pass wrote is kept in 64 bits
+
+Done = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Predicted against true changes of a difference of logits, over `count` of them.
+
+    `mean_error` is the mean of |predicted − true|, `mean_true` that of |true|; `correlation` is
+    Pearson's, NaN where either does not vary.
+    """
+
+    count: int
+    mean_error: float
+    mean_true: float
+    correlation: float
+
+    @classmethod
+    def of(cls, predicted: Floats, true: Floats) -> "Agreement":
+        still = len(true) < 2 or not predicted.std() or not true.std()
+        return cls(
+            count=len(true),
+            mean_error=float(np.abs(predicted - true).mean()),
+            mean_true=float(np.abs(true).mean()),
+            correlation=float("nan") if still else float(np.corrcoef(predicted, true)[0, 1]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Of each target token and each head of decoder and cross: predicted and true change [N, A].
+
+    The difference is that of the token's own logit and of the likeliest other one's, `words`
+    [N, 2].
+    """
+
+    sentences: int
+    heads: tuple[Component, ...]
+    words: NDArray[np.int64]
+    predicted: Floats
+    true: Floats
+
+    def largest(self, count: int) -> NDArray[np.bool_]:
+        """Which heads [N, A] have the `count` largest terms of each token."""
+        order = np.argsort(-np.abs(self.predicted), axis=1, kind="stable")[:, :count]
+        chosen = np.zeros(self.predicted.shape, bool)
+        np.put_along_axis(chosen, order, True, axis=1)
+        return chosen
+
+    def agreement(self, chosen: NDArray[np.bool_]) -> Agreement:
+        """Over some tokens' heads [N, A]."""
+        return Agreement.of(self.predicted[chosen], self.true[chosen])
+
+
+@torch.inference_mode()
+def prediction_error(
+    model: Seq2Seq,
+    pairs: Sequence[Pair],
+    tokens: int = 200,
+    device: str = "cpu",
+    done: Done = lambda count: None,
+) -> Predictions:
+    """Predict each head's effect at the targets' tokens and switch it off, over pairs of ids.
+
+    Whole sentences are taken, in their order, until they have `tokens` target tokens, or to the
+    end. `done` is called with how many more heads are done, of each batch. Hooks are process-wide:
+    the caller holds the model's lock. Raises ValueError for no pair.
+    """
+    if not pairs:
+        raise ValueError("there is no sentence pair: at least 1 is needed")
+    reached = list(accumulate(len(target) for _, target in pairs))
+    pairs = pairs[: 1 + sum(n < tokens for n in reached)]
+    found = [
+        _batch(model, [pairs[i] for i in indices], device, done) for indices in plan(pairs, _TOKENS)
+    ]
+    words, predicted, true = (
+        np.concatenate([getattr(p, name) for p in found]) for name in ("words", "predicted", "true")
+    )
+    return Predictions(len(pairs), found[0].heads, words, predicted, true)
+
+
+def _batch(model: Seq2Seq, pairs: list[Pair], device: str, done: Done) -> Predictions:
+    batch = collate(pairs).to(device)
+    real_BT = batch.target_out != PAD
+    own_N = batch.target_out[real_BT]
+    before_NV = _logits(model, batch, real_BT)
+    other_N = before_NV.scatter(1, own_N[:, None], -torch.inf).argmax(1)
+    words_N2 = torch.stack((own_N, other_N), 1)
+    towards_ND, _ = towards(model, words_N2.tolist())
+    sources, targets = zip(*pairs, strict=True)
+    terms, heads, n = [], (), 0
+    for trace in traces(model, sources, targets):
+        stream = trace.final("decoder")
+        T = stream.parts.shape[1]
+        terms.append(np.einsum("ctd,td->tc", stream.parts, towards_ND[n : n + T]))
+        heads, n = stream.components, n + T
+    columns = [i for i, component in enumerate(heads) if component.what == "head"]
+    heads = tuple(heads[i] for i in columns)
+    before_N = _difference(before_NV, words_N2)
+    changes = []
+    for head in heads:
+        with heads_off(head.place)(model):
+            after_N = _difference(_logits(model, batch, real_BT), words_N2)
+        changes.append(after_N - before_N)
+        done(1)
+    predicted = -np.concatenate(terms)[:, columns]
+    return Predictions(len(pairs), heads, words_N2.cpu().numpy(), predicted, np.stack(changes, 1))
+
+
+def _logits(model: Seq2Seq, batch: Batch, real_BT: Tensor) -> Tensor:
+    """The logits of all tokens that are no padding, [N, V]."""
+    return model.classify(model.decode(batch.target_in, *model.encode(batch.source))[real_BT])
+
+
+def _difference(logits_NV: Tensor, words_N2: Tensor) -> Floats:
+    picked_N2 = logits_NV.gather(1, words_N2).double()
+    return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()
