@@ -26,7 +26,7 @@ Doubles = NDArray[np.float64]
 Head = tuple[Kind, int, int]
 Off = frozenset[Head]
 
-_TOKENS = 2048  # of a batch of choices, on the longer side
+_TOKENS = 1280  # of a batch of choices, on the longer side
 
 
 @in_turns
