@@ -34,7 +34,7 @@ METHODS = (
     "leave-one-out",
 )
 
-_TOKENS = 1024  # of a batch of subsets, on the longer side
+_TOKENS = 768  # of a batch of subsets, on the longer side
 
 
 @about_words
@@ -128,7 +128,7 @@ def log_probs_seeing(
     """
     device = next(model.parameters()).device
     ids_S = torch.tensor(list(source), device=device)
-    target_in_T = torch.tensor([BOS, *target[:-1]], device=device)
+    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     found = np.empty((len(kept), len(target)))
     for length in sorted({len(places) for places in kept}):
         if not length:
@@ -137,7 +137,8 @@ def log_probs_seeing(
         places_BS = torch.tensor([kept[i] for i in rows], device=device)
         with _at(model, places_BS):
             memory_BSD, mask = model.encode(ids_S[places_BS])
-        hidden_BTD = model.decode(target_in_T.expand(len(rows), -1), memory_BSD, mask)
+        with _widened(model):
+            hidden_BTD = model.decode(target_in_1T, memory_BSD, mask)
         found[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
     return found
 
@@ -148,6 +149,19 @@ def _at(model: Seq2Seq, places_BS: Tensor) -> Generator[None]:
     table_SD = model.embeddings.source_positions(int(places_BS.max()) + 1)
     hook = model.embeddings.source_positions.register_forward_hook(
         lambda module, args, output: table_SD[places_BS]
+    )
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def _widened(model: Seq2Seq) -> Generator[None]:
+    """Inside, one target is decoded for many sources: up to the first of them, all rows are one."""
+    (first,) = [s for s in model.attention_sites() if (s.kind, s.layer) == ("cross", 0)]
+    hook = first.module.register_forward_pre_hook(
+        lambda module, args: (args[0].expand(len(args[1]), -1, -1), *args[1:])
     )
     try:
         yield

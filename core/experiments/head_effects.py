@@ -18,7 +18,7 @@ from core.experiments.asking import Holder, Ids, Lend, Progress, in_turns
 from core.experiments.log_probs import target_log_probs
 from core.experiments.values import head_output
 from core.model.interface import KINDS, AttentionSite, Call, Kind, Seq2Seq, Side
-from core.record.capture import Look, explicit_attention
+from core.record.capture import Look
 from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS
 
@@ -26,7 +26,7 @@ Doubles = NDArray[np.float64]
 Head = tuple[Kind, int, int]
 Off = frozenset[Head]
 
-_TOKENS = 2048  # of a batch of choices, on the longer side
+_TOKENS = 1280  # of a batch of choices, on the longer side
 
 
 @in_turns
@@ -138,6 +138,7 @@ class _Forks:
     def __init__(self, model: Seq2Seq, choices: Sequence[Off]):
         self._model = model
         self._choices = choices
+        self._off: Off = frozenset().union(*choices)
         self._encoded: list[Off] = []
         self.rows: list[Off] = [frozenset()]
 
@@ -146,26 +147,29 @@ class _Forks:
         """Inside, one `encode` and one `decode` of one sentence fork; no hook stays behind."""
         sides: tuple[Side, ...] = ("encoder", "decoder")
         with ExitStack() as stack:
-            stack.enter_context(explicit_attention(self._model))
             for side in sides:
                 for number, layer in enumerate(self._model.stack(side).layers):
                     hook = layer.register_forward_pre_hook(self._forking(side, number))
                     stack.callback(hook.remove)
             for site in self._model.attention_sites():
-                hook = site.module.register_forward_pre_hook(_widening(site), with_kwargs=True)
+                asked = any(_at(head) == (site.kind, site.layer) for head in self._off)
+                widen = _widening(site, asked)
+                hook = site.module.register_forward_pre_hook(widen, with_kwargs=True)
                 stack.callback(hook.remove)
-                hook = site.module.register_forward_hook(self._taking_out(site))
-                stack.callback(hook.remove)
+                if asked:
+                    hook = site.module.register_forward_hook(self._taking_out(site))
+                    stack.callback(hook.remove)
             yield
 
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
         """A hook that gives a layer a row for each choice of heads up to it."""
         at = _stage((side, number, 0))
+        begins = (side, number) == ("decoder", 0)
 
         def fork(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
             x, *rest = args
             before = {row: i for i, row in enumerate(self.rows)}
-            if at == _stage(("decoder", 0, 0)):  # what is written is the same for all
+            if begins:  # what is written is the same for all
                 self._encoded, before = self.rows, dict.fromkeys(self.rows, 0)
             so_far = (_only(choice, lambda head: _stage(head) <= at) for choice in self._choices)
             self.rows = list(dict.fromkeys(so_far))
@@ -176,6 +180,8 @@ class _Forks:
                     places[_only(row, lambda head: head[0] == "encoder")] for row in self.rows
                 ]
                 rest[0] = rest[0][memory]
+            if begins and not any(_at(head) == ("decoder", 0) for head in self._off):
+                return x, *rest  # rows are one up to the first attention to a memory
             return x[parents], *rest
 
         return fork
@@ -197,6 +203,22 @@ class _Forks:
         return take_out
 
 
+def _widening(site: AttentionSite, asked: bool) -> Callable[..., Call]:
+    """A hook that gives every row the mask that the only one had, and may ask for weights."""
+
+    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
+        query, memory, *rest = args
+        told = {**kwargs, **site.ask} if asked else kwargs
+        call = Call((query.expand(len(memory), -1, -1), memory, *rest), told)
+        return site.with_mask(call, site.mask(call)[:, None], True)
+
+    return widen
+
+
+def _at(head: Head) -> tuple[Kind, int]:
+    return head[:2]
+
+
 def _stage(head: Head) -> tuple[bool, int]:
     """Where in the order of a pass a head's layer stands."""
     kind, layer, _ = head
@@ -205,13 +227,3 @@ def _stage(head: Head) -> tuple[bool, int]:
 
 def _only(row: Off, kept: Callable[[Head], bool]) -> Off:
     return frozenset(head for head in row if kept(head))
-
-
-def _widening(site: AttentionSite) -> Callable[..., Call]:
-    """A hook that gives every row the mask that the only one had."""
-
-    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
-        call = Call(args, kwargs)
-        return site.with_mask(call, site.mask(call)[:, None], True)
-
-    return widen
