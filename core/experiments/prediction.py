@@ -15,8 +15,10 @@ from torch import Tensor
 from core.analysis.stream import Component, Floats
 from core.data.batches import Batch, Pair, collate, plan
 from core.experiments.tracing import traces
-from core.experiments.word_choice import heads_off, towards
+from core.experiments.word_choice import towards
 from core.model.interface import Seq2Seq
+from core.record.editing import edited
+from core.record.edits import Edits
 from core.text.tokenizer import PAD
 
 _TOKENS = 1024  # padded, a batch: what a pass wrote is kept in 64 bits
@@ -121,7 +123,7 @@ def _batch(model: Seq2Seq, pairs: list[Pair], device: str, done: Done) -> Predic
     before_N = _difference(before_NV, words_N2)
     changes = []
     for head in heads:
-        with heads_off(head.place)(model):
+        with edited(model, Edits(heads_off=frozenset({head.place}))):
             after_N = _difference(_logits(model, batch, real_BT), words_N2)
         changes.append(after_N - before_N)
         done(1)

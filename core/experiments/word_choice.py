@@ -132,7 +132,6 @@ def true_change(
     return found[1] - found[0]
 
 
-
 def _check(name: str, number: int, count: int) -> None:
     if not 0 <= number < count:
         raise ValueError(f"{name} {number} is not there: counted from 0, they end at {count - 1}")

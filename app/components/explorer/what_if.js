@@ -228,7 +228,7 @@ function openRow(explorer, open) {
   button.setAttribute("aria-expanded", open);
   if (!open) return;
   const map = mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS });
-  const { query } = explorer.view.kept;
+  const { query } = explorer.view.pinned;
   parts["drawn-row-note"].textContent =
     `Where ${headName(explorer.data, explorer.view)} looks while ${map.kind === "encoder" ? "reading" : "producing"} ` +
     `${tokenName(map.rows[query])}: drag; what you draw is made to sum to 1.`;

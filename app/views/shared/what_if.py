@@ -51,8 +51,10 @@ class WhatIf:
         }
 
 
-def asked(card: Card, source_length: int) -> tuple[Edits, list[str]]:
-    """The visitor's edits, as far as this network and a source of so many tokens can have them.
+def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, list[str]]:
+    """The visitor's edits, as far as this network and a record's source can have them.
+
+    None where there are none; and one line for each that cannot be.
 
     They belong to the network that they were made on: another one begins without.
     """
@@ -69,11 +71,23 @@ def asked(card: Card, source_length: int) -> tuple[Edits, list[str]]:
             shape.num_decoder_layers,
             shape.num_heads,
             shape.max_length,
-            source_length,
+            len(record.source),
         )
     )
     address.keep({_EDITS: visit.get(_EDITS)}, _EDITS)
-    return edits, [*problems, *unfit]
+    return None if edits == Edits() else edits, [*problems, *unfit]
+
+
+def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
+    """What a page says that is shown under edits made on the first page, and the way back."""
+    for line in problems:
+        st.caption(plain(line))
+    if edits is None:
+        return
+    words = "; ".join(described(one, record) for one in edits.listed())
+    with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
+        st.markdown(plain(f"Under the changes made on the first page: {words}."), width="content")
+        st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
 
 
 def change(command: str | None) -> None:
@@ -91,16 +105,16 @@ def change(command: str | None) -> None:
 
 def edited(card: Card, record: TranslationRecord) -> WhatIf:
     """The visitor's edits of a record's pass, over the same target; what fails is a line."""
-    edits, problems = asked(card, len(record.source))
+    edits, problems = asked_edits(card, record)
     after = record
-    if edits != Edits():
+    if edits is not None:
         try:
             after = results.inspect(
                 card, record.source_text, edits=edits, target_ids=results.ids(record.target_out)
             )
         except ValueError as error:
-            edits, problems = Edits(), [*problems, str(error)]
-    return WhatIf(edits, tuple(problems), record, after)
+            edits, problems = None, [*problems, str(error)]
+    return WhatIf(edits or Edits(), tuple(problems), record, after)
 
 
 def translated_again(card: Card, what_if: WhatIf, decode: DecodeConfig) -> None:
