@@ -52,6 +52,7 @@
  * @property {{quantity: Quantity, kind: Kind, layer: number | null, head: number | null}} [exact]
  * @property {Uint8Array} [exact_numbers]
  * @property {Uint8Array} [page]
+ * @property {string | null} [together]
  * @property {WhatIf | null} [what_if]
  * @property {boolean} [offers_effects]
  * @property {boolean} [effects]
@@ -117,6 +118,7 @@
  * @property {Uint8Array | null} page
  * @property {Record<string, string>} failed
  * @property {boolean} alone
+ * @property {string | null} together  the group whose explorers follow each other
  * @property {WhatIf | null} whatIf
  * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats

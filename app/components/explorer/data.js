@@ -61,6 +61,7 @@ export function decodePayload(raw, before = null) {
     page: raw.page ?? null,
     failed: raw.failed,
     alone: raw.alone,
+    together: raw.together ?? null,
     whatIf: raw.what_if ?? null,
     offersEffects: raw.offers_effects ?? false,
     effects: decodeEffects(raw) ?? earlier.effects ?? null,

@@ -24,7 +24,8 @@ import { forgetRequests, pinExact, settleRequests } from "./requests.js";
 import { buildSentences, forgetShades } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { askEffects, askQuantity, lastViewOf, unpin } from "./update.js";
+import { listenTogether } from "./together.js";
+import { askEffects, askQuantity, follow, lastViewOf, unpin } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
@@ -96,11 +97,13 @@ function createExplorer(parent, key) {
   listenToWhatIf(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
+  const forgetOthers = listenTogether(explorer, follow);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
     forgetKeyboard();
     forgetSize();
+    forgetOthers();
     window.cancelIdleCallback?.(explorer.warming);
     forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);

@@ -65,6 +65,7 @@ def payload(
     alone: bool = False,
     what_if: Mapping[str, Any] | None = None,
     offers_effects: bool = False,
+    together: str | None = None,
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
@@ -81,7 +82,8 @@ def payload(
     `quantities` names what can be chosen beside the weights, each with its finite numbers, or with
     None where Python will be asked for them. `alone` says that there will be no Python to ask.
     `what_if` holds the edits and what they changed, where a reader may make some, and
-    `offers_effects` says that Python can be asked what each head matters.
+    `offers_effects` says that Python can be asked what each head matters. Explorers that are shown
+    `together`, under one name, follow each other: what is chosen and pinned in one is in all.
 
     Returns JSON-able values and, at the top level, `bytes` in C order: each mask as bits, and the
     open cells of each map. These are little-endian float32 while all three kinds fit in
@@ -139,6 +141,7 @@ def payload(
         "failed": dict(answers.failed),
         "what_if": what_if,
         "offers_effects": offers_effects,
+        "together": together,
         "effects": answers.effects is not None,
     }
     for kind, weights in maps.items():
