@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from app.look.edits import described
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
+from app.views.shared.edit_words import described
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.edits import Edits, Limits
