@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.edits import described, listed
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
-from app.views.shared.edit_words import described
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.edits import Edits, Limits
@@ -41,10 +41,7 @@ class WhatIf:
         change = self.after.log_probs - self.before.log_probs
         return {
             "text": self.edits.to_text(),
-            "edits": [
-                {"text": one.to_text(), "label": described(one, self.before)}
-                for one in self.edits.listed()
-            ],
+            "edits": listed(self.edits, self.before),
             "problems": list(self.problems),
             "before": float(self.before.log_prob),
             "change": [round(float(nats), 6) for nats in change] if changed else None,

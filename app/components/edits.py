@@ -1,4 +1,4 @@
-"""Edits of a pass as people read them: which head, which tokens, and what becomes of them."""
+"""What the explorer is told of edits: which head, which tokens, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from app.look.labels import labels
 from core.record.edits import Edge, Edits, PositionEdit
 from core.record.record import TranslationRecord
+
+
+def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
+    """Each edit by its text and in words, in the order of the text form."""
+    return [{"text": one.to_text(), "label": described(one, record)} for one in edits.listed()]
 
 
 def described(one: Edits, record: TranslationRecord) -> str:
