@@ -3,8 +3,8 @@
     python -m core.benchmark NAME [--rounds N] [--json FILE]
 
 `why` times the questions of core.experiments on one sentence and one thread. The others come from
-elsewhere: an entry point of the group `headlight.benchmarks` is a dictionary of benchmarks by their names;
-where nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
+elsewhere: an entry point of the group `headlight.benchmarks` is a dictionary of them by name; where
+nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
 """
 
 import argparse
