@@ -45,7 +45,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         "Position × position means: it looks by place. Token × token: it looks for a word. A head "
         "in a term was there before, and this one builds on it.",
     )
-    st.dataframe(
+    st.container(key="why_removals").dataframe(
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
             "score, predicted": [one.predicted.score for one in split.removals],
@@ -60,7 +60,6 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             name: st.column_config.NumberColumn(format="%+.3f")
             for name in ("score, predicted", "norm taken anew", "head off everywhere", "weight")
         },
-        key="why_removals",
     )
     st.caption(
         "The largest parts, taken out one at a time: how the score moves with the norm held, with "

@@ -65,7 +65,7 @@ def sources(lesson: Lesson) -> None:
         "another story than the network.",
     )
     agrees = agreement(answers, referee)
-    st.dataframe(
+    st.container(key="why_agreement").dataframe(
         {
             "method": list(agrees),
             "this token": [float(one.spearman[chosen]) for one in agrees.values()],
@@ -76,7 +76,6 @@ def sources(lesson: Lesson) -> None:
             name: st.column_config.NumberColumn(format="%.2f")
             for name in ("this token", "all tokens")
         },
-        key="why_agreement",
     )
     how = (
         f"exact, from all {referee.subsets:,} subsets"

@@ -126,13 +126,12 @@ def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int])
         rows["true"].append(
             lesson.ask("core.experiments.word_choice:true_change", step, pair, edits)
         )
-    st.dataframe(
+    st.container(key="why_tried").dataframe(
         rows,
         hide_index=True,
         column_config={
             name: st.column_config.NumberColumn(format="%+.3f") for name in ("predicted", "true")
         },
-        key="why_tried",
     )
     st.caption(
         "Each head switched off, each link cut: how the difference of the logits changes. The "
