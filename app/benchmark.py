@@ -65,6 +65,9 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
             for tokens, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
                 took = _sentences(page, pair, rounds)
                 yield _row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
+            painted, again = _edits(page, min(rounds, 20))
+            yield _row("edit to painted", "shipped model, 13", 13, painted)
+            yield _row("edit to translated again", "shipped model, 13", 13, again)
             page.close()
         with serve(HARNESS) as url:
             for case, tokens in (("long", 60), ("hundred", 100)):
@@ -118,6 +121,38 @@ def _sentences(page: Any, pair: tuple[str, str], rounds: int) -> float:
         page.locator(".st-key-source textarea").fill(text)
         times.append(_timed(page, "click", button.click, "sentence"))
     return statistics.median(times[1:])
+
+
+# As above, until what is written beneath the explorer is another text, too.
+_ANSWER = """() => {
+  const started = performance.now();
+  const text = () => document.querySelector(".st-key-what_if_result")?.innerText;
+  const before = text();
+  window.headlightAnswered = new Promise((resolve) => {
+    const observer = new MutationObserver(() => {
+      if (!text() || text() === before) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+    });
+    observer.observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+}"""
+
+
+def _edits(page: Any, rounds: int) -> tuple[float, float]:
+    """Heads switched off one after the other, each beside those before: no cache answers."""
+    root = page.locator(EXPLORER)
+    page.locator(".st-key-source textarea").fill(SENTENCES[0])
+    _timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
+    painted, answered = [], []
+    for number in range(rounds + 1):
+        layer, head = divmod(number, 8)
+        root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
+        page.evaluate(_ANSWER)
+        button = root.locator("button[data-edit=head]")
+        painted.append(_timed(page, "click", button.click, "sentence"))
+        answered.append(page.evaluate("window.headlightAnswered"))
+    return statistics.median(painted[1:]), statistics.median(answered[1:])
 
 
 def _switches(page: Any, rounds: int) -> dict[str, list[Any]]:

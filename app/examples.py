@@ -21,6 +21,42 @@ class Example:
         return {"de": self.de, "en": self.en}[direction.split("-")[0]]
 
 
+@dataclass(frozen=True)
+class MinimalPair:
+    """Two sentences in each language that differ in one thing, which is what to look for."""
+
+    title: str
+    de: tuple[str, str]
+    en: tuple[str, str]
+
+    def texts(self, direction: str) -> tuple[str, str]:
+        """The two in the language that a direction starts from."""
+        return {"de": self.de, "en": self.en}[direction.split("-")[0]]
+
+
+MINIMAL_PAIRS = (
+    MinimalPair(
+        "er, sie",
+        ("Er spielt mit seinem Hund im Park.", "Sie spielt mit ihrem Hund im Park."),
+        ("He is playing with his dog in the park.", "She is playing with her dog in the park."),
+    ),
+    MinimalPair(
+        "with and without nicht",
+        ("Ich habe das Buch gelesen.", "Ich habe das Buch nicht gelesen."),
+        ("I have read the book.", "I have not read the book."),
+    ),
+    MinimalPair(
+        "one, many",
+        ("Der Hund läuft durch den Schnee.", "Die Hunde laufen durch den Schnee."),
+        ("The dog is running through the snow.", "The dogs are running through the snow."),
+    ),
+    MinimalPair(
+        "who sees whom",
+        ("Der Mann sieht die Frau.", "Den Mann sieht die Frau."),
+        ("The man sees the woman.", "The woman sees the man."),
+    ),
+)
+
 EXAMPLES = (
     Example(
         "A word twice",

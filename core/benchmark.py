@@ -2,8 +2,9 @@
 
     python -m core.benchmark NAME [--rounds N] [--json FILE]
 
-An entry point of the group `headlight.benchmarks` is a dictionary of benchmarks by their names.
-Where nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
+`why` times the questions of core.experiments on one sentence and one thread. The others come from
+elsewhere: an entry point of the group `headlight.benchmarks` is a dictionary of them by name; where
+nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import importlib.util
 import os
 import pkgutil
 import platform
+import statistics
+import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -30,8 +33,53 @@ Row = dict[str, Any]
 Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 
+WHY = (  # what is asked, its name, its arguments behind the record, and how often at most
+    ("head_effects:head_effects", "every head off by itself", (), 21),
+    ("head_effects:pair_effects", "every pair of heads of a kind off", ("cross",), 3),
+    ("score_split:score_split", "split of a score", ("cross", 2, 3, 5, 6), 21),
+    ("lens:lens", "decoder's states read", (), 21),
+    ("attribution:attributions", "seven answers by source words", (), 5),
+    ("attribution:shapley", "Shapley values of all subsets", (), 3),
+)
+_SENTENCE = "Drei Männer in blauen Hemden stehen vor einem Haus."  # 10 words and marks
+_CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
+
+
+def why_rows(rounds: int) -> Iterator[Row]:
+    """Each question of one record, a row each; there is no baseline, so `ratio` is None."""
+    import torch
+
+    from core.translator import Translator
+
+    torch.set_num_threads(1)
+    translator = Translator.load(_CHECKPOINT, device="cpu")
+    record = translator.inspect(_SENTENCE)
+    for function, what, arguments, most in WHY:
+        module, name = function.split(":")
+        ask = getattr(importlib.import_module(f"core.experiments.{module}"), name)
+        times = []
+        for _ in range(min(rounds, most)):
+            start = time.perf_counter()
+            answer = ask(translator, record, *arguments)
+            if isinstance(answer, Iterator):
+                for _step in answer:
+                    pass
+            times.append(1000 * (time.perf_counter() - start))
+        yield {
+            "what": what,
+            "contestant": "headlight",
+            "shape": f"shipped model, {len(record.source)} tokens",
+            "batch": 1,
+            "beam": 5,
+            "length": len(record.source),
+            "value": round(statistics.median(times), 1),
+            "unit": "ms",
+            "ratio": None,
+        }
+
+
 def benchmarks() -> dict[str, Benchmark]:
-    """All that are installed, by name; where none is, those of the packages beside core."""
+    """The own one, and all that are installed; where none is, those of the packages beside core."""
     registered: dict[str, Benchmark] = {}
     for point in entry_points(group=GROUP):
         registered |= point.load()
@@ -40,7 +88,7 @@ def benchmarks() -> dict[str, Benchmark]:
             name = f"{package.name}.benchmark"
             if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
                 registered |= importlib.import_module(name).BENCHMARKS
-    return registered
+    return {"why": (why_rows, ()), **registered}
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -207,6 +207,13 @@ class Translator:
         """What one side is fed of a text, <eos> included. Raises InputError if it is too long."""
         return _record_tokens(self._within_limits(text, side))
 
+    def target_tokens(self, ids: Sequence[int]) -> tuple[RecordToken, ...]:
+        """The tokens of ids of the target's vocabulary, as a record shows them.
+
+        Raises ValueError for an id that is not there.
+        """
+        return _record_tokens(tuple(self._target.token(int(id)) for id in ids))
+
     def search_tree(
         self,
         source: str,

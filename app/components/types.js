@@ -4,7 +4,7 @@
  * What Python sends.
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
- * @typedef {"weights" | "scores" | "norms" | "rollout"} Quantity
+ * @typedef {"weights" | "change" | "scores" | "norms" | "rollout"} Quantity
  * @typedef {"pieces" | "words"} Unit  single tokens, or those of a word together
  *
  * @typedef {object} SentToken  see tokens.py
@@ -52,6 +52,17 @@
  * @property {{quantity: Quantity, kind: Kind, layer: number | null, head: number | null}} [exact]
  * @property {Uint8Array} [exact_numbers]
  * @property {Uint8Array} [page]
+ * @property {string | null} [together]
+ * @property {WhatIf | null} [what_if]
+ * @property {boolean} [offers_effects]
+ * @property {boolean} [effects]
+ *
+ * @typedef {object} WhatIf  the changes that the pass was made under
+ * @property {string} text  all of them, as a link holds them
+ * @property {{text: string, label: string}[]} edits
+ * @property {string[]} problems
+ * @property {number} before  log-probability of the target without them, in nats
+ * @property {number[] | null} change  of each target token's log-probability
  */
 
 /**
@@ -107,6 +118,10 @@
  * @property {Uint8Array | null} page
  * @property {Record<string, string>} failed
  * @property {boolean} alone
+ * @property {string | null} together  the group whose explorers follow each other
+ * @property {WhatIf | null} whatIf
+ * @property {boolean} offersEffects
+ * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<string, any>} maps
  *
  * @typedef {object} AttentionMap  one map as it is shown, by query * keys + key

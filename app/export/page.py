@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
+from app.components.edits import listed
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
 from core.analysis.rollout import rollout
+from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
 _TEMPLATE = Path(__file__).parent / "standalone.html"
@@ -30,7 +33,19 @@ def page(
     if quantities is None:
         quantities = {"rollout": rollout(record)}
     parts = markup()
-    shown = payload(record, view or FIRST_VIEW, quantities=quantities, verdict="saved", alone=True)
+    edits = record.edits
+    what_if = None
+    if edits != Edits():  # the pass without them is not in this record
+        changes: dict[str, Any] = {"before": 0.0, "change": None, "problems": []}
+        what_if = {**changes, "text": edits.to_text(), "edits": listed(edits, record)}
+    shown = payload(
+        record,
+        view or FIRST_VIEW,
+        quantities=quantities,
+        verdict="saved",
+        alone=True,
+        what_if=what_if,
+    )
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,

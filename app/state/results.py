@@ -7,6 +7,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from threading import Lock
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from app.look.labels import label
 from app.state.models import Model, cards, key_of, translator
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -137,20 +139,31 @@ def inspect(
     return kept((key_of(model), source, target, edits, decode, target_ids), make)
 
 
-def search_tree(card: Card, source: str, decode: DecodeConfig, prefix: Ids = ()) -> WrittenTree:
+def search_tree(
+    card: Card, source: str, decode: DecodeConfig, prefix: Ids = (), edits: Edits | None = None
+) -> WrittenTree:
     """The whole search behind a translation, which first follows the target ids of `prefix`.
 
     Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
     """
     return kept(
-        ("search_tree", key_of(card), source, decode, prefix),
-        lambda: translator(card).search_tree(source, decode=decode, prefix=prefix),
+        ("search_tree", key_of(card), source, decode, prefix, edits),
+        lambda: translator(card).search_tree(
+            source, decode=decode, prefix=prefix, **({} if edits is None else {"edits": edits})
+        ),
     )
 
 
 def continuation(card: Card, text: str) -> Ids:
     """The target ids of a typed text that goes on from other tokens. Raises InputError."""
     return translator(card).continuation(text)
+
+
+def target_labels(card: Card, ids: Ids) -> dict[int, str]:
+    """What people read for some ids of the target's vocabulary."""
+    return {
+        i: label(token) for i, token in zip(ids, translator(card).target_tokens(ids), strict=True)
+    }
 
 
 def ids(tokens: tuple[RecordToken, ...]) -> Ids:
@@ -188,6 +201,40 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[st
         "norms": "core.experiments.values:value_norms",
     }[name]
     return run(card, function, ids(record.source), ids(record.target_out))
+
+
+def ask(
+    card: Card,
+    function: str,
+    record: TranslationRecord,
+    *arguments: Hashable,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Any:
+    """The answer to a question of core, named "module:function", about a record.
+
+    One that is worked out in steps tells `progress` after each how many of how many are done; what
+    that raises ends it. Raises what the function raises.
+    """
+
+    def make() -> Any:
+        module, name = function.split(":")
+        answer = getattr(import_module(module), name)(translator(card), record, *arguments)
+        if not isinstance(answer, Iterator):
+            return answer
+        with closing(answer) as steps:
+            for step in steps:
+                progress(step.done, step.total)
+        return step.result
+
+    return kept((function, key_of(card), record.id, arguments), make)
+
+
+def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
+    """What switching each head off changes in each target token's log-probability, in nats.
+
+    By kind, [layer, head, target token].
+    """
+    return ask(card, "core.experiments.head_effects:head_effects", record).changes
 
 
 def decoding_seconds(

@@ -16,10 +16,12 @@ from app.look.numbers import number
 from app.state import address, results, visit
 from app.views.shared.explored import explored
 from app.views.shared.figure import show
+from app.views.shared.what_if import asked_edits, edits_line
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+    from core.record.edits import Edits
     from core.search.tree import SearchTree, WrittenTree
 
 
@@ -77,7 +79,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 
 
 @st.fragment
-def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
+def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None) -> None:
     """The tree, and below it where the heads looked for the node that is pinned."""
     tree = written.tree
     chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
@@ -90,7 +92,7 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree) -> None:
                 st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
-    path = results.inspect(card, record.source_text, target_ids=tree.ids(here))
+    path = results.inspect(card, record.source_text, edits=edits, target_ids=tree.ids(here))
     st.subheader("Where the heads looked at this step", anchor=False)
     with st.container(key="step_words"):
         st.text(
@@ -121,10 +123,17 @@ st.caption(
 with st.container(key="steps_source"):
     st.text(record.source_text)
 above = st.container(key="steps_above")  # always there, so that what stands below stays the same
-free = results.search_tree(card, record.source_text, chosen.decode)
+edits, problems = asked_edits(card, record)
+with above:
+    edits_line(edits, problems, record)
+try:
+    free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
+except ValueError as error:
+    above.error(plain(error))
+    st.stop()
 prefix = forced_prefix(record)
 try:
-    forced = results.search_tree(card, record.source_text, chosen.decode, prefix)
+    forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
 except ValueError as error:
     above.error(plain(error))
     prefix, forced = (), free
@@ -140,4 +149,4 @@ address.keep(
     "steps",
 )
 shown = free if is_free else forced
-walk(card, record, shown)
+walk(card, record, shown, edits)

@@ -7,6 +7,7 @@ from app.state import address, results
 from app.views.shared.doubts import show_doubts
 from app.views.shared.explored import explored
 from app.views.shared.take_away import take_away
+from app.views.shared.what_if import edited, translated_again
 
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
@@ -25,8 +26,10 @@ if chosen.target:
         own = results.inspect(card, chosen.source, decode=chosen.decode)
         st.text(f"The model itself writes: {own.translation}")
 show_doubts(record, controls.learned(card))
-asks = explored(record, address.first_view(record), card, inside="head")
+changed = edited(card, record)
+asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
+translated_again(card, changed, chosen.decode)
 if asks:  # not by the link itself, which would begin another visit
     st.switch_page("views/inside_head/page.py", query_params=asks)
-take_away(record)
+take_away(changed.after)
 controls.target_shown()

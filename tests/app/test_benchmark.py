@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
-    assert benchmark.benchmarks() == BENCHMARKS
+    assert benchmark.benchmarks() == {"why": (benchmark.why_rows, ()), **BENCHMARKS}
     row = {"what": "nothing", "shape": "none", "value": 1.5, "unit": "ms"}
 
     class Installed:
@@ -31,7 +31,7 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
     benchmark.run(benchmark.parser().parse_args(arguments))
     found = json.loads(file.read_text())
     assert found["rows"] == [row, row] and set(found["versions"]) == {"torch", "numpy"}
-    with pytest.raises(ValueError, match="no benchmark 'page' is known: choose from nothing"):
+    with pytest.raises(ValueError, match="no benchmark 'page' is known: choose from nothing, why"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
     assert set(asked) == {"headlight.benchmarks"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]

@@ -22,14 +22,16 @@ def answered(
     view: dict[str, Any],
     asked: Mapping[str, Any],
     numbers: Numbers,
+    effects: Callable[[], Arrays] | None = None,
     **further: Any,
 ) -> dict[str, Any]:
     """The payload of a record with what its explorer asks for.
 
     `asked` is the component's state: `quantity`, a name; `exact`, which maps are wanted as they
-    are; `page`, the view with which the page is to be saved. Each of the latter names its
-    `sentence`, so that a question about another record is not answered. `further` goes to
-    `payload` as it is. What fails is one line in the payload, and never an exception.
+    are; `page`, the view with which the page is to be saved; `effects`, what each head matters,
+    which the function of that name works out. Each of the latter names its `sentence`, so that a
+    question about another record is not answered. `further` goes to `payload` as it is. What fails
+    is one line in the payload, and never an exception.
     """
     failed: dict[str, str] = {}
     given: dict[str, Arrays | None] = dict.fromkeys(numbers)
@@ -60,9 +62,19 @@ def answered(
         )
     if _of(record, asked.get("page")):
         file = attempt("page", "The page", lambda: _page(record, asked["page"], numbers, work_out))
+    worth = None
+    if effects and _of(record, asked.get("effects")):
+        worth = attempt("effects", "The effect of each head", effects)
     shown = {name: given[name] if name == wanted else None for name in numbers}
-    answers = Answers(exact, file, failed)
-    return payload(record, view, quantities=shown, answers=answers, **further)
+    answers = Answers(exact, file, worth, failed)
+    return payload(
+        record,
+        view,
+        quantities=shown,
+        answers=answers,
+        offers_effects=effects is not None,
+        **further,
+    )
 
 
 def _of(record: Any, question: Any) -> bool:

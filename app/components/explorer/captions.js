@@ -1,6 +1,6 @@
 // Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
 
-import { percent } from "../shared/numbers.js";
+import { percent, signed } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { atHead } from "./focus.js";
 import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
@@ -37,7 +37,35 @@ export const ORDERS = {
     shown: ({ distance }) => distance.toFixed(1),
     meaning: "mean distance of what is looked at, in tokens",
   },
+  effect: { shown: signed, meaning: "change of log P, in nats, when this head is switched off" },
 };
+
+/* Effects are worked out where the model is: until they are here, the heads stay in layer order. */
+export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort !== "effect" || Boolean(data.effects));
+
+/**
+ * What switching a head off changes in the log-probability of the pinned produced tokens, or of all: in nats.
+ *
+ * @param {Explorer} explorer
+ */
+export function effectOf({ data, view }, layer, head) {
+  const { kind, pinned } = view;
+  const tokens = data.sides.produced.length;
+  const start = (layer * data.heads + head) * tokens;
+  const changes = data.effects[kind].subarray(start, start + tokens);
+  const ofRow = kind === "encoder" || pinned.query === null ? null : data.items[view.unit].produced[pinned.query].members;
+  return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
+}
+
+/**
+ * By what the heads are ordered: the least comes first.
+ *
+ * @param {Explorer} explorer
+ */
+export function orderValue(explorer, layer, head) {
+  const { sort } = explorer.view;
+  return sort === "effect" ? effectOf(explorer, layer, head) : ORDERS[sort].of(measuresOf(explorer, layer, head));
+}
 
 /**
  * What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself.
@@ -64,9 +92,10 @@ export function captionOf(explorer, layer, head) {
   const map = measuredMap(explorer, layer, head);
   const { peak, meanEntropy } = measure(map);
   const { sort, pinned, hide, quantity } = explorer.view;
-  if (sort !== "layer" && !isOverview(explorer, layer, head)) {
+  if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
     const { shown, meaning } = ORDERS[sort];
-    return { word: `${layer + 1}.${head + 1}`, number: shown(measure(map)), meaning };
+    const number = shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map));
+    return { word: `${layer + 1}.${head + 1}`, number, meaning };
   }
   if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));

@@ -7,10 +7,10 @@ export const OPTIONS = {
   unit: ["pieces", "words"],
   sort: Object.keys(ORDERS),
   combine: ["mean", "max"],
-  quantity: ["weights", "scores", "norms", "rollout"],
+  quantity: ["weights", "change", "scores", "norms", "rollout"],
 };
 
-export const QUANTITY_OPTIONS = { weights: "weights", scores: "scores", norms: "value norms", rollout: "rollout" };
+export const QUANTITY_OPTIONS = { weights: "weights", change: "change", scores: "scores", norms: "value norms", rollout: "rollout" };
 
 export const HIDEABLE = ["eos", "punctuation"];
 

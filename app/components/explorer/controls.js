@@ -2,8 +2,9 @@
 
 import { checksAreOpen, openChecks } from "./badge.js";
 import { HIDEABLE } from "./choices.js";
+import { paint } from "./paint.js";
 import { lastStep, paintPlay, pause } from "./steps.js";
-import { chooseQuantity, goToStep, hideColumns, update } from "./update.js";
+import { askEffects, chooseQuantity, goToStep, hideColumns, update } from "./update.js";
 
 const PLAY_EVERY = 750;
 
@@ -30,7 +31,11 @@ export function listenToOptions(explorer) {
   onClick("views", "viewOption", "picture");
   onClick("units", "unitOption", "unit");
   onClick("combines", "combineOption", "combine");
-  parts.sort.addEventListener("change", () => update(explorer, { sort: parts.sort.value }));
+  parts.sort.addEventListener("change", () => {
+    update(explorer, { sort: parts.sort.value });
+    askEffects(explorer);
+    paint(explorer, ["wanted"]);
+  });
   parts.quantity.addEventListener("change", () => chooseQuantity(explorer, parts.quantity.value));
   parts.mass.addEventListener("input", () => update(explorer, { mass: Number(parts.mass.value) }));
   for (const name of HIDEABLE) {

@@ -25,7 +25,7 @@ const byKind = (valueOf) =>
  * @returns {Readonly<RecordData>}
  */
 export function decodePayload(raw, before = null) {
-  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [] };
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [], effects: null };
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
   // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
@@ -61,12 +61,24 @@ export function decodePayload(raw, before = null) {
     page: raw.page ?? null,
     failed: raw.failed,
     alone: raw.alone,
+    together: raw.together ?? null,
+    whatIf: raw.what_if ?? null,
+    offersEffects: raw.offers_effects ?? false,
+    effects: decodeEffects(raw) ?? earlier.effects ?? null,
     /* Maps that were made already: see `mapOf`. */
     maps: new Map(),
   });
 }
 
 const unmaskedCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
+
+/*
+ * What switching each head off changes in each token's log-probability, in nats: by kind [layer, head, target token].
+ */
+function decodeEffects(raw) {
+  if (!raw.effects) return null;
+  return byKind((kind) => asFloats(raw[`effects_${kind}`]));
+}
 
 /* Weights always, and each quantity that came along. */
 function decodeQuantities(raw) {

@@ -4,7 +4,7 @@ import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
 import { rampStep } from "../shared/theme.js";
 import { currentMap, focusOf } from "./focus.js";
 import { forEachWord } from "./map.js";
-import { isMasked, mapOf, rampOf, SCORES, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
+import { isMasked, isSigned, mapOf, rampOf, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
 import { QUANTITIES } from "./words.js";
 
@@ -14,7 +14,7 @@ import { QUANTITIES } from "./words.js";
  * @param {Explorer} explorer
  */
 export function linesMap(explorer) {
-  return explorer.view.quantity === SCORES ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
+  return isSigned(explorer.view.quantity) ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
 
 /** @param {Explorer} explorer */

@@ -24,8 +24,10 @@ import { forgetRequests, pinExact, settleRequests } from "./requests.js";
 import { buildSentences, forgetShades } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { askQuantity, lastViewOf, unpin } from "./update.js";
-import { FIRST_VIEW, pinnedOfLink, nextView, viewOfLink, viewOfOther } from "./view.js";
+import { listenTogether } from "./together.js";
+import { askEffects, askQuantity, follow, lastViewOf, unpin } from "./update.js";
+import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
+import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
 
 function createExplorer(parent, key) {
@@ -92,13 +94,16 @@ function createExplorer(parent, key) {
   listenToExport(explorer);
   listenToBadge(explorer);
   listenToInside(explorer);
+  listenToWhatIf(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
+  const forgetOthers = listenTogether(explorer, follow);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
     forgetKeyboard();
     forgetSize();
+    forgetOthers();
     window.cancelIdleCallback?.(explorer.warming);
     forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);
@@ -117,16 +122,18 @@ function takeData(explorer, bytes) {
   const raw = unpack(bytes);
   const data = decodePayload(raw, before);
   const same = before?.sentence === data.sentence;
+  const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
   // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
-  const opens = !before || (!same && !memory.chosen && raw.view.q !== undefined);
+  const opens = !before || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
-  if (!same) forgetRequests(explorer);
+  if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
   settleRequests(explorer);
   settleQuantity(explorer, Boolean(before) && !same);
-  if (!same) {
+  askEffects(explorer);
+  if (!sameWords) {
     now.step = lastStep(explorer);
     now.stepping = false;
     layout.zoom = 1;
@@ -139,6 +146,7 @@ function takeData(explorer, bytes) {
   dom.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
   buildExports(explorer);
+  buildWhatIf(explorer);
   // An answer changes no word: what has the keyboard's focus stays.
   if (same) return;
   buildSentences(explorer);

@@ -7,17 +7,22 @@ export const WEIGHTS = "weights";
 
 export const SCORES = "scores";
 
+/* What edits change in the weights: the edited pass less the one without edits. */
+export const CHANGE = "change";
+
 const NORMS = "norms";
+
+export const isSigned = (quantity) => quantity === SCORES || quantity === CHANGE;
 
 export const ROLLOUT = "rollout";
 
 /* Rows of these add up to 1, so that entropy and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
-/* The ends of a kind's one scale: scores have either sign, so theirs lie as far on both sides of 0. */
+/* The ends of a kind's one scale: of what has either sign they lie as far on both sides of 0. */
 function scaleOf({ lo, hi }, quantity) {
   const limit = Math.max(-lo, hi);
-  return quantity === SCORES ? { lo: -limit, hi: limit } : { lo, hi };
+  return isSigned(quantity) ? { lo: -limit, hi: limit } : { lo, hi };
 }
 
 /* One map's numbers as Python sent them after all, if it did. */
@@ -94,7 +99,7 @@ export function mapOf(data, choice) {
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
   const { lo, hi } = scaleOf(data.quantities[quantity].kinds[kind], quantity);
-  const signed = quantity === SCORES;
+  const signed = isSigned(quantity);
   const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {

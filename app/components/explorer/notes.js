@@ -5,7 +5,7 @@ import { percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap } from "./focus.js";
 import { paintLinesNote } from "./lines.js";
-import { ROLLOUT, SCORES, WEIGHTS } from "./maps.js";
+import { isSigned, ROLLOUT, SCORES, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden } from "./measures.js";
 import { derivation } from "./words.js";
 
@@ -14,6 +14,10 @@ import { derivation } from "./words.js";
  * of one head does not hold of its mean with others, nor of merged words, and the note says so.
  */
 const QUANTITY_NOTES = {
+  change: {
+    one: "Number: the weight in the changed pass less the one in the pass before. Each row sums to\u00a00.",
+    joined: (how) => `Number: ${how} of what the changed pass gives more (blue) or less (orange).`,
+  },
   scores: {
     one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
     joined: (how) => `Number: ${how} of q\u00b7k/\u221ad. The softmax of such a row is not a row of mean weights.`,
@@ -61,8 +65,9 @@ function numberNote(explorer, lines) {
   const { quantity, kind, unit, combine, layer, head } = explorer.view;
   const together = layer === data.layers[kind] || head === data.heads;
   const how = derivation(explorer.data, explorer.view);
-  if (quantity === SCORES && lines) {
-    return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : "the weights that the scores become"}.`];
+  if (isSigned(quantity) && lines) {
+    const become = quantity === SCORES ? "the weights that the scores become" : "the weights of the changed pass";
+    return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : become}.`];
   }
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
@@ -80,7 +85,7 @@ function hiddenMassNote(explorer) {
   const { hide } = explorer.view;
   const map = currentMap(explorer);
   const hidden = map.columns.filter((_, key) => isHidden(map, key, hide));
-  if (!hidden.length || explorer.view.quantity === SCORES) return [];
+  if (!hidden.length || isSigned(explorer.view.quantity)) return [];
   const masses = map.rows.map((_, query) => hiddenMass(map, hide, query));
   const most = masses.indexOf(Math.max(...masses));
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;

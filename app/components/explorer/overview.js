@@ -79,7 +79,7 @@ export function paintOverview(explorer) {
   if (explorer.dom.overview === overview) return;
   explorer.dom.overview = overview;
   explorer.dom.headLabels[data.heads].textContent = quantity === ROLLOUT ? "all heads" : combine;
-  const sorted = isSorted(explorer.view);
+  const sorted = isSorted(explorer);
   for (const [head, label] of explorer.dom.headLabels.entries()) {
     label.classList.toggle("missing", head < data.heads && (sorted || quantity === ROLLOUT));
   }

@@ -2,7 +2,7 @@
 
 import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
 import { isolated } from "../shared/tokens.js";
-import { captionOf, measuresOf, ORDERS } from "./captions.js";
+import { captionOf, isOrdered, orderValue } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { mapOf, ROLLOUT } from "./maps.js";
 import { drawThumbnail } from "./raster.js";
@@ -20,16 +20,16 @@ import { drawThumbnail } from "./raster.js";
  */
 function arrangement(explorer) {
   const { data } = explorer;
-  const { kind, sort, quantity } = explorer.view;
+  const { kind, quantity } = explorer.view;
   const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
   /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
-  const sorted = isSorted(explorer.view);
+  const sorted = isSorted(explorer);
   if (sorted) {
-    const value = new Map(heads.map((place) => [place, ORDERS[sort].of(measuresOf(explorer, ...place))]));
+    const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
     heads.sort((a, b) => value.get(a) - value.get(b));
   }
   return thumbnails.map((_, index) => {
@@ -41,7 +41,8 @@ function arrangement(explorer) {
   });
 }
 
-export const isSorted = ({ sort, quantity }) => sort !== "layer" && quantity !== ROLLOUT;
+/** @param {Explorer} explorer */
+export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
 const NO_CAPTION = { word: "", number: "", meaning: "" };
 
@@ -53,7 +54,7 @@ const NO_CAPTION = { word: "", number: "", meaning: "" };
 export function overviewOf(explorer) {
   const { kind, hide, sort, combine, quantity, unit, pinned } = explorer.view;
   const { overviews } = explorer.layout;
-  const name = [[...hide], sort, combine, quantity, unit, pinned.query].join("|");
+  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query].join("|");
   if (overviews[kind]?.name !== name) {
     /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>

@@ -13,6 +13,7 @@ import { paintReadout } from "./readout.js";
 import { paintSentences } from "./sentences.js";
 import { paintStatistics } from "./statistics.js";
 import { paintSteps, shownStep } from "./steps.js";
+import { paintEditTokens, paintWhatIf } from "./what_if.js";
 import { lookingWords, mapTitle } from "./words.js";
 
 /* What makes the maps themselves, and what chooses one of them. */
@@ -43,6 +44,8 @@ const PAINTS = [
   [paintSteps, [...HEAD, "pinned", "now"]],
   [paintReadout, [...HEAD, "pinned", "now"]],
   [paintOverviewFocus, [...HEAD, "sort", "pinned", "now"]],
+  [paintWhatIf, [...HEAD, "pinned"]],
+  [paintEditTokens, []],
 ];
 
 /**

@@ -42,11 +42,14 @@ class Exact:
 class Answers:
     """What was asked for in the explorer and takes Python: exact numbers, the page as a file.
 
-    `failed` holds one line for each thing asked for ("quantity", "exact", "page") that cannot be.
+    `effects` is by kind what switching each head off changes in each target token's
+    log-probability, [layer, head, target token] in nats. `failed` holds one line for each thing
+    asked for ("quantity", "exact", "page", "effects", "edit") that cannot be.
     """
 
     exact: Exact | None = None
     page: bytes | None = None
+    effects: Arrays | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -60,6 +63,9 @@ def payload(
     verdict: str = "here",
     answers: Answers = Answers(),
     alone: bool = False,
+    what_if: Mapping[str, Any] | None = None,
+    offers_effects: bool = False,
+    together: str | None = None,
 ) -> dict[str, Any]:
     """Describe `record` in the form the explorer's JavaScript reads.
 
@@ -75,6 +81,9 @@ def payload(
 
     `quantities` names what can be chosen beside the weights, each with its finite numbers, or with
     None where Python will be asked for them. `alone` says that there will be no Python to ask.
+    `what_if` holds the edits and what they changed, where a reader may make some, and
+    `offers_effects` says that Python can be asked what each head matters. Explorers that are shown
+    `together`, under one name, follow each other: what is chosen and pinned in one is in all.
 
     Returns JSON-able values and, at the top level, `bytes` in C order: each mask as bits, and the
     open cells of each map. These are little-endian float32 while all three kinds fit in
@@ -130,6 +139,10 @@ def payload(
         "quantities": {},
         "alone": alone,
         "failed": dict(answers.failed),
+        "what_if": what_if,
+        "offers_effects": offers_effects,
+        "together": together,
+        "effects": answers.effects is not None,
     }
     for kind, weights in maps.items():
         numbers = weights.astype("<f4") if levels is None else _quantised(weights, levels)
@@ -145,6 +158,8 @@ def payload(
             name: getattr(exact, name) for name in ("quantity", "kind", "layer", "head")
         }
         data["exact_numbers"] = _float32(exact.numbers[..., masks[exact.kind]])
+    if answers.effects is not None:
+        data |= {f"effects_{kind}": _float32(answers.effects[kind]) for kind in KINDS}
     if answers.page is not None:
         data["page"] = answers.page
     return data

@@ -4,7 +4,7 @@ import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
-import { isMasked, rampOf, SCORES, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
 import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
 
@@ -161,7 +161,7 @@ function describeRow(explorer, map, query) {
 /* What is left out of a row is counted where the row is described. */
 function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
-  if (!keys.length || quantity === SCORES) return [];
+  if (!keys.length || isSigned(quantity)) return [];
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
 }
 

@@ -7,14 +7,15 @@ const ANSWER_WITHIN = 20_000;
 
 /*
  * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is told
- * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting.
+ * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting. `by` sends it:
+ * as a state that stays, or, with `explorer.tell`, once.
  */
-export function request(explorer, name, value, { what, take, giveUp = () => {} }) {
+export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.ask }) {
   forgetRequest(explorer, name);
   const late = () => refuse(explorer, name, `${what} did not come within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
   sayRefusal(explorer, "");
-  explorer.ask(name, value);
+  by(name, value);
 }
 
 /** @param {Explorer} explorer */
@@ -45,12 +46,12 @@ export function settleRequests(explorer) {
 }
 
 /**
- * What was asked of one sentence is no longer wanted with the next.
+ * What was asked of one sentence is no longer wanted with the next, `but` for one request.
  *
  * @param {Explorer} explorer
  */
-export function forgetRequests(explorer) {
-  for (const name of Object.keys(explorer.requests)) forgetRequest(explorer, name);
+export function forgetRequests(explorer, but = null) {
+  for (const name of Object.keys(explorer.requests)) if (name !== but) forgetRequest(explorer, name);
   sayRefusal(explorer, "");
 }
 

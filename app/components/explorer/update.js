@@ -8,7 +8,8 @@ import { paint } from "./paint.js";
 import { announce } from "./readout.js";
 import { forgetRequest, pinExact, request } from "./requests.js";
 import { lastStep } from "./steps.js";
-import { linkOf, nextView, samePlace } from "./view.js";
+import { tellTogether } from "./together.js";
+import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, samePlace, viewOfLink } from "./view.js";
 import { QUANTITY_TITLES } from "./words.js";
 
 /* What was last chosen under each component key: leaving the page and coming back finds it again. */
@@ -34,6 +35,23 @@ export function update(explorer, change) {
     if (explorer.past.length > LONGEST_PAST) explorer.past.shift();
   }
   show(explorer, view, names);
+  tellTogether(explorer, linkOf(explorer.data, explorer.view));
+}
+
+/**
+ * Shows what another explorer shows, as far as this one has it: kind, head, what is pinned, and how it is drawn.
+ *
+ * @param {Explorer} explorer
+ * @param {Link} link
+ */
+export function follow(explorer, link) {
+  const { data, view: before } = explorer;
+  const { picture, unit, hide, sort, combine } = FIRST_VIEW;
+  const usual = { ...before, picture, unit, hide, sort, combine, pinned: NOTHING };
+  const { view } = viewOfLink(data, Object.freeze(usual), link);
+  const next = nextView(data, view, { pinned: pinnedOfLink(data, view, link) });
+  explorer.now.stepping = false;
+  show(explorer, next, Object.keys(next).filter((name) => next[name] !== before[name]));
 }
 
 /**
@@ -47,6 +65,7 @@ export function undo(explorer) {
   explorer.now.wanted = view.quantity;
   explorer.now.stepping = false;
   show(explorer, view, Object.keys(view).filter((name) => view[name] !== explorer.view[name]));
+  tellTogether(explorer, linkOf(explorer.data, explorer.view));
 }
 
 /* Where the pointer was means something else on another picture. */
@@ -116,6 +135,21 @@ export function askQuantity(explorer) {
       explorer.ask("quantity", now.wanted);
       paint(explorer, ["wanted"]);
     },
+  });
+}
+
+/**
+ * The order of what matters most needs every head switched off once: it is asked for, and comes with another answer.
+ *
+ * @param {Explorer} explorer
+ */
+export function askEffects(explorer) {
+  const { data, view, requests } = explorer;
+  if (view.sort !== "effect" || data.effects || !data.offersEffects || requests.effects) return;
+  request(explorer, "effects", { sentence: data.sentence }, {
+    what: "The effect of each head",
+    take: ({ effects }) => effects !== null,
+    giveUp: () => update(explorer, { sort: "layer" }),
   });
 }
 

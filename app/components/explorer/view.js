@@ -120,8 +120,19 @@ export function viewOfOther(data, view, before) {
   return altered(view, {
     layer: allLayers(before, view) ? layers : between(0, view.layer, layers - 1),
     head: allHeads(before, view) ? data.heads : between(0, view.head, data.heads - 1),
-    pinned: data.sentence === before.sentence ? view.pinned : NOTHING,
+    pinned: sameTokens(data, before) ? view.pinned : NOTHING,
   });
+}
+
+/**
+ * Whether the same words stand there, though the pass may be another one: with edits, or of another model.
+ *
+ * @param {RecordData} data
+ * @param {RecordData} other
+ */
+export function sameTokens(data, other) {
+  const words = ({ sides }) => [sides.source, sides.target].map((side) => side.map(({ label }) => label));
+  return JSON.stringify(words(data)) === JSON.stringify(words(other));
 }
 
 /**

@@ -8,6 +8,12 @@ export const wrapped = (value, count) => (value + count) % count;
 
 export const fixed = (value, digits) => value.toFixed(digits).replace("-", MINUS);
 
+/* A change: +0.25, \u22121.31, 0.00. */
+export function signed(value, digits = 2) {
+  const size = Math.abs(value).toFixed(digits);
+  return Number(size) === 0 ? size : `${value < 0 ? MINUS : "+"}${size}`;
+}
+
 export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
 
 const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";

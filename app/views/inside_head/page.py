@@ -10,7 +10,9 @@ from app.look.labels import labels
 from app.look.numbers import number
 from app.state import address, results, visit
 from app.views.inside_head.stages import show, stages
+from app.views.inside_head.why import why
 from app.views.shared.axes import axis_words
+from app.views.shared.section import section
 from core.analysis.difference import KINDS
 from core.analysis.inside_head import inside_head
 from core.record.record import TranslationRecord
@@ -97,3 +99,4 @@ with st.expander("The whole row as a table"):
         hide_index=True,
         key="head_row",
     )
+section("Why does this head look there?", "open_score", why, card, record, place)

@@ -25,11 +25,23 @@ def choose(label: str, options: Mapping[Any, str], first: Any, key: str) -> Any:
 
 def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
     """One of many words, by its position; the list shows them as plain text."""
-    address.settle(key, range(len(words)), first)
+    named = {at: f"{at + 1}  {word}" for at, word in enumerate(words)}
+    return _listed(label, named, first, key)
+
+
+def choose_token_or_all(label: str, words: Sequence[str], every: str, key: str) -> int | None:
+    """One of many words by its position, or None for `every`, which a visit opens with."""
+    named = {-1: every} | {at: f"{at + 1}  {word}" for at, word in enumerate(words)}
+    chosen = _listed(label, named, -1, key)
+    return None if chosen < 0 else chosen
+
+
+def _listed(label: str, options: Mapping[int, str], first: int, key: str) -> int:
+    address.settle(key, options, first)
     chosen = st.selectbox(
         label,
-        range(len(words)),
-        format_func=lambda position: f"{position + 1}  {words[position]}",
+        list(options),
+        format_func=lambda option: options[option],
         key=key,
         persist_state="session",
     )

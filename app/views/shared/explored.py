@@ -8,6 +8,7 @@ from app.components.explorer.answers import answered
 from app.components.explorer.mount import explorer
 from app.components.explorer.payload import Arrays
 from app.state import address, results, visit
+from app.views.shared import what_if
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -18,21 +19,38 @@ def explored(
     card: Card | None,
     *,
     key: str = "explorer",
+    changed: what_if.WhatIf | None = None,
     **further: Any,
 ) -> dict[str, str] | None:
     """Show a record's explorer, opened at `view`; `further` goes to `explorer.payload`.
 
     `card` is the checkpoint whose weights made the record: scores and value norms are worked out
     with them. Without it, or where the pass was edited, there is only what the record alone gives.
+    `changed` offers to change the pass, and says what the changes do; `record` is what they gave.
 
     Returns what is to stand in the address of the page `inside`, if the visitor goes there now.
     """
     names = ["rollout"]
-    if card is not None and not record.search.endswith(", edited"):
+    unedited = card is not None and not record.search.endswith(", edited")
+    if unedited:
         names = ["scores", "norms", "rollout"]
     asked = {**(visit.get(key) or {}), "quantity": address.wanted_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
-    query = explorer(answered(record, view, asked, numbers, **further), key=key)
+    if changed is not None and changed.after is not changed.before:
+        numbers = {"change": changed.weights, **numbers}
+    query = explorer(
+        answered(
+            record,
+            view,
+            asked,
+            numbers,
+            (lambda: results.head_effects(card, record)) if unedited else None,
+            what_if=changed.payload() if changed else None,
+            **further,
+        ),
+        key=key,
+        on_edit=lambda: what_if.change((visit.get(key) or {}).get("edit")),
+    )
     return dict(parse_qsl(query, keep_blank_values=True)) if query else None
 
 

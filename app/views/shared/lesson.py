@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,15 @@ class Lesson:
     def run(self, function: str, *arguments: Hashable) -> Any:
         """The result of a function of core on this lesson's network."""
         return results.run(self.card, function, *arguments)
+
+    def ask(
+        self,
+        function: str,
+        *arguments: Hashable,
+        progress: Callable[[int, int], object] = lambda done, total: None,
+    ) -> Any:
+        """The answer to a question of core about this lesson's record; see `results.ask`."""
+        return results.ask(self.card, function, self.record, *arguments, progress=progress)
 
 
 def ask_for_sentence() -> Lesson:

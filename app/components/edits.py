@@ -1,0 +1,61 @@
+"""What the explorer is told of edits: which head, which tokens, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.look.labels import labels
+from core.record.edits import Edge, Edits, PositionEdit
+from core.record.record import TranslationRecord
+
+
+def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
+    """Each edit by its text and in words, in the order of the text form."""
+    return [{"text": one.to_text(), "label": described(one, record)} for one in edits.listed()]
+
+
+def described(one: Edits, record: TranslationRecord) -> str:
+    """A single edit, as `Edits.listed` gives it, in the words of the record's tokens."""
+    for heads, what in (
+        (one.heads_off, "off"),
+        (one.heads_mean, "at its mean"),
+        (one.heads_uniform, "with equal weights"),
+    ):
+        for head in heads:
+            return f"{_head(*head)} {what}"
+    for edge in one.edges:
+        where = _head(edge.kind, edge.layer, edge.head)
+        what = f"× {edge.factor:g}" if edge.factor else "cut"
+        return f"{_link(edge, record)} {what}, {where}"
+    for row in one.rows:
+        query = _token(_queries(record, row.kind), row.query)
+        return f"row of {query} by hand, {_head(row.kind, row.layer, row.head)}"
+    for t in one.temperatures:
+        return f"{_head(t.kind, t.layer, t.head)} at temperature {t.value:g}"
+    for place in one.hidden_source:
+        return f"{_token(labels(record.source, 1), place)} hidden"
+    for side in ("source", "target"):
+        if getattr(one, f"{side}_positions") != PositionEdit():
+            return f"positions of the {side} edited"
+    return "no causal mask" if not one.causal_mask else "no padding mask"
+
+
+def _head(kind: str, layer: int | None, head: int | None) -> str:
+    where = "every layer" if layer is None else f"layer {layer + 1}"
+    which = "every head" if head is None else f"head {head + 1}"
+    return f"{kind} {where}, {which}"
+
+
+def _link(edge: Edge, record: TranslationRecord) -> str:
+    keys = labels(record.target_in, 0) if edge.kind == "decoder" else labels(record.source, 1)
+    return f"{_token(keys, edge.key)} → {_token(_queries(record, edge.kind), edge.query)}"
+
+
+def _queries(record: TranslationRecord, kind: str) -> Sequence[str]:
+    return labels(record.source if kind == "encoder" else record.target_out, 1)
+
+
+def _token(words: Sequence[str], place: int | None) -> str:
+    if place is None:
+        return "every token"
+    return words[place] if place < len(words) else f"token {place + 1}"

@@ -1,0 +1,262 @@
+// The changes that can be made to the pass from here, those that are made, and what they did to each token.
+
+import { element } from "../shared/dom.js";
+import { fixed, signed } from "../shared/numbers.js";
+import { signedStep } from "../shared/theme.js";
+import { tokenName } from "../shared/tokens.js";
+import { currentMap } from "./focus.js";
+import { isMasked, mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
+import { request } from "./requests.js";
+import { allHeads, allLayers, headName } from "./words.js";
+
+/* A change of a token's log-probability that has full colour, in nats. */
+const FULL_COLOUR = 2;
+
+const STRENGTHENED = 4;
+const SHARPER = 0.5;
+const FLATTER = 2;
+
+/**
+ * Asks Python for the pass with one change more ("+off.cross.2.0"), one less ("-…") or none ("").
+ *
+ * @param {Explorer} explorer
+ */
+function ask(explorer, command) {
+  const { text } = explorer.data.whatIf;
+  request(explorer, "edit", command, {
+    what: "The pass with this change",
+    take: ({ whatIf }) => whatIf?.text !== text,
+    giveUp: () => paintWhatIf(explorer),
+    by: explorer.tell,
+  });
+  paintWhatIf(explorer);
+}
+
+/**
+ * The head that is shown, as an edit names it, or null for several together.
+ *
+ * @param {Explorer} explorer
+ */
+function shownHead({ data, view }) {
+  if (view.quantity === ROLLOUT || allLayers(data, view) || allHeads(data, view)) return null;
+  return `${view.kind}.${view.layer}.${view.head}`;
+}
+
+/**
+ * The first tokens of the pinned row and column; null where none is pinned.
+ *
+ * @param {Explorer} explorer
+ */
+function pinnedTokens(explorer) {
+  const { pinned } = explorer.view;
+  const map = currentMap(explorer);
+  const first = (items, index) => (index === null ? null : items[index].members[0]);
+  return { query: first(map.rows, pinned.query), key: first(map.columns, pinned.key) };
+}
+
+/**
+ * What each button would do now: the edit's text, what stands on it, or why it cannot be pressed.
+ *
+ * @param {Explorer} explorer
+ */
+function offers(explorer) {
+  const { data, view } = explorer;
+  const { parts } = explorer.dom;
+  const head = shownHead(explorer);
+  const map = currentMap(explorer);
+  const { query, key } = pinnedTokens(explorer);
+  const { pinned } = view;
+  const cell = head && query !== null && key !== null && !isMasked(map, pinned.query, pinned.key);
+  const link = cell ? `${tokenName(map.columns[pinned.key])} \u2192 ${tokenName(map.rows[pinned.query])}` : "";
+  const word = view.kind === "encoder" ? query : view.kind === "cross" ? key : null;
+  const hidden = word !== null && !data.sides.source[word].special;
+  const name = head ? headName(data, view) : "";
+  const becomes = parts["head-becomes"].value;
+  return {
+    head: head ? { text: `${becomes}.${head}`, label: `Switch off ${name}` } : { label: "Switch off: choose one head" },
+    cut: cell ? { text: `cut.${head}.${query}.${key}`, label: `Cut ${link}` } : { label: "Cut a link: pin a cell" },
+    times: cell
+      ? { text: `times.${head}.${query}.${key}.${STRENGTHENED}`, label: `Strengthen ${link}` }
+      : { label: "Strengthen a link: pin a cell" },
+    sharper: head ? { text: `temp.${head}.${SHARPER}`, label: "Sharpen this head" } : { label: "Sharpen this head" },
+    flatter: head ? { text: `temp.${head}.${FLATTER}`, label: "Flatten this head" } : { label: "Flatten this head" },
+    hide: hidden ? { text: `hide.${word}`, label: `Hide ${tokenName(data.sides.source[word])}` } : { label: "Hide a word: pin it" },
+    causal: { text: "causal", label: "Remove the causal mask" },
+    row: head && query !== null ? { label: "Draw this row by hand" } : { label: "Draw a row: pin one" },
+  };
+}
+
+/**
+ * One that was made already is taken back by the same button.
+ *
+ * @param {Explorer} explorer
+ */
+const isMade = (explorer, text) => explorer.data.whatIf.edits.some((edit) => edit.text === text);
+
+/** @param {Explorer} explorer */
+export function listenToWhatIf(explorer) {
+  const { parts } = explorer.dom;
+  for (const button of editButtons(explorer)) {
+    button.addEventListener("click", () => {
+      if (button.dataset.edit === "row") return openRow(explorer, parts["drawn-row"].hidden);
+      const { text } = offers(explorer)[button.dataset.edit];
+      return ask(explorer, `${isMade(explorer, text) ? "-" : "+"}${text}`);
+    });
+  }
+  parts["head-becomes"].addEventListener("change", () => paintWhatIf(explorer));
+  parts["apply-row"].addEventListener("click", () => applyRow(explorer));
+}
+
+/** @param {Explorer} explorer */
+const editButtons = (explorer) =>
+  /** @type {HTMLButtonElement[]} */ ([...explorer.dom.parts["edit-buttons"].querySelectorAll("[data-edit]")]);
+
+/**
+ * The row of buttons follows what is shown and pinned.
+ *
+ * @param {Explorer} explorer
+ */
+export function paintWhatIf(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
+  if (!data.whatIf) return;
+  const offered = offers(explorer);
+  const busy = Boolean(explorer.requests.edit);
+  parts["what-if"].setAttribute("aria-busy", busy);
+  for (const button of editButtons(explorer)) {
+    const { text, label } = offered[button.dataset.edit];
+    const made = text !== undefined && isMade(explorer, text);
+    const shown = made ? UNDONE[button.dataset.edit] ?? label : label;
+    if (button.textContent !== shown) button.textContent = shown;
+    button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
+    if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", made);
+  }
+  if (!canDraw(explorer)) openRow(explorer, false);
+}
+
+const UNDONE = { head: "Switch it on again", sharper: "As sharp as before", flatter: "As sharp as before", causal: "Put the causal mask back" };
+
+/**
+ * The list of changes and what they did: new with each answer.
+ *
+ * @param {Explorer} explorer
+ */
+export function buildWhatIf(explorer) {
+  const { data } = explorer;
+  const { parts } = explorer.dom;
+  const { whatIf } = data;
+  parts["what-if"].hidden = !whatIf;
+  if (!whatIf) return;
+  parts["edit-buttons"].hidden = data.alone;
+  const none = !whatIf.edits.length;
+  parts["edit-note"].textContent = [
+    ...whatIf.problems,
+    ...(none ? ["Change the pass and see: the maps, each token\u2019s probability and the translation follow."] : []),
+  ].join(" ");
+  parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));
+  if (whatIf.edits.length > 1 && !data.alone) {
+    const all = element("li", "command");
+    const button = element("button", "all", "Remove all");
+    button.type = "button";
+    button.addEventListener("click", () => ask(explorer, ""));
+    all.append(button);
+    parts.edits.append(all);
+  }
+  parts["edit-effect"].hidden = none || !whatIf.change;
+  if (none || !whatIf.change) return;
+  const sum = whatIf.change.reduce((total, change) => total + change, 0);
+  parts["edit-sum"].textContent =
+    `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum, 3)} nats, ` +
+    `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.`;
+  parts["edit-legend"].textContent =
+    `Beneath each token: the change of its log-probability in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
+    "The maps above are those of the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
+}
+
+/** @param {Explorer} explorer */
+function editItem(explorer, { text, label }) {
+  const item = element("li", "", label);
+  item.dataset.edit = text;
+  if (explorer.data.alone) return item;
+  const button = element("button", "take-back", "\u00d7");
+  button.type = "button";
+  button.setAttribute("aria-label", `Take back: ${label}`);
+  button.addEventListener("click", () => ask(explorer, `-${text}`));
+  item.append(button);
+  return item;
+}
+
+/**
+ * The tokens with their changes, in the theme's own colours.
+ *
+ * @param {Explorer} explorer
+ */
+export function paintEditTokens(explorer) {
+  const { data, theme } = explorer;
+  if (!data.whatIf?.change) return;
+  const { css, ink } = theme.signed;
+  explorer.dom.parts["edit-tokens"].replaceChildren(
+    ...data.sides.produced.map((token, place) => {
+      const change = data.whatIf.change[place];
+      const item = element("li", "", tokenName(token));
+      const step = signedStep(change / FULL_COLOUR);
+      Object.assign(item.style, { background: css[step], color: ink[step] });
+      item.append(element("small", "", signed(change)));
+      return item;
+    }),
+  );
+}
+
+/**
+ * A row can be drawn for one head and one query of tokens.
+ *
+ * @param {Explorer} explorer
+ */
+const canDraw = (explorer) =>
+  shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.pinned.query !== null;
+
+/**
+ * Sliders for the pinned row's weights, which begin where the head left them.
+ *
+ * @param {Explorer} explorer
+ */
+function openRow(explorer, open) {
+  const { parts } = explorer.dom;
+  const button = editButtons(explorer).find(({ dataset }) => dataset.edit === "row");
+  if (parts["drawn-row"].hidden === !open) return;
+  parts["drawn-row"].hidden = !open;
+  button.setAttribute("aria-expanded", open);
+  if (!open) return;
+  const map = mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS });
+  const { query } = explorer.view.pinned;
+  parts["drawn-row-note"].textContent =
+    `Where ${headName(explorer.data, explorer.view)} looks while ${map.kind === "encoder" ? "reading" : "producing"} ` +
+    `${tokenName(map.rows[query])}: drag; what you draw is made to sum to 1.`;
+  parts["drawn-keys"].replaceChildren(
+    ...map.columns.flatMap((column, key) => {
+      if (isMasked(map, query, key)) return [];
+      const label = element("label");
+      const slider = element("input");
+      Object.assign(slider, { type: "range", min: 0, max: 100, value: Math.round(100 * valueAt(map, query, key)) });
+      slider.dataset.key = key;
+      const name = element("span", "form", tokenName(column));
+      const number = element("span", "numbers", (slider.value / 100).toFixed(2));
+      slider.addEventListener("input", () => (number.textContent = (Number(slider.value) / 100).toFixed(2)));
+      label.append(slider, number, name);
+      return [label];
+    }),
+  );
+}
+
+/** @param {Explorer} explorer */
+function applyRow(explorer) {
+  const { parts } = explorer.dom;
+  const map = currentMap(explorer);
+  const weights = Array.from({ length: map.keys }, () => 0);
+  for (const slider of parts["drawn-keys"].querySelectorAll("input")) weights[slider.dataset.key] = Number(slider.value);
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  if (!sum) return;
+  while (weights.at(-1) === 0) weights.pop();
+  const shares = weights.map((weight) => Number((weight / sum).toFixed(4)));
+  ask(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
+}

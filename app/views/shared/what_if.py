@@ -1,0 +1,144 @@
+"""What if: the edits that a visitor makes to the pass, and what they make of the translation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import streamlit as st
+
+from app.components.edits import described, listed
+from app.look.markdown import plain
+from app.look.numbers import number
+from app.state import address, results, visit
+from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+from core.record.edits import Edits, Limits
+from core.record.record import TranslationRecord
+
+KINDS = ("encoder", "decoder", "cross")
+_EDITS = "edits"  # their text, in the visit and in the address
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The edits that are made to a sentence's pass, and one line for each that cannot be."""
+
+    edits: Edits
+    problems: tuple[str, ...]
+    before: TranslationRecord
+    after: TranslationRecord
+    """The same target under the edits; the record before where there are none."""
+
+    def weights(self) -> dict[str, Any]:
+        """What the edits change in each map: by kind, [layer, head, query, key]."""
+        return {kind: self.after.maps(kind) - self.before.maps(kind) for kind in KINDS}
+
+    def payload(self) -> dict[str, Any]:
+        """What the explorer shows of them: see `WhatIf` in types.js."""
+        changed = bool(self.edits.listed())
+        change = self.after.log_probs - self.before.log_probs
+        return {
+            "text": self.edits.to_text(),
+            "edits": listed(self.edits, self.before),
+            "problems": list(self.problems),
+            "before": float(self.before.log_prob),
+            "change": [round(float(nats), 6) for nats in change] if changed else None,
+        }
+
+
+def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, list[str]]:
+    """The visitor's edits, as far as this network and a record's source can have them.
+
+    None where there are none; and one line for each that cannot be.
+
+    They belong to the network that they were made on: another one begins without.
+    """
+    address.settle_text(_EDITS, "")
+    network = (card.folder.name, card.weights_sha256)
+    if visit.get("edited_network") not in (None, network):
+        visit.put(_EDITS, "")
+    visit.put("edited_network", network)
+    edits, problems = Edits.parse(visit.get(_EDITS))
+    shape = card.model
+    edits, unfit = edits.fitting(
+        Limits(
+            shape.num_encoder_layers,
+            shape.num_decoder_layers,
+            shape.num_heads,
+            shape.max_length,
+            len(record.source),
+        )
+    )
+    address.keep({_EDITS: visit.get(_EDITS)}, _EDITS)
+    return None if edits == Edits() else edits, [*problems, *unfit]
+
+
+def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
+    """What a page says that is shown under edits made on the first page, and the way back."""
+    for line in problems:
+        st.caption(plain(line))
+    if edits is None:
+        return
+    words = "; ".join(described(one, record) for one in edits.listed())
+    with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
+        st.markdown(plain(f"Under the changes made on the first page: {words}."), width="content")
+        st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
+
+
+def change(command: str | None) -> None:
+    """One edit more ("+off.cross.2.0"), one less ("-off.cross.2.0"), or none any more ("")."""
+    if command is None:
+        return
+    edits, _ = Edits.parse(visit.get(_EDITS) or "")
+    one, problems = Edits.parse(command[1:])
+    if not command:
+        edits = Edits()
+    elif not problems:
+        edits = edits.without(one) if command[0] == "-" else edits.plus(one)
+    visit.put(_EDITS, edits.to_text())
+
+
+def edited(card: Card, record: TranslationRecord) -> WhatIf:
+    """The visitor's edits of a record's pass, over the same target; what fails is a line."""
+    edits, problems = asked_edits(card, record)
+    after = record
+    if edits is not None:
+        try:
+            after = results.inspect(
+                card, record.source_text, edits=edits, target_ids=results.ids(record.target_out)
+            )
+        except ValueError as error:
+            edits, problems = None, [*problems, str(error)]
+    return WhatIf(edits or Edits(), tuple(problems), record, after)
+
+
+def translated_again(card: Card, what_if: WhatIf, decode: DecodeConfig) -> None:
+    """What the network writes under the edits, with what differs in bold."""
+    if what_if.edits == Edits():
+        return
+    with st.container(key="what_if_result", gap="small"):
+        try:
+            again = results.inspect(
+                card, what_if.before.source_text, edits=what_if.edits, decode=decode
+            )
+        except ValueError as error:
+            st.caption(plain(str(error)))
+            return
+        if again.translation == what_if.before.translation:
+            st.markdown(f"Translated again, it still writes: {plain(again.translation)}")
+        else:
+            words = _marked(what_if.before.translation, again.translation)
+            st.markdown(f"Translated again, it now writes: {words}")
+        st.caption(f"log P {number(again.log_prob, 2)} under the changes, {decode.label}")
+
+
+def _marked(before: str, after: str) -> str:
+    """The second text as Markdown, with the words that the first has not in bold."""
+    old, new = before.split(), after.split()
+    parts = []
+    for same, _, _, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
+        if words := plain(" ".join(new[start:end])):
+            parts.append(words if same == "equal" else f"**{words}**")
+    return " ".join(parts)

@@ -1,0 +1,1 @@
+"""The page that answers why, one file a question."""

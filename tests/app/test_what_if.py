@@ -1,0 +1,245 @@
+"""What if, on the page: every number under an edit is that of the edited pass, and is undone."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from app.components.edits import described
+from app.export.page import page as saved_page
+from core.config import DecodeConfig
+from core.experiments.head_effects import head_effects
+from core.record.edits import Edge, Edits, Row, Temperature
+from core.record.record import TranslationRecord
+from core.translator import Translator
+from tests.app.test_app import MAIN, hover_cell, painted
+from tests.app.test_going_about import expect_query, go_to
+
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+GREEDY = DecodeConfig(beam=1)
+BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+HEAD = ("cross", 0, 1)
+OFF = Edits(heads_off=frozenset({HEAD}))
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def record(translator) -> TranslationRecord:
+    return translator.inspect(SENTENCE, decode=GREEDY)
+
+
+def under(translator: Translator, record: TranslationRecord, edits: Edits) -> TranslationRecord:
+    return translator.inspect(SENTENCE, edits=edits, target_ids=[t.id for t in record.target_out])
+
+
+def opened(page: Page, serve, more: str = "kind=cross&layer=0&head=1") -> Locator:
+    page.goto(f"{serve(MAIN)}/?{BASE}&{more}")
+    return painted(page)
+
+
+def button(root: Locator, name: str) -> Locator:
+    return root.locator(f"[data-edit={name}]").first
+
+
+def shows(root: Locator, record: TranslationRecord) -> None:
+    expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
+
+
+def edits_of(page: Page) -> str:
+    return parse_qs(urlsplit(page.url).query).get("edits", [""])[0]
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def test_a_head_off_shows_the_edited_pass_and_comes_back(
+    local_page: Page, serve, translator, record
+) -> None:
+    root = opened(local_page, serve)
+    shows(root, record)
+    button(root, "head").click()
+    edited = under(translator, record, OFF)
+    shows(root, edited)
+    expect_query(local_page, edits=OFF.to_text())
+    changes = edited.log_probs - record.log_probs
+    shown = root.locator("[data-part=edit-tokens] small").all_text_contents()
+    assert [number(text) for text in shown] == pytest.approx(changes, abs=0.00501)
+    assert np.abs(changes).max() > 0.1, "the head must matter here, or the test shows nothing"
+    said = root.locator("[data-part=edit-sum]").inner_text()
+    assert record.translation in said
+    figures = [number(text) for text in re.findall(r"[+−]?\d+\.\d{3}", said)]
+    wanted = [changes.sum(), record.log_prob, edited.log_prob]
+    assert figures == pytest.approx([float(value) for value in wanted], abs=0.0011)
+    again = translator.inspect(SENTENCE, edits=OFF, decode=GREEDY)
+    result = local_page.locator(".st-key-what_if_result")
+    expect(result).to_contain_text(again.translation, timeout=30_000)
+    expect(result).to_contain_text("still" if again.translation == record.translation else "now")
+
+    root.locator("[data-kind-option=decoder]").click()  # a head behind the one that is off
+    for name, array in (("weights", edited.decoder), ("change", edited.decoder - record.decoder)):
+        root.locator("[data-part=quantity]").select_option(name)
+        expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
+        root.locator(".thumbnail[data-l='1'][data-h='0']").click()
+        for query, key in ((5, 2), (3, 3)):
+            said_of = hover_cell(root, query, key)
+            value = float(array[1, 0, query, key])
+            assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4)
+
+    root.get_by_role("button", name="Take back").click()
+    shows(root, record)
+    expect_query(local_page, edits=None)
+    expect(root.locator("[data-part=edits] li")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "edits"),
+    [
+        ("cut", Edits(edges=(Edge("cross", 0, 1, 2, 2, 0.0),))),
+        ("times", Edits(edges=(Edge("cross", 0, 1, 2, 2, 4.0),))),
+        ("sharper", Edits(temperatures=(Temperature("cross", 0, 1, 0.5),))),
+        ("hide", Edits(hidden_source=(2,))),
+        ("causal", Edits(causal_mask=False)),
+    ],
+)
+def test_each_button_makes_its_edit(
+    local_page: Page, serve, translator, record, name: str, edits: Edits
+) -> None:
+    root = opened(local_page, serve, "kind=cross&layer=0&head=1&q=2&k=2")
+    button(root, name).click()
+    shows(root, under(translator, record, edits))
+    assert edits_of(local_page) == edits.to_text()
+    expect(root.locator("[data-part=edits] li")).to_contain_text(
+        described(edits.listed()[0], record)
+    )
+    said = root.evaluate("({dataset}) => ({...dataset})")
+    assert (said["query"], said["key"]) == ("2", "2"), "what is pinned stays pinned"
+    if name == "causal":
+        result = local_page.locator(".st-key-what_if_result")
+        expect(result).to_contain_text("without the causal mask", timeout=30_000)
+    button(root, name).click()  # the same button takes it back
+    shows(root, record)
+
+
+def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> None:
+    root = opened(local_page, serve, "kind=cross&layer=2&head=0&q=3")
+    button(root, "row").click()
+    sliders = root.locator("[data-part=drawn-keys] input")
+    expect(sliders).to_have_count(len(record.source))
+    for key in range(len(record.source)):
+        sliders.nth(key).fill({0: "60", 4: "20"}.get(key, "0"))
+    root.locator("[data-part=apply-row]").click()
+    edited = under(translator, record, Edits(rows=(Row("cross", 2, 0, 3, (0.75, 0, 0, 0, 0.25)),)))
+    shows(root, edited)
+    np.testing.assert_allclose(edited.cross[2, 0, 3, [0, 4]], [0.75, 0.25], atol=1e-6)
+    assert float(hover_cell(root, 3, 0)["weight"]) == pytest.approx(0.75, abs=1e-4)
+
+
+def test_a_link_brings_its_edits_and_names_what_is_none(
+    local_page: Page, serve, translator, record
+) -> None:
+    broken = "~".join(["off.cross.77.0", "<b>x</b>", "temp.cross.0.0.nan", *["cut.me"] * 995])
+    link = quote(f"{OFF.to_text()}~hide.1~{broken}", safe="")
+    root = opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={link}")
+    both = OFF.plus(Edits(hidden_source=(1,)))
+    shows(root, under(translator, record, both))
+    expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(2)
+    note = root.locator("[data-part=edit-note]")
+    for words in ("cross layer 77", "cut.me", "more parts are left out"):
+        expect(note).to_contain_text(words)
+    local_page.reload()
+    root = painted(local_page)
+    shows(root, under(translator, record, both))
+    root.get_by_role("button", name="Remove all").click()
+    shows(root, record)
+
+
+def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:
+    root = opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={OFF.to_text()}")
+    expect(root.locator("[data-part=edits] li")).to_have_count(1)
+    local_page.locator(".st-key-model").get_by_role("combobox").click()
+    local_page.get_by_role("option", name="Baseline").click()
+    expect(root.locator("[data-part=edits] li")).to_have_count(0, timeout=60_000)
+    expect_query(local_page, edits=None, model="baseline")
+
+
+def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator, record) -> None:
+    opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={OFF.to_text()}")
+    go_to(local_page, "steps")
+    line = local_page.locator(".st-key-edits_line")
+    expect(line).to_contain_text(described(OFF, record))
+    tree = local_page.locator("section[aria-label='Search tree']")
+    edited = translator.search_tree(SENTENCE, decode=GREEDY, edits=OFF)
+    free = translator.search_tree(SENTENCE, decode=GREEDY)
+    from app.components.beam_tree.payload import payload
+
+    ids = [payload(written)["tree"] for written in (edited, free)]
+    assert ids[0] != ids[1]
+    expect(tree).to_have_attribute("data-tree", ids[0], timeout=30_000)
+    line.get_by_role("button", name="Remove all changes").click()
+    expect(tree).to_have_attribute("data-tree", ids[1], timeout=30_000)
+
+
+def test_heads_in_the_order_of_what_they_matter(
+    local_page: Page, serve, translator, record
+) -> None:
+    root = opened(local_page, serve, "kind=cross&layer=1&head=1&sort=effect")
+    effects = head_effects(translator, record)
+    first = root.locator(".thumbnail").first
+    expect(first).to_have_attribute("aria-label", re.compile("log P"), timeout=30_000)
+    for token in (None, 2):
+        if token is not None:
+            root.locator(f"[data-part=target] button >> nth={token + 1}").click()
+        changes = effects.of("cross", token)
+        names = root.locator(".thumbnail:not(.missing)").evaluate_all(
+            "all => all.map((b) => [b.dataset.l, b.dataset.h, b.ariaLabel])"
+        )
+        heads = changes.shape[1]
+        shown = [row for row in names if int(row[0]) < len(changes) and int(row[1]) < heads]
+        values = [float(changes[int(layer), int(head)]) for layer, head, _ in shown]
+        assert len(values) == changes.size
+        assert values == sorted(values)
+        said = [number(re.search(r"[+−]?\d+\.\d\d$", name)[0]) for *_, name in shown]
+        assert said == pytest.approx(values, abs=0.00501)
+
+
+def test_a_saved_page_names_its_edits_and_offers_none(
+    page: Page, translator, record, tmp_path
+) -> None:
+    edited = under(translator, record, OFF)
+    file = tmp_path / "edited.html"
+    file.write_text(saved_page(edited), encoding="utf-8")
+    page.goto(file.as_uri())
+    root = page.locator("section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"))
+    expect(root.locator("[data-part=edits] li")).to_have_text([described(OFF, record)])
+    expect(root.locator("[data-part=edit-buttons]")).to_be_hidden()
+    file.write_text(saved_page(record), encoding="utf-8")
+    page.goto(file.as_uri())
+    expect(root.locator("[data-part=what-if]")).to_be_hidden()
+
+
+def test_two_explorers_follow_each_other(local_page: Page, serve, translator) -> None:
+    other = "Zwei junge Frauen spielen im Park Fußball."
+    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source={quote(other)}")
+    both = local_page.locator("section[aria-label='Attention explorer']")
+    expect(both).to_have_count(2, timeout=60_000)
+    left, right = both.nth(0), both.nth(1)
+    for root, text in ((left, SENTENCE), (right, other)):
+        shows(root, translator.inspect(text, decode=GREEDY))
+        expect(root).to_have_attribute("data-painted", re.compile(r"\d+"))
+    left.locator(".thumbnail[data-l='1'][data-h='3']").click()
+    right.locator("[data-kind-option=encoder]").click()
+    left.locator("[data-part=source] button >> nth=2").click()
+    for root in (left, right):
+        for name, value in (("kind", "encoder"), ("layer", "1"), ("head", "3"), ("query", "2")):
+            expect(root).to_have_attribute(f"data-{name}", value)
+    local_page.locator(".st-key-beside").get_by_text("The same, changed").click()
+    expect(local_page.get_by_text("nothing is changed")).to_be_visible(timeout=30_000)

@@ -1,0 +1,181 @@
+"""Ask why, and why a head looks there: what stands on the page is what the questions answer."""
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.figures.why import Grid, Ribbon, pairs_figure, ribbons_figure, terms_figure
+from app.figures.why import words_grid_figure as grid_figure
+from core.config import DecodeConfig
+from core.experiments.head_effects import head_effects
+from core.experiments.lens import lens
+from core.experiments.score_split import score_split
+from core.experiments.word_choice import true_change, word_choice
+from core.record.edits import Edge, Edits
+from core.record.record import TranslationRecord
+from core.translator import Translator
+from tests.app.test_app import MAIN
+from tests.app.test_figures import HOSTILE, strings
+
+SENTENCE = "Zwei Männer spielen Fußball."
+BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def record(translator) -> TranslationRecord:
+    return translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def cells(page: Page, key: str) -> list[list[str]]:
+    """What a table of Streamlit's holds, row by row, from what it offers to screen readers."""
+    table = page.locator(f".st-key-{key} canvas[role=grid]").first
+    table.wait_for(state="attached", timeout=60_000)
+    return table.evaluate(
+        """canvas => [...canvas.querySelectorAll("tbody tr")].map(
+            (row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText))"""
+    )
+
+
+def settled(page: Page) -> None:
+    page.wait_for_timeout(200)
+    expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
+        "data-test-script-state", "running", timeout=120_000
+    )
+
+
+def test_the_page_says_what_the_questions_answer(
+    local_page: Page, serve, translator, record
+) -> None:
+    local_page.goto(f"{serve(MAIN)}/why?{BASE}")
+    said = local_page.locator(".st-key-why_matters")
+    expect(said).to_be_visible(timeout=60_000)
+    first = head_effects(translator, record).ranked()[0]
+    expect(said).to_contain_text(
+        f"head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention"
+    )
+    change = re.search(r"by ([+−]\d+\.\d\d) nats", said.inner_text())
+    assert change and number(change[1]) == pytest.approx(first.change, abs=0.00501)
+
+    titles = {
+        "open_pairs": "why_pairs_map",
+        "open_choice": "why_tried",
+        "open_lens": "why_lens",
+        "open_decoder_lens": "why_decoder_lens",
+        "open_sources": "why_agreement",
+    }
+    for key, shown in titles.items():
+        local_page.locator(f".st-key-{key} summary").first.click()
+        expect(local_page.locator(f".st-key-{shown}").first).to_be_visible(timeout=120_000)
+        settled(local_page)
+    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+    step = len(record.target_out) - 3
+    own, other = (token.id for token in record.alternatives[step][:2])
+    choice = word_choice(translator, record, step, (own, other))
+    rows = cells(local_page, "why_tried")
+    component = choice.largest(1)[0][0]
+    heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None]
+    assert component in choice.components
+    off = Edits(heads_off=frozenset({heads[0].place}))
+    assert [number(text) for text in rows[0][1:]] == pytest.approx(
+        [
+            choice.predicted(*heads[0].place),
+            true_change(translator, record, step, (own, other), off),
+        ],
+        abs=0.0006,
+    )
+    kind, (layer, head, key) = max(
+        ((k, at) for k, array in choice.edges.items() for at in np.ndindex(array.shape)),
+        key=lambda place: abs(choice.edges[place[0]][place[1]]),
+    )
+    cut = Edits(edges=(Edge(kind, layer, head, step, key, 0.0),))
+    assert [number(text) for text in rows[5][1:]] == pytest.approx(
+        [
+            choice.predicted(kind, layer, head, key),
+            true_change(translator, record, step, (own, other), cut),
+        ],
+        abs=0.0006,
+    )
+    agreement = cells(local_page, "why_agreement")
+    assert agreement[0][0] == "weights" and len(agreement) == 7
+    assert all(-1 <= number(row[2]) <= 1 for row in agreement)
+
+
+def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translator, record) -> None:
+    place = "kind=cross&layer=2&head=3&q=1&k=1"
+    local_page.goto(f"{serve(MAIN)}/head?{BASE}&{place}")
+    local_page.locator(".st-key-open_score summary").first.click(timeout=60_000)
+    split = score_split(translator, record, "cross", 2, 3, 1, 1)
+    title = local_page.locator(".st-key-why_score")
+    expect(title).to_contain_text("as a sum: query × key", timeout=60_000)
+    shown = re.search(r"The score ([+−]\d+\.\d+)", title.inner_text())
+    assert shown and number(shown[1]) == pytest.approx(split.score, abs=0.0006)
+    rows = cells(local_page, "why_removals")
+    assert len(rows) == len(split.removals)
+    for row, removal in zip(rows, split.removals, strict=True):
+        assert row[0] == f"{removal.component.label} ({removal.end})"
+        moves = [removal.predicted.score, removal.true.score, removal.true.weight]
+        assert [number(row[i]) for i in (1, 2, 4)] == pytest.approx(moves, abs=0.0006)
+
+
+def test_terms_are_drawn_in_their_order() -> None:
+    figure = terms_figure(["a", HOSTILE], [1.5, -0.5], HOSTILE, "sum", "nats", "light")
+    (bars,) = figure.data
+    assert list(bars.x) == [1.5, -0.5] and list(bars.y) == [0, 1]
+    assert bars.marker.color[0] != bars.marker.color[1]
+    top, bottom = figure.layout.yaxis.range
+    assert top > bottom, "the first stands on top"
+    assert not any("<script" in text for text in strings(figure.to_plotly_json()))
+
+
+def test_ribbons_add_up() -> None:
+    ribbons = [
+        Ribbon("Hemd", "cross layer 1", 2.0),
+        Ribbon("blau", "cross layer 1", -0.5),
+        Ribbon("Hemd", "cross layer 2", 0.25),
+    ]
+    figure = ribbons_figure(ribbons, ("shirt", "skirt"), "title", "subtitle", "light")
+    (sankey,) = figure.data
+    labels, link = list(sankey.node.label), sankey.link
+    into = dict.fromkeys(labels, 0.0)
+    out = dict.fromkeys(labels, 0.0)
+    for source, target, value in zip(link.source, link.target, link.value, strict=True):
+        out[labels[source]] += value
+        into[labels[target]] += value
+    assert into["shirt"] - into["skirt"] == pytest.approx(1.75)
+    for middle in ("cross layer 1", "cross layer 2"):
+        assert into[middle] == pytest.approx(out[middle])
+    assert out["Hemd"] == pytest.approx(2.25)
+
+
+def test_a_grid_of_words_and_a_map_of_pairs_hold_their_numbers() -> None:
+    values = np.array([[0.1, 0.9], [0.4, 0.2]])
+    texts = [["a", HOSTILE], ["c", "d"]]
+    grid = Grid(["one", HOSTILE], ["x", "y"], values, texts, texts)
+    figure = grid_figure(grid, "title", "subtitle", 1.0, False, "dark")
+    (cells_,) = figure.data
+    np.testing.assert_array_equal(cells_.z, values)
+    assert (cells_.zmin, cells_.zmax) == (0, 1)
+    beyond = np.array([[0.0, -2.0], [-2.0, 0.0]])
+    pairs = pairs_figure(beyond, 2, "title", "light").data[-1]
+    np.testing.assert_array_equal(pairs.z, beyond)
+    assert (pairs.zmin, pairs.zmax) == (-2.0, 2.0)
+
+
+def test_the_lens_ends_with_the_output(translator, record) -> None:
+    grid = lens(translator, record)
+    assert grid.exact
+    np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(record.log_probs), atol=1e-6)
