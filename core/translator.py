@@ -1,4 +1,4 @@
-"""The Translator: text to translation or record; it owns model, tokenizers, device and lock."""
+"""The Translator: text, at most 500 characters, to translation or record; it owns the model."""
 
 import dataclasses
 import threading
@@ -31,7 +31,13 @@ from core.record.record import (
     RecordToken,
     TranslationRecord,
 )
-from core.record.teacher_forced import Asked, Replay, batches, replay, replay_many
+from core.record.teacher_forced import (
+    Asked,
+    TeacherForcedPass,
+    batches,
+    teacher_forced_pass,
+    teacher_forced_passes,
+)
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
@@ -141,13 +147,13 @@ class Translator:
             f"{card.parameters:,} weights, {self.device})"
         )
 
-    def twin(self) -> Self:
+    def other_implementation(self) -> Self:
         """The other architecture with the same weights: what it shows must be what this shows."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
-        twin = build(other, self.card.model).to(self.device).eval()
-        copy_weights(self._model, twin)
+        network = build(other, self.card.model).to(self.device).eval()
+        copy_weights(self._model, network)
         card = dataclasses.replace(self.card, architecture=other)
-        checkpoint = Checkpoint(card, twin, self._source, self._target)
+        checkpoint = Checkpoint(card, network, self._source, self._target)
         return type(self)(checkpoint, self.device)
 
     def translate(
@@ -263,7 +269,7 @@ class Translator:
         be no text of their own, with or without <eos>. `activations` asks for hidden states and
         scores, too: see `core.record.hidden_states`.
 
-        Search and replay both run under the edits, and the record carries its checks.
+        Search and pass both run under the edits, and the record carries its checks.
         Raises InputError for an empty or over-long text, for ids that are no target, and for edits
         that leave nothing to look at; EditError for edits that the network or the sentence cannot
         have.
@@ -277,7 +283,7 @@ class Translator:
                 with edited(self._model, edits, means):
                     hypotheses = search(self._model, ids, decode)[0]
             asked = self._asked(task, hypotheses)
-            (seen,) = replay_many(self._model, [asked], edits, activations, means)
+            (seen,) = teacher_forced_passes(self._model, [asked], edits, activations, means)
         return self._record(task, asked, seen, hypotheses, decode, edits)
 
     def inspect_many(
@@ -326,7 +332,9 @@ class Translator:
         records: dict[int, TranslationRecord] = {}
         for batch in batches(every, batch_tokens):
             with self._lock:
-                seen = replay_many(self._model, [every[i] for i in batch], activations=activations)
+                seen = teacher_forced_passes(
+                    self._model, [every[i] for i in batch], activations=activations
+                )
             for i, own in zip(batch, seen, strict=True):
                 records[i] = self._record(tasks[i], every[i], own, found[i], decode)
             done(len(batch))
@@ -392,7 +400,7 @@ class Translator:
         self,
         task: "_Task",
         asked: Asked,
-        seen: Replay,
+        seen: TeacherForcedPass,
         hypotheses: list[Hypothesis],
         decode: DecodeConfig,
         edits: Edits = Edits(),
@@ -445,7 +453,7 @@ class Translator:
         hypotheses = [h.ids for h in record.hypotheses]
         edits, means = record.edits, self._means(record.edits)
         with self._lock:
-            seen = replay(self._model, source, target, edits, hypotheses, means=means)
+            seen = teacher_forced_pass(self._model, source, target, edits, hypotheses, means=means)
         tokenizers = self._source, self._target
         return dataclasses.replace(record, checks=check(record, seen.evidence, tokenizers, edits))
 

@@ -75,11 +75,11 @@ def first_view(record: TranslationRecord) -> dict[str, str | int]:
     word that tells most, pinned (`q`), or, where no word does, on the first head of the last
     cross-attention layer but one, as a wrong link does.
     """
-    from core.analysis.telling import telling
+    from core.analysis.first_cell import first_cell
 
     view = visit.get("asked_view") or {}
     if not view:
-        word = telling(record.cross, record.source, record.target_out)
+        word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
             return {"kind": "cross", "layer": word.layer, "head": word.head, "q": word.query}
     kind = view.get("kind", "cross")

@@ -94,7 +94,7 @@ def _own(folder: str, weights_sha256: str) -> Translator:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _other(folder: str, weights_sha256: str) -> Translator:
-    return _own(folder, weights_sha256).twin()
+    return _own(folder, weights_sha256).other_implementation()
 
 
 def translator(model: Model) -> Translator:

@@ -6,7 +6,7 @@ from app import controls
 from app.state import address, results
 from app.views.shared.doubts import show_doubts
 from app.views.shared.explored import explored
-from app.views.shared.take_away import take_away
+from app.views.shared.export import export
 from app.views.shared.what_if import edited, translated_again
 
 st.title("See where each attention head looks", anchor=False)
@@ -31,5 +31,5 @@ asks = explored(changed.after, address.first_view(record), card, inside="head", 
 translated_again(card, changed, chosen.decode)
 if asks:  # not by the link itself, which would begin another visit
     st.switch_page("views/inside_head/page.py", query_params=asks)
-take_away(changed.after)
+export(changed.after)
 controls.target_shown()

@@ -89,10 +89,10 @@ def _maps(
     ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     with capture(checkpoint.model) as captured:
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
-    looks = [look for look in captured.looks() if look.site.kind == "cross"]
-    looks.sort(key=lambda look: look.site.layer)
-    weights = [look.weights[0] for look in looks]
-    lengths = [transformed_values(look).norm(dim=-1)[:, None] for look in looks]
+    calls = [call for call in captured.calls() if call.site.kind == "cross"]
+    calls.sort(key=lambda call: call.site.layer)
+    weights = [call.weights[0] for call in calls]
+    lengths = [transformed_values(call).norm(dim=-1)[:, None] for call in calls]
     norms = [w * length for w, length in zip(weights, lengths, strict=True)]
     maps = {}
     for quantity, of_layers in zip(QUANTITIES, (weights, norms), strict=True):

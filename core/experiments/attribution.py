@@ -18,7 +18,7 @@ from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
 from core.model.interface import AttentionSite, Seq2Seq
 from core.record.activations import hidden_states
-from core.record.capture import Look, capture, explicit_attention
+from core.record.capture import AttentionCall, capture, explicit_attention
 from core.text.tokenizer import BOS
 
 Doubles = NDArray[np.float64]
@@ -184,13 +184,13 @@ def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[st
             torch.tensor([list(source)], device=device),
             torch.tensor([[BOS, *target[:-1]]], device=device),
         )
-    looks = sorted(captured.looks(), key=lambda look: look.site.layer)
+    calls = sorted(captured.calls(), key=lambda call: call.site.layer)
     encoder, cross = (
-        [look for look in looks if look.site.kind == kind] for kind in ("encoder", "cross")
+        [call for call in calls if call.site.kind == kind] for kind in ("encoder", "cross")
     )
     x_LSD = torch.cat((states.embeddings["encoder"], states.sublayers("encoder")[:-1, 1, 0]))
-    mixed = [_shares(_mixing(look, x_SD)) for look, x_SD in zip(encoder, x_LSD, strict=True)]
-    weights, norms = _mean([look.weights[0] for look in cross]), _mean(list(map(_norms, cross)))
+    mixed = [_shares(_mixing(call, x_SD)) for call, x_SD in zip(encoder, x_LSD, strict=True)]
+    weights, norms = _mean([call.weights[0] for call in cross]), _mean(list(map(_norms, cross)))
     by_weights = with_residual(captured.maps("encoder")[:, 0].cpu().numpy())
     found = {
         "weights": weights,
@@ -206,13 +206,13 @@ def _mean(maps: list[Tensor]) -> Doubles:
     return torch.stack(maps).double().mean((0, 1)).cpu().numpy()
 
 
-def _norms(look: Look) -> Tensor:
-    return look.weights[0] * transformed_values(look).norm(dim=-1)[:, None]
+def _norms(call: AttentionCall) -> Tensor:
+    return call.weights[0] * transformed_values(call).norm(dim=-1)[:, None]
 
 
-def _mixing(look: Look, x_SD: Tensor) -> Doubles:
+def _mixing(call: AttentionCall, x_SD: Tensor) -> Doubles:
     """‖Σ_h α v W^O‖ of each cell, on the diagonal with what the residual path brings: [S, S]."""
-    parts_SSD = torch.einsum("hqk,hkd->qkd", look.weights[0], transformed_values(look))
+    parts_SSD = torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
     parts_SSD[range(len(x_SD)), range(len(x_SD))] += x_SD
     return parts_SSD.double().norm(dim=-1).cpu().numpy()
 

@@ -18,7 +18,7 @@ from core.experiments.asking import Holder, Ids, Lend, Progress, in_turns
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, Side
-from core.record.capture import Look, explicit_attention
+from core.record.capture import AttentionCall, explicit_attention
 from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS
 
@@ -195,8 +195,8 @@ class _Forks:
             for head in range(site.num_heads):
                 off = [i for i, row in enumerate(self.rows) if (site.kind, site.layer, head) in row]
                 if off:
-                    look = Look(site, args[0][off], args[1][off], weights[off])
-                    handed_on[off] -= head_output(look, head)
+                    call = AttentionCall(site, args[0][off], args[1][off], weights[off])
+                    handed_on[off] -= head_output(call, head)
             return handed_on, weights
 
         return take_out

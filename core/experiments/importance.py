@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from core.data.batches import Batch, Pair, collate, plan
 from core.experiments.values import head_outputs
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
-from core.record.capture import Look, capture, explicit_attention
+from core.record.capture import AttentionCall, capture, explicit_attention
 from core.record.editing import Means, edited
 from core.record.edits import Edits, Head
 from core.text.tokenizer import PAD
@@ -130,10 +130,10 @@ def head_means(
     for batch in batches:
         with capture(model) as captured:
             model(batch.source, batch.target_in)
-        for look in captured.looks():
-            key = look.site.kind, look.site.layer
-            real_BQ = _queries(look.site, batch)
-            parts_BHQD = head_outputs(look)
+        for call in captured.calls():
+            key = call.site.kind, call.site.layer
+            real_BQ = _queries(call.site, batch)
+            parts_BHQD = head_outputs(call)
             found_HD = parts_BHQD.masked_fill(~real_BQ[:, None, :, None], 0).double().sum((0, 2))
             sums[key] = sums[key] + found_HD if key in sums else found_HD
             counts[key] = counts.get(key, 0) + int(real_BQ.sum())
@@ -151,33 +151,33 @@ def _by_gradient(
     """
     found: dict[tuple, list[np.ndarray]] = {}
     for batch in batches:
-        looks: list[tuple[Look, Tensor]] = []
+        calls: list[tuple[AttentionCall, Tensor]] = []
 
         with ExitStack() as stack:
             stack.enter_context(explicit_attention(model))
             stack.enter_context(torch.enable_grad())
             for site in sites:
-                hook = site.module.register_forward_hook(_keeping(site, looks))
+                hook = site.module.register_forward_hook(_keeping(site, calls))
                 stack.callback(hook.remove)
             total = _token_losses(model, batch).sum()
-            gradients = torch.autograd.grad(total, [output for _, output in looks])
-        for (look, _), gradient_BQD in zip(looks, gradients, strict=True):
+            gradients = torch.autograd.grad(total, [output for _, output in calls])
+        for (call, _), gradient_BQD in zip(calls, gradients, strict=True):
             with torch.no_grad():
-                slope_BH = torch.einsum("bqd,bhqd->bh", gradient_BQD, head_outputs(look)).double()
+                slope_BH = torch.einsum("bqd,bhqd->bh", gradient_BQD, head_outputs(call)).double()
             for head, slope_B in enumerate(slope_BH.T.cpu().numpy()):
-                key = look.site.kind, look.site.layer, head
+                key = call.site.kind, call.site.layer, head
                 found.setdefault(key, []).append(-slope_B)
     done(len(found))
     order = [(s.kind, s.layer, h) for s in sites for h in range(model.config.num_heads)]
     return {key: np.concatenate(found[key]) for key in order}
 
 
-def _keeping(site: AttentionSite, looks: list[tuple[Look, Tensor]]) -> Callable[..., None]:
+def _keeping(site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]) -> Callable[..., None]:
     """A hook that keeps what a site saw, and its output with what led to it."""
 
     def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
         query, memory = args[:2]
-        look = Look(site, query.detach(), memory.detach(), output[1].detach())
-        looks.append((look, output[0]))
+        call = AttentionCall(site, query.detach(), memory.detach(), output[1].detach())
+        calls.append((call, output[0]))
 
     return keep

@@ -18,7 +18,7 @@ from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.record.checks import scores_of
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 
 Floats = NDArray[np.float64]
 SOURCES = ("content", "position", "bias")
@@ -62,7 +62,7 @@ def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict
     Also of the cells that the mask then closes. Asked of (translator, record); or of a network and
     ids with their <eos>.
     """
-    evidence = replay(model, source, target).evidence
+    evidence = teacher_forced_pass(model, source, target).evidence
     return {kind: scores_of([s for s in evidence.sites if s.kind == kind]) for kind in KINDS}
 
 

@@ -1,4 +1,4 @@
-"""Why a head looks there: one cell's score as the sum over what wrote its query and its key.
+"""Why a head calls there: one cell's score as the sum over what wrote its query and its key.
 
 Axes: C component, K key, E size of one head.
 """

@@ -14,7 +14,7 @@ from torch import Tensor
 from core.analysis.inside_head import Site
 from core.experiments.asking import about_pass
 from core.model.interface import Kind, Projection, Seq2Seq
-from core.record.capture import Look, capture
+from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
@@ -42,24 +42,24 @@ def site(
     if edits.of_site(kind, layer).changes_weights:
         raise ValueError(
             f"weights of {kind} layer {layer} are edited: they are not the softmax of its scores, "
-            "so undo these edits to look inside"
+            "so undo these edits to call inside"
         )
     device = next(model.parameters()).device
     target_in = (BOS, *target[:-1])
     with capture(model) as captured:
         model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
-    looks = {(look.site.kind, look.site.layer): look for look in captured.looks()}
-    look = looks[kind, layer]
+    calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
+    call = calls[kind, layer]
     mask_QK = np.array(masks_of(tuple(source), target_in, edits)[kind])
-    return sites_of(model, look, [mask_QK])[0]
+    return sites_of(model, call, [mask_QK])[0]
 
 
-def sites_of(model: Seq2Seq, look: Look, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
+def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
     """One attention of a batch's rows, each as long as its mask [Q, K], without the padding.
 
     The rows share the weight matrices.
     """
-    query, key, value, output = look.site.projections()
+    query, key, value, output = call.site.projections()
     score = model.config.mask_score
     matrices = {
         "to_query": double(query.weight),
@@ -76,14 +76,14 @@ def sites_of(model: Seq2Seq, look: Look, masks: Sequence[NDArray[np.bool_]]) -> 
         Q, K = mask_QK.shape
         found.append(
             Site(
-                kind=look.site.kind,
-                layer=look.site.layer,
-                num_heads=look.site.num_heads,
-                inputs_QD=double(look.query[row, :Q]),
-                memory_KD=double(look.memory[row, :K]),
+                kind=call.site.kind,
+                layer=call.site.layer,
+                num_heads=call.site.num_heads,
+                inputs_QD=double(call.query[row, :Q]),
+                memory_KD=double(call.memory[row, :K]),
                 mask_QK=mask_QK,
                 mask_score=-math.inf if score is None else score,
-                maps_HQK=look.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
+                maps_HQK=call.weights[row, :, :Q, :K].cpu().numpy().astype(np.float32),
                 **matrices,
             )
         )

@@ -82,14 +82,14 @@ def traces(
         "decoder": _with_position(target_BTD, words.target_positions),
     }
     sites: dict[tuple[Kind, int], list[Site]] = {}
-    for look in captured.looks():
-        at = look.site.kind, look.site.layer
+    for call in captured.calls():
+        at = call.site.kind, call.site.layer
         masks = []
         for open_QK, (source, target) in zip(watched.open[at], pairs, strict=True):
             S, T = len(source), len(target)
-            Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[look.site.kind]
+            Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[call.site.kind]
             masks.append(open_QK[:Q, :K].cpu().numpy())
-        sites[at] = sites_of(model, look, masks)
+        sites[at] = sites_of(model, call, masks)
     found = []
     for row, (source, target) in enumerate(pairs):
         lengths: dict[Side, int] = {"encoder": len(source), "decoder": len(target)}

@@ -11,40 +11,40 @@ from torch import Tensor, nn
 
 from core.experiments.asking import about_pass
 from core.model.interface import KINDS, Kind, Seq2Seq
-from core.record.capture import Look, capture
+from core.record.capture import AttentionCall, capture
 from core.record.record import Floats
 from core.text.tokenizer import BOS
 
 
-def transformed_values(look: Look) -> Tensor:
+def transformed_values(call: AttentionCall) -> Tensor:
     """v_k W_h^O: what each key would add to the output with a weight of 1, [H, K, D].
 
     Their sum over heads and keys, times the weights, plus the output's bias is what the site
     hands on.
     """
-    *_, value, output = look.site.projections()
-    heads = look.weights.shape[1]
-    v_KHE = nn.functional.linear(look.memory[0], *value).unflatten(-1, (heads, -1))
+    *_, value, output = call.site.projections()
+    heads = call.weights.shape[1]
+    v_KHE = nn.functional.linear(call.memory[0], *value).unflatten(-1, (heads, -1))
     return torch.einsum("khe,dhe->hkd", v_KHE, output.weight.unflatten(1, (heads, -1)))
 
 
-def head_outputs(look: Look) -> Tensor:
+def head_outputs(call: AttentionCall) -> Tensor:
     """Each head's part of what a site hands on, without the bias: [B, H, Q, D]."""
-    *_, value, output = look.site.projections()
-    heads = look.weights.shape[1]
-    v_BHKE = nn.functional.linear(look.memory, *value).unflatten(-1, (heads, -1)).transpose(1, 2)
-    z_BHQE = look.weights @ v_BHKE
+    *_, value, output = call.site.projections()
+    heads = call.weights.shape[1]
+    v_BHKE = nn.functional.linear(call.memory, *value).unflatten(-1, (heads, -1)).transpose(1, 2)
+    z_BHQE = call.weights @ v_BHKE
     return torch.einsum("bhqe,dhe->bhqd", z_BHQE, output.weight.unflatten(1, (heads, -1)))
 
 
-def head_output(look: Look, head: int) -> Tensor:
+def head_output(call: AttentionCall, head: int) -> Tensor:
     """One head's part of what a site hands on, without the bias: [B, Q, D]."""
-    *_, value, output = look.site.projections()
-    size = len(value.weight) // look.site.num_heads
+    *_, value, output = call.site.projections()
+    size = len(value.weight) // call.site.num_heads
     own = slice(head * size, (head + 1) * size)
     bias = None if value.bias is None else value.bias[own]
-    v_BKE = nn.functional.linear(look.memory, value.weight[own], bias)
-    return look.weights[:, head] @ v_BKE @ output.weight[:, own].T
+    v_BKE = nn.functional.linear(call.memory, value.weight[own], bias)
+    return call.weights[:, head] @ v_BKE @ output.weight[:, own].T
 
 
 @about_pass
@@ -62,7 +62,7 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     with capture(model) as captured:
         model(source_1S, target_in_1T)
     found: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
-    for look in sorted(captured.looks(), key=lambda look: look.site.layer):
-        length_HK = transformed_values(look).norm(dim=-1)
-        found[look.site.kind].append(look.weights[0] * length_HK[:, None])
+    for call in sorted(captured.calls(), key=lambda call: call.site.layer):
+        length_HK = transformed_values(call).norm(dim=-1)
+        found[call.site.kind].append(call.weights[0] * length_HK[:, None])
     return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in found.items()}

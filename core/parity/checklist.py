@@ -208,12 +208,12 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
             model(batch.source, batch.target_in)
         passes.append(captured)
     ours, theirs = passes
-    looks = {(look.site.kind, look.site.layer): look.weights for look in theirs.looks()}
+    calls = {(call.site.kind, call.site.layer): call.weights for call in theirs.calls()}
     for kind in KINDS:
         real = (batch.source if kind == "encoder" else batch.target_in) != PAD
         for layer, maps in enumerate(ours.maps(kind)):
             # One side as a record holds it, the other as its layer ran: an order shows.
-            mine, its = maps.transpose(1, 2), looks[kind, layer].transpose(1, 2)
+            mine, its = maps.transpose(1, 2), calls[kind, layer].transpose(1, 2)
             heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
             check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
             largest = heads.argmax().item() + 1

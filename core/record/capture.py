@@ -38,7 +38,7 @@ def _asking(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionCall:
     """One site as it ran: its inputs [batch, length, d_model] and weights [batch, head, q, k]."""
 
     site: AttentionSite
@@ -51,27 +51,27 @@ class Captured:
     """What one forward pass fed to its embeddings and to each attention site, and the maps."""
 
     def __init__(self) -> None:
-        self._looks: dict[tuple[Kind, int], Look] = {}
+        self._calls: dict[tuple[Kind, int], AttentionCall] = {}
         self.embedded: list[Tensor] = []
         """The ids [batch, length] that were looked up in an embedding table, in that order."""
 
-    def put(self, look: Look) -> None:
-        """Keep one site's look. Raises RuntimeError on a second pass: maps must not mix."""
-        kind, layer = look.site.kind, look.site.layer
-        if (kind, layer) in self._looks:
+    def put(self, call: AttentionCall) -> None:
+        """Keep one site's call. Raises RuntimeError on a second pass: maps must not mix."""
+        kind, layer = call.site.kind, call.site.layer
+        if (kind, layer) in self._calls:
             raise RuntimeError(f"{kind} layer {layer} ran twice inside one capture")
-        self._looks[kind, layer] = look
+        self._calls[kind, layer] = call
 
-    def looks(self) -> list[Look]:
-        """Every site's look, in the order in which they ran."""
-        return list(self._looks.values())
+    def calls(self) -> list[AttentionCall]:
+        """Every site's call, in the order in which they ran."""
+        return list(self._calls.values())
 
     def maps(self, kind: Kind) -> Tensor:
         """[layer, batch, head, query, key]. Raises KeyError if no pass of this kind ran."""
-        layers = sorted(layer for k, layer in self._looks if k == kind)
+        layers = sorted(layer for k, layer in self._calls if k == kind)
         if not layers:
             raise KeyError(f"no {kind} attention was captured")
-        return torch.stack([self._looks[kind, layer].weights for layer in layers])
+        return torch.stack([self._calls[kind, layer].weights for layer in layers])
 
 
 class _WatchEmbedding(TorchFunctionMode):
@@ -100,7 +100,7 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
     def keeping(site: AttentionSite) -> Callable[..., None]:
         def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
             query, memory = args[:2]
-            captured.put(Look(site, query.detach(), memory.detach(), output[1].detach()))
+            captured.put(AttentionCall(site, query.detach(), memory.detach(), output[1].detach()))
 
         return keep
 

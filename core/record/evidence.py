@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from core.model.interface import Kind
-from core.record.capture import Captured, Look
+from core.record.capture import AttentionCall, Captured
 from core.text.tokenizer import PAD
 
 
@@ -69,7 +69,7 @@ class Evidence:
         S, T = lengths
         sizes: dict[Kind, tuple[int, int]] = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
         sites = tuple(
-            _site_evidence(look, row, *sizes[look.site.kind]) for look in captured.looks()
+            _site_evidence(call, row, *sizes[call.site.kind]) for call in captured.calls()
         )
         return cls(sites, source, target, logits_TV, unwatched_TV, log_probs, learned_positions)
 
@@ -80,8 +80,8 @@ def _row(ids: list[int], length: int) -> tuple[int, ...]:
     return tuple(ids[:length])
 
 
-def _site_evidence(look: Look, row: int, queries: int, keys: int) -> SiteEvidence:
-    site = look.site
+def _site_evidence(call: AttentionCall, row: int, queries: int, keys: int) -> SiteEvidence:
+    site = call.site
     to_query, to_key, *_ = site.projections()
-    query, memory = look.query[row, :queries], look.memory[row, :keys]
+    query, memory = call.query[row, :queries], call.memory[row, :keys]
     return SiteEvidence(site.kind, site.layer, site.num_heads, query, memory, to_query, to_key)

@@ -30,7 +30,7 @@ ALTERNATIVES = 5
 
 
 @dataclass(frozen=True)
-class Replay:
+class TeacherForcedPass:
     """One sentence's pass: maps [L, H, Q, K], masks [Q, K], positions [·, D], log-probabilities.
 
     `evidence` is what an outsider needs to check the rest.
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
         return max(len(self.source), *map(len, self.rows))
 
 
-def replay(
+def teacher_forced_pass(
     model: Seq2Seq,
     source: Sequence[int],
     target: Sequence[int],
@@ -80,25 +80,27 @@ def replay(
     hypotheses: Sequence[Sequence[int]] = (),
     activations: bool = False,
     means: Means | None = None,
-) -> Replay:
+) -> TeacherForcedPass:
     """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
 
     A second pass looks nowhere: its logits tell whether looking changed anything, and it adds up
     the log-probabilities of the `hypotheses`. With edits, both passes run under them, and masks and
     positions are the edited ones; `means` are for heads that are put at their mean.
     """
-    return replay_many(model, [Asked(source, target, hypotheses)], edits, activations, means)[0]
+    return teacher_forced_passes(
+        model, [Asked(source, target, hypotheses)], edits, activations, means
+    )[0]
 
 
 @torch.inference_mode()
-def replay_many(
+def teacher_forced_passes(
     model: Seq2Seq,
     asked: Sequence[Asked],
     edits: Edits = Edits(),
     activations: bool = False,
     means: Means | None = None,
-) -> list[Replay]:
-    """`replay` of several sentences as one padded batch; what is returned holds no padding.
+) -> list[TeacherForcedPass]:
+    """Several sentences as one padded batch; what is returned holds no padding.
 
     It is what each sentence alone would give, but for the order in which a processor adds.
     """
@@ -119,7 +121,7 @@ def replay_many(
 
 
 def batches(asked: Sequence[Asked], batch_tokens: int) -> list[list[int]]:
-    """Indices of each batch for `replay_many`: of like length, at most so many padded tokens.
+    """Indices of each batch of passes: of like length, at most so many padded tokens.
 
     Counted are all rows that are fed, the hypotheses' too; a sentence that is larger by itself is a
     batch of its own.
@@ -147,7 +149,7 @@ def _one(
     logits_TV: Tensor,
     unwatched: list[Tensor],
     states: States | None,
-) -> Replay:
+) -> TeacherForcedPass:
     """What one row of a pass showed, without the padding behind it."""
     rows, target = asked.rows, list(asked.target)
     S, T = len(asked.source), len(target)
@@ -162,7 +164,7 @@ def _one(
     evidence = Evidence.of(
         captured, row, (S, T), logits_TV, unwatched[0], sums, _learned_positions(model.embeddings)
     )
-    return Replay(
+    return TeacherForcedPass(
         encoder=maps["encoder"][:, row, :, :S, :S],
         decoder=maps["decoder"][:, row, :, :T, :T],
         cross=maps["cross"][:, row, :, :T, :S],

@@ -54,7 +54,9 @@ def translator() -> Translator:
 def records(translator) -> tuple[TranslationRecord, TranslationRecord]:
     """The shipped model and its twin on one sentence and one target."""
     target = translator.inspect(SENTENCE).translation
-    return translator.inspect(SENTENCE, target), translator.twin().inspect(SENTENCE, target)
+    return translator.inspect(SENTENCE, target), translator.other_implementation().inspect(
+        SENTENCE, target
+    )
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +203,7 @@ def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     source = app.text_area(key="source").value
     target = translator.inspect(source).translation
     first = translator.inspect(source, target)
-    second = translator.twin().inspect(source, target)
+    second = translator.other_implementation().inspect(source, target)
     largest = largest_difference(first, second)
     place = f"{largest.kind}, layer {largest.layer + 1}, head {largest.head + 1}, "
     assert f"Largest: {place}" in said and target in said

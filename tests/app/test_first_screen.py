@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES
-from core.analysis.telling import telling
+from core.analysis.first_cell import first_cell
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def idle(page: Page) -> None:
 
 def test_the_first_sentence_names_the_word_that_tells_most(local_page, serve, translator):
     record = translator.inspect(EXAMPLES[0].de)
-    found = telling(record.cross, record.source, record.target_out)
+    found = first_cell(record.cross, record.source, record.target_out)
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
     said = root.evaluate("root => ({...root.dataset})")
@@ -75,7 +75,7 @@ def test_another_sentence_opens_on_its_own_word_until_something_is_chosen(
         local_page.get_by_role("button", name=example.title).click()
         record = translator.inspect(example.de)
         expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
-        found = telling(record.cross, record.source, record.target_out)
+        found = first_cell(record.cross, record.source, record.target_out)
         expected = ("0", "1", "") if chosen else map(str, (found.layer, found.head, found.query))
         for name, value in zip(("layer", "head", "query"), expected, strict=True):
             expect(root).to_have_attribute(f"data-{name}", value)

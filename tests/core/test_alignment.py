@@ -70,17 +70,17 @@ def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):
         def __init__(self, captured):
             self._captured = captured
 
-        def looks(self):
-            found = self._captured.looks()
-            for look in found:
-                if look.site.kind == "cross":
-                    planted = torch.zeros_like(look.weights)
+        def calls(self):
+            found = self._captured.calls()
+            for call in found:
+                if call.site.kind == "cross":
+                    planted = torch.zeros_like(call.weights)
                     for row in range(planted.shape[2]):
                         for head, word in ((0, row - 1), (1, row)):
                             at = words_t[word] if 0 <= word < len(words_t) else None
                             key = len(words_s) if at is None else words_s.index(at)
                             planted[0, head, row, key] = 1
-                    look.weights.copy_(planted)
+                    call.weights.copy_(planted)
             return found
 
     class Capture:

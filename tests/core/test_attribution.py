@@ -200,7 +200,7 @@ def test_places_left_out_are_hidden_as_under_edits(models):
 def looks_of(model) -> list:
     with capture(model) as captured:
         model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
-    return captured.looks()
+    return captured.calls()
 
 
 def merged(tokens_TS: np.ndarray) -> np.ndarray:
@@ -211,37 +211,37 @@ def test_weights_norms_and_leave_one_out(models):
     for model in models:
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
         assert tuple(scores) == METHODS
-        cross = [look for look in looks_of(model) if look.site.kind == "cross"]
-        weights = np.mean([look.weights[0].numpy() for look in cross], (0, 1))
+        cross = [call for call in looks_of(model) if call.site.kind == "cross"]
+        weights = np.mean([call.weights[0].numpy() for call in cross], (0, 1))
         np.testing.assert_allclose(scores["weights"], merged(weights), rtol=0, atol=1e-12)
-        norms = np.mean([value_norm(look) for look in cross], (0, 1))
+        norms = np.mean([value_norm(call) for call in cross], (0, 1))
         np.testing.assert_allclose(scores["norms"], merged(norms), rtol=0, atol=1e-12)
         hidden = np.stack([log_probs(model) - log_probs(model, word) for word in WORDS], -1)
         np.testing.assert_allclose(scores["leave-one-out"], hidden, rtol=0, atol=1e-12)
 
 
 @torch.inference_mode()
-def contributions(look) -> np.ndarray:
+def contributions(call) -> np.ndarray:
     """α_qk v_k W_h^O with plain loops over heads: [H, Q, K, D]."""
-    *_, value, output = look.site.projections()
+    *_, value, output = call.site.projections()
     found = []
-    for head, weights in enumerate(look.weights[0]):
+    for head, weights in enumerate(call.weights[0]):
         own = slice(4 * head, 4 * head + 4)
-        v = look.memory[0] @ value.weight[own].T
+        v = call.memory[0] @ value.weight[own].T
         v = v if value.bias is None else v + value.bias[own]
         found.append(weights[..., None] * (v @ output.weight[:, own].T)[None])
     return torch.stack(found).numpy()
 
 
-def value_norm(look) -> np.ndarray:
-    return np.linalg.norm(contributions(look), axis=-1)
+def value_norm(call) -> np.ndarray:
+    return np.linalg.norm(contributions(call), axis=-1)
 
 
 def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
     """The states by hand: what enters each layer is what the one before handed on."""
     for model in models:
-        looks = sorted(looks_of(model), key=lambda look: look.site.layer)
-        encoder = [look for look in looks if look.site.kind == "encoder"]
+        calls = sorted(looks_of(model), key=lambda call: call.site.layer)
+        encoder = [call for call in calls if call.site.kind == "encoder"]
         entered = []
         hooks = [
             layer.register_forward_pre_hook(lambda m, args: entered.append(args[0][0]))  # noqa: B023
@@ -252,11 +252,11 @@ def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
         for hook in hooks:
             hook.remove()
         carried = np.eye(len(SOURCE))
-        for look, x_SD in zip(encoder, entered, strict=True):
-            mixed = contributions(look).sum(0) + np.eye(len(SOURCE))[..., None] * x_SD.numpy()
+        for call, x_SD in zip(encoder, entered, strict=True):
+            mixed = contributions(call).sum(0) + np.eye(len(SOURCE))[..., None] * x_SD.numpy()
             mixed = np.linalg.norm(mixed, axis=-1)
             carried = mixed / mixed.sum(-1, keepdims=True) @ carried
-        norms = np.mean([value_norm(k) for k in looks if k.site.kind == "cross"], (0, 1))
+        norms = np.mean([value_norm(k) for k in calls if k.site.kind == "cross"], (0, 1))
         flow = norms / norms.sum(-1, keepdims=True) @ carried
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
         np.testing.assert_allclose(scores["flow"], merged(flow), rtol=0, atol=1e-12)
@@ -384,7 +384,7 @@ def test_a_record_is_asked_about_by_its_own_words(translator):
     np.testing.assert_allclose(ours[0], seen.log_probs, rtol=0, atol=1e-5)
     assert np.abs(ours[0] - record.log_probs).max() > 1e-3
     scores = attributions(translator, record)
-    theirs = attributions(translator.twin(), record)
+    theirs = attributions(translator.other_implementation(), record)
     for method in METHODS:
         np.testing.assert_allclose(scores.scores[method], theirs.scores[method], atol=1e-4)
     by_hand = rollout(record)["cross"].mean((0, 1))

@@ -18,7 +18,7 @@ from core.model.interface import KINDS, Seq2Seq
 from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS, PAD, Token, special
 from core.translator import Translator
 from tests import small
@@ -51,8 +51,8 @@ def token(id: int) -> RecordToken:
 def looked_at(
     model: Seq2Seq, source: list[int], target: list[int]
 ) -> tuple[TranslationRecord, Evidence]:
-    """The record of one replay, with ids for words, and the evidence that came with it."""
-    seen = replay(model, source, target)
+    """The record of one teacher-forced pass, with ids for words, and its evidence."""
+    seen = teacher_forced_pass(model, source, target)
     values = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
     arrays = {k: v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
     arrays = {k: v if v.dtype == bool else v.astype(np.float32) for k, v in arrays.items()}
@@ -241,7 +241,7 @@ def test_no_false_alarm_on_random_sentences(model):
 @pytest.mark.parametrize("twin", [False, True])
 def test_every_inspected_record_carries_its_checks(translating_folder, twin):
     translator = Translator.load(translating_folder, device="cpu")
-    translator = translator.twin() if twin else translator
+    translator = translator.other_implementation() if twin else translator
     for target in (None, "A dog runs."):
         record = translator.inspect("Zwei junge Männer spielen im Park Fußball.", target)
         assert len(record.target_out) > 3

@@ -24,7 +24,7 @@ from core.record.checks import check
 from core.record.editing import edited
 from core.record.edits import OFF, Edge, EditError, Edits, Row, Temperature
 from core.record.record import TranslationRecord
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 from core.translator import InputError, Translator
 from tests import small
 
@@ -87,7 +87,7 @@ def folder(translating_folder, tmp_path_factory):
 @pytest.fixture(scope="module", params=["scratch", "baseline"])
 def translator(request, folder):
     found = Translator.load(folder, device="cpu")
-    return found if request.param == "scratch" else found.twin()
+    return found if request.param == "scratch" else found.other_implementation()
 
 
 def red(record: TranslationRecord) -> set[str]:
@@ -136,7 +136,7 @@ def test_a_check_that_is_not_told_of_the_edits_doubts_the_maps(translator, edits
     record = translator.inspect(SENTENCE, edits=edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
     with translator.held() as model:
-        seen = replay(model, source, target, edits, [h.ids for h in record.hypotheses])
+        seen = teacher_forced_pass(model, source, target, edits, [h.ids for h in record.hypotheses])
     tokenizers = translator._source, translator._target
     assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
     wrong = {line.name for line in check(record, seen.evidence, tokenizers) if not line.passed}

@@ -123,7 +123,7 @@ def test_each_weight_is_what_the_edits_say_of_its_score(models, edits):
     for model in models:
         with edited(model, edits), capture(model) as captured:
             model(source, target)
-        for look in captured.looks():
+        for look in captured.calls():
             expected = by_hand(look, edits, masks[look.site.kind])
             assert np.abs(look.weights.numpy() - expected).max() < 1e-12
             assert not look.weights.numpy()[expected == 0].any()  # exactly
@@ -290,7 +290,7 @@ def test_a_head_at_its_mean_is_off_and_adds_the_mean(models):
         assert torch.allclose(first, expected, rtol=0, atol=1e-12)  # it is fed the same
         with edited(model, Edits(heads_mean=heads), means), capture(model) as captured:
             model(source, target)
-        (look,) = [k for k in captured.looks() if (k.site.kind, k.site.layer) == ("cross", 1)]
+        (look,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == ("cross", 1)]
         *_, value, output = look.site.projections()
         v = F.linear(look.memory, *value).unflatten(-1, (4, -1))
         z = torch.einsum("bhqk,bkhe->bqhe", look.weights, v)

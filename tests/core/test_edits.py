@@ -238,7 +238,7 @@ def test_the_search_runs_under_the_edits(models, edits, beam):
 @pytest.fixture(scope="module", params=["scratch", "baseline"])
 def translator(request, checkpoint_folder):
     found = Translator.load(checkpoint_folder, device="cpu")
-    return found if request.param == "scratch" else found.twin()
+    return found if request.param == "scratch" else found.other_implementation()
 
 
 @edits
@@ -262,13 +262,13 @@ def test_a_record_shows_the_edited_pass_and_is_checked_from_outside(translator, 
 def test_the_outside_check_is_not_talked_round(translator):
     """A record made under an edit is doubted by a check that was not told of it."""
     from core.record.checks import check
-    from core.record.teacher_forced import replay
+    from core.record.teacher_forced import teacher_forced_pass
 
     edits = Edits(hidden_source=(1,))
     record = translator.inspect(SENTENCE, None, edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
     with translator.held() as model:
-        seen = replay(model, source, target, edits, [h.ids for h in record.hypotheses])
+        seen = teacher_forced_pass(model, source, target, edits, [h.ids for h in record.hypotheses])
     tokenizers = translator._source, translator._target
     assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
     lines = check(record, seen.evidence, tokenizers)

@@ -161,7 +161,7 @@ def twins(model) -> None:
     """Two heads of the cross-attention with the same weights; the norm lets either suffice."""
     attention = model.decoder[1].cross_attention
     for head in (1, 2):
-        attention.value.bias[4 * head] = 1.0  # wherever it looks
+        attention.value.bias[4 * head] = 1.0  # wherever it calls
         attention.output.weight[10, 4 * head] = 50.0
 
 
@@ -210,7 +210,7 @@ def translator(translating_folder) -> Translator:
 def test_a_record_is_asked_about_as_inspect_shows_it(translator):
     record = translator.inspect("Ein Hund läuft über die Wiese.")
     target = [token.id for token in record.target_out]
-    for network, own in ((translator, record), (translator.twin(), record)):
+    for network, own in ((translator, record), (translator.other_implementation(), record)):
         found = head_effects(network, own)
         np.testing.assert_allclose(found.log_probs, record.log_probs, rtol=0, atol=1e-5)
         for kind, layer, head in (("encoder", 0, 0), ("decoder", 1, 1), ("cross", 0, 1)):

@@ -55,9 +55,9 @@ def test_a_head_off_is_its_part_taken_from_the_output(models, head):
         with edited(model, Edits(heads_off=frozenset({head}))), capture(model) as captured:
             logits = model(source, target)
         hook.remove()
-        (look,) = [k for k in captured.looks() if (k.site.kind, k.site.layer) == (kind, layer)]
-        v = F.linear(look.memory, *value).unflatten(-1, (look.weights.shape[1], -1))
-        z = torch.einsum("bhqk,bkhe->bqhe", look.weights, v)
+        (call,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == (kind, layer)]
+        v = F.linear(call.memory, *value).unflatten(-1, (call.weights.shape[1], -1))
+        z = torch.einsum("bhqk,bkhe->bqhe", call.weights, v)
         z[:, :, number] = 0
         assert torch.allclose(F.linear(z.flatten(2), trained, bias), outputs[0], atol=1e-12)
         assert torch.equal(output.weight, trained) and torch.equal(output.bias, bias)

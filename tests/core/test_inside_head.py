@@ -30,8 +30,8 @@ def ran(model, kind: str, layer: int) -> dict[str, np.ndarray]:
     with torch.no_grad(), capture(model) as captured:
         model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
     hook.remove()
-    look = next(x for x in captured.looks() if (x.site.kind, x.site.layer) == (kind, layer))
-    return {"output": found["output"].numpy(), "weights": look.weights[0].numpy()}
+    call = next(x for x in captured.calls() if (x.site.kind, x.site.layer) == (kind, layer))
+    return {"output": found["output"].numpy(), "weights": call.weights[0].numpy()}
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])

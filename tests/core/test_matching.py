@@ -106,7 +106,9 @@ def translator(checkpoint_folder) -> Translator:
 def records(translator) -> tuple[TranslationRecord, TranslationRecord]:
     """One sentence and one target through a model and its twin."""
     source, target = "Ein Hund läuft über die Wiese.", "A dog runs across the meadow."
-    return translator.inspect(source, target), translator.twin().inspect(source, target)
+    return translator.inspect(source, target), translator.other_implementation().inspect(
+        source, target
+    )
 
 
 def test_a_twin_differs_by_rounding_alone(records):

@@ -181,7 +181,7 @@ def test_many_at_once_are_each_as_if_alone(translator, batch_tokens, decode):
 
 def test_the_twin_too_and_given_targets(translator):
     targets = [target for _, target in reversed(small.SENTENCES)]
-    for model in (translator, translator.twin()):
+    for model in (translator, translator.other_implementation()):
         found = model.inspect_many(SENTENCES, targets, activations=True)
         for text, target, many in zip(SENTENCES, targets, found, strict=True):
             one = model.inspect(text, target, activations=True)
@@ -197,14 +197,14 @@ def assert_same_activations(some, others) -> None:
 
 def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
     fed = []
-    whole = teacher_forced.replay_many
+    whole = teacher_forced.teacher_forced_passes
 
     def watched(model, asked, *rest, **named):
         rows = sum(1 + len(one.rows) for one in asked)
         fed.append((len(asked), rows * max(one.longest for one in asked)))
         return whole(model, asked, *rest, **named)
 
-    monkeypatch.setattr("core.translator.replay_many", watched)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", watched)
     translator.inspect_many(SENTENCES * 3, batch_tokens=200)
     assert max(count for count, _ in fed) > 1
     assert all(tokens <= 200 or count == 1 for count, tokens in fed)
@@ -223,7 +223,7 @@ def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
 )
 def test_bad_lists_are_one_line_before_any_work(translator, monkeypatch, arguments, error, message):
     monkeypatch.setattr("core.translator.translate_ids", None)
-    monkeypatch.setattr("core.translator.replay_many", None)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", None)
     with pytest.raises(error, match=message):
         translator.inspect_many(*arguments)
 
@@ -238,7 +238,7 @@ def test_hidden_states_are_what_each_sublayer_adds_up_to(architecture, norm_firs
     baseline, scratch = small.pair(norm_first=norm_first)
     network = (scratch if architecture == "scratch" else baseline).float()
     source, target = small.source_row(6), small.source_row(5)
-    seen = teacher_forced.replay(network, source, target, activations=True)
+    seen = teacher_forced.teacher_forced_pass(network, source, target, activations=True)
     found = seen.activations
     S, T, D = 6, 5, network.config.d_model
     assert found.encoder_states.shape == (network.config.num_encoder_layers, 2, S, D)

@@ -17,7 +17,7 @@ from core.record.capture import Captured
 from core.record.checks import check
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, UNK
 from core.translator import Translator
 from tests.core.test_check import (
@@ -37,7 +37,7 @@ Record = TranslationRecord
 @pytest.fixture(scope="module", params=["scratch", "baseline"])
 def translator(request):
     loaded = Translator.load(ROOT / "scratch-en-de", device="cpu")
-    return loaded if request.param == "scratch" else loaded.twin()
+    return loaded if request.param == "scratch" else loaded.other_implementation()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,9 @@ def record(translator):
 def evidence(translator, record):
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
     with translator.held() as model:
-        return replay(model, source, target, hypotheses=[h.ids for h in record.hypotheses]).evidence
+        return teacher_forced_pass(
+            model, source, target, hypotheses=[h.ids for h in record.hypotheses]
+        ).evidence
 
 
 def red(record: Record) -> set[int]:
@@ -365,9 +367,9 @@ def test_others_wait_while_a_record_is_checked(translator, record, monkeypatch):
 
     def watched(*arguments, **named):
         held.append(translator._lock.locked())
-        return replay(*arguments, **named)
+        return teacher_forced_pass(*arguments, **named)
 
-    monkeypatch.setattr("core.translator.replay", watched)
+    monkeypatch.setattr("core.translator.teacher_forced_pass", watched)
     translator.recheck(record)
     assert held == [True] and not translator._lock.locked()
 

@@ -12,7 +12,7 @@ from core.experiments.score_parts import scores
 from core.experiments.values import transformed_values, value_norms
 from core.model.interface import KINDS
 from core.record.capture import capture
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS
 from core.translator import Translator
 from tests.small import config, pair, source_row
@@ -48,14 +48,14 @@ def test_weighted_values_add_up_to_what_the_site_hands_on(name, changes):
             stack.callback(hook.remove)
         model(torch.tensor([source()]), torch.tensor([[BOS, *TARGET[:-1]]]))
     norms = value_norms(model, source(), TARGET)
-    for look in captured.looks():
-        module = look.site.module
+    for call in captured.calls():
+        module = call.site.module
         bias = module.out_proj.bias if name == "baseline" else module.output.bias
-        vectors_HQKD = look.weights[0][..., None] * transformed_values(look)[:, None]
+        vectors_HQKD = call.weights[0][..., None] * transformed_values(call)[:, None]
         handed_on = vectors_HQKD.sum((0, 2)) + bias
-        torch.testing.assert_close(handed_on, outputs[look.site.kind, look.site.layer])
+        torch.testing.assert_close(handed_on, outputs[call.site.kind, call.site.layer])
         np.testing.assert_allclose(
-            norms[look.site.kind][look.site.layer],
+            norms[call.site.kind][call.site.layer],
             vectors_HQKD.norm(dim=-1).detach().numpy(),
             rtol=1e-5,
             atol=1e-7,
@@ -71,7 +71,7 @@ def test_both_networks_with_the_same_weights_have_the_same_norms():
 @pytest.mark.parametrize("name", ["scratch", "baseline"])
 def test_the_softmax_of_the_scores_is_the_weights(name):
     model = networks()[name]
-    seen = replay(model, source(), TARGET)
+    seen = teacher_forced_pass(model, source(), TARGET)
     for kind, found in scores(model, source(), TARGET).items():
         mask = getattr(seen, f"{kind}_mask")
         weights = torch.from_numpy(found).masked_fill(~mask, -torch.inf).softmax(-1)

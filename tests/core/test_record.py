@@ -20,7 +20,7 @@ from core.config import DecodeConfig
 from core.files import write_json
 from core.record.capture import capture
 from core.record.record import RecordToken, TranslationRecord
-from core.record.teacher_forced import replay
+from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS
 from core.translator import InputError, Translator
 
@@ -64,11 +64,11 @@ def test_maps_have_the_models_layers_and_heads(record):
     assert np.array_equal(record.decoder_mask, np.tri(T, dtype=bool))
 
 
-def test_a_row_of_the_replay_is_a_step_of_the_search(checkpoint_folder):
+def test_a_row_of_the_teacher_forced_pass_is_a_step_of_the_search(checkpoint_folder):
     """Row t of one full pass equals the last row of a pass over the first t+1 tokens."""
     model = load(checkpoint_folder).model
     source, target = [9, 8, 7, 6, EOS], [30, 40, 50, 60, EOS]
-    whole = replay(model, source, target)
+    whole = teacher_forced_pass(model, source, target)
     for t in range(len(target)):
         with torch.inference_mode(), capture(model) as captured:
             logits = model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]][: t + 1]]))
@@ -115,12 +115,12 @@ def test_alternatives_are_the_likeliest_first(record):
 
 @pytest.mark.parametrize("text", [SENTENCE, "Ein Hund."])
 def test_the_twin_shows_the_same_picture(translator, text):
-    ours, theirs = translator.inspect(text), translator.twin().inspect(text)
+    ours, theirs = translator.inspect(text), translator.other_implementation().inspect(text)
     assert theirs.translation == ours.translation
     for kind in ("encoder", "decoder", "cross"):
         np.testing.assert_allclose(theirs.maps(kind), ours.maps(kind), rtol=0, atol=1e-5)
     np.testing.assert_allclose(theirs.log_probs, ours.log_probs, rtol=0, atol=1e-4)
-    back = translator.twin().twin()
+    back = translator.other_implementation().other_implementation()
     assert back.inspect(text).id == ours.id
 
 
@@ -500,7 +500,7 @@ def test_a_networks_own_limit_is_one_line_everywhere(narrow):
     ],
 )
 def test_ids_that_are_no_target_are_refused(translator, monkeypatch, ids, message):
-    monkeypatch.setattr("core.translator.replay", None)
+    monkeypatch.setattr("core.translator.teacher_forced_pass", None)
     with pytest.raises(InputError, match=message):
         translator.inspect(SENTENCE, target_ids=ids)
 

@@ -34,20 +34,20 @@ def modules_scores(model) -> dict[str, list[np.ndarray]]:
     with torch.inference_mode(), capture(model) as captured:
         model(*fed)
     found = {"encoder": [], "decoder": [], "cross": []}
-    for look in captured.looks():
-        module, heads = look.site.module, look.site.module.num_heads
+    for call in captured.calls():
+        module, heads = call.site.module, call.site.module.num_heads
         with torch.inference_mode():
             if isinstance(model, Baseline):
                 weights = module.in_proj_weight.chunk(3)
                 packed = module.in_proj_bias
                 biases = (None,) * 3 if packed is None else packed.chunk(3)
                 linear = torch.nn.functional.linear
-                q = linear(look.query, weights[0], biases[0])
-                k = linear(look.memory, weights[1], biases[1])
+                q = linear(call.query, weights[0], biases[0])
+                k = linear(call.memory, weights[1], biases[1])
             else:
-                q, k = module.query(look.query), module.key(look.memory)
+                q, k = module.query(call.query), module.key(call.memory)
             q, k = (x[0].unflatten(-1, (heads, -1)).transpose(0, 1) for x in (q, k))
-            found[look.site.kind].append((q @ k.mT / math.sqrt(q.shape[-1])).numpy())
+            found[call.site.kind].append((q @ k.mT / math.sqrt(q.shape[-1])).numpy())
     return found
 
 

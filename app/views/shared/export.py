@@ -9,7 +9,7 @@ from app.views.shared.explored import explored
 from core.record.record import TranslationRecord
 
 
-def take_away(record: TranslationRecord) -> None:
+def export(record: TranslationRecord) -> None:
     """Buttons that save a record, made only when pressed, and a place to open a saved one."""
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from core.analysis.telling import telling, whole_words
+from core.analysis.first_cell import first_cell, whole_words
 from core.record.record import RecordToken
 
 LAYERS, HEADS = 3, 2
@@ -41,7 +41,7 @@ def maps(**planted: tuple[int, int, int, int, float]) -> np.ndarray:
 
 
 def test_the_planted_word_and_its_head_are_found():
-    found = telling(maps(shirt=(2, 1, 1, 1, 0.97)), SOURCE, PRODUCED)
+    found = first_cell(maps(shirt=(2, 1, 1, 1, 0.97)), SOURCE, PRODUCED)
     assert (found.layer, found.head, found.query, found.key) == (2, 1, 1, 1)
     assert found.weight == pytest.approx(0.97)
 
@@ -61,10 +61,10 @@ def test_the_planted_word_and_its_head_are_found():
     ],
 )
 def test_what_tells_nothing_is_left_out(why, query, key):
-    nothing = telling(maps(only=(0, 0, query, key, 0.99)), SOURCE, PRODUCED)
+    nothing = first_cell(maps(only=(0, 0, query, key, 0.99)), SOURCE, PRODUCED)
     assert nothing is None, why
     both = maps(more=(0, 0, query, key, 0.99), less=(1, 1, 0, 1, 0.92))
-    found = telling(both, SOURCE, PRODUCED)
+    found = first_cell(both, SOURCE, PRODUCED)
     assert found is not None and (found.query, found.key) == (0, 1), why
 
 
@@ -76,14 +76,14 @@ def test_whole_words_are_words_by_themselves():
 
 
 def test_a_row_that_is_not_sharp_is_left_out():
-    assert telling(maps(soft=(0, 0, 1, 1, 0.7)), SOURCE, PRODUCED) is None
+    assert first_cell(maps(soft=(0, 0, 1, 1, 0.7)), SOURCE, PRODUCED) is None
 
 
 def test_a_head_against_all_others_is_left_out():
     one_against_five = maps(one=(0, 0, 1, 1, 0.95))
     one_against_five[1:, :, 1] = 0
     one_against_five[1:, :, 1, 5] = 1
-    found = telling(one_against_five, SOURCE, PRODUCED)
+    found = first_cell(one_against_five, SOURCE, PRODUCED)
     assert found is not None and found.key == 5
 
 
@@ -91,7 +91,7 @@ def test_a_head_against_others_that_tell_nothing_is_left_out():
     one_against_five = maps(one=(0, 0, 1, 1, 0.95))
     one_against_five[1:, :, 1] = 0
     one_against_five[1:, :, 1, -1] = 1  # <eos>
-    assert telling(one_against_five, SOURCE, PRODUCED) is None
+    assert first_cell(one_against_five, SOURCE, PRODUCED) is None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_head_against_others_that_tell_nothing_is_left_out():
     ],
 )
 def test_weight_and_mean_weight_count_both(shirt, more, some, query):
-    found = telling(
+    found = first_cell(
         maps(a=(0, 0, 1, 1, shirt), b=(0, 1, 1, 1, more), c=(1, 0, 0, 1, some)), SOURCE, PRODUCED
     )
     assert (found.query, found.key) == (query, 1)
@@ -110,10 +110,10 @@ def test_weight_and_mean_weight_count_both(shirt, more, some, query):
 
 def test_of_two_words_the_one_that_is_spelled_differently_comes_first():
     alike = tokens("Some", "shirt", "is", "blue", "Parks", "park", "blauer", "<eos>")
-    found = telling(maps(alike=(0, 0, 4, 5, 0.99), other=(1, 1, 1, 1, 0.93)), SOURCE, alike)
+    found = first_cell(maps(alike=(0, 0, 4, 5, 0.99), other=(1, 1, 1, 1, 0.93)), SOURCE, alike)
     assert (found.query, found.key) == (1, 1)
 
 
 def test_the_head_with_most_weight_says_it():
-    found = telling(maps(a=(0, 0, 1, 1, 0.93), b=(2, 0, 1, 1, 0.98)), SOURCE, PRODUCED)
+    found = first_cell(maps(a=(0, 0, 1, 1, 0.93), b=(2, 0, 1, 1, 0.98)), SOURCE, PRODUCED)
     assert (found.layer, found.head) == (2, 0)

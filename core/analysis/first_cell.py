@@ -1,4 +1,4 @@
-"""The cross-attention cell that tells most at sight: a word written, and the word behind it."""
+"""The cross-attention cell to begin with: a word written, and the word behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, whose l
 
 
 @dataclass(frozen=True)
-class Telling:
+class FirstCell:
     """A cell of the cross-attention, counted from 0, and its weight."""
 
     layer: int
@@ -23,9 +23,9 @@ class Telling:
     weight: float
 
 
-def telling(
+def first_cell(
     cross_LHQK: Floats, source: Sequence[RecordToken], produced: Sequence[RecordToken]
-) -> Telling | None:
+) -> FirstCell | None:
     """The cell with which to begin: a word, and the other word that its row is sharply on.
 
     `source` names the keys, `produced` the queries. Both tokens are whole words of `LEAST_LETTERS`
@@ -53,7 +53,7 @@ def telling(
             weight = float(of_heads[layer, head])
             score = weight * float(means_QK[query, key]) * unlike
             if weight >= LEAST_WEIGHT and score > best:
-                best, found = score, Telling(int(layer), int(head), query, key, weight)
+                best, found = score, FirstCell(int(layer), int(head), query, key, weight)
     return found
 
 
