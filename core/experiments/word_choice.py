@@ -115,9 +115,9 @@ def true_change(
     target: Sequence[int],
     step: int,
     words: Words,
-    edits: Edits,
+    change: Edits,
 ) -> float:
-    """How the difference of two words' logits changes when the whole network runs under edits.
+    """How the difference of two words' logits changes when the whole network runs under a change.
 
     Asked as `word_choice`, with the edits, such as a head off or an edge cut.
     """
@@ -125,7 +125,7 @@ def true_change(
     device = next(model.parameters()).device
     batch = collate([(list(source), list(target))]).to(device)
     found = []
-    for one in (Edits(), edits):
+    for one in (Edits(), change):
         with edited(model, one):
             logits_V = model(batch.source, batch.target_in)[0, step].double()
         found.append(float(logits_V[words[0]] - logits_V[words[1]]))
