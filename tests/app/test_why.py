@@ -22,6 +22,7 @@ from tests.app.test_app import MAIN
 from tests.app.test_figures import HOSTILE, strings
 
 SENTENCE = "Zwei Männer spielen Fußball."
+BAD = HOSTILE[2]
 BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 
 
@@ -40,12 +41,11 @@ def number(text: str) -> float:
 
 
 def cells(page: Page, key: str) -> list[list[str]]:
-    """What a table of Streamlit's holds, row by row, from what it offers to screen readers."""
-    table = page.locator(f".st-key-{key} canvas[role=grid]").first
-    table.wait_for(state="attached", timeout=60_000)
-    return table.evaluate(
-        """canvas => [...canvas.querySelectorAll("tbody tr")].map(
-            (row) => [...row.querySelectorAll("td")].map((cell) => cell.innerText))"""
+    """What a table holds, row by row."""
+    rows = page.locator(f".st-key-{key} tbody tr")
+    rows.first.wait_for(timeout=60_000)
+    return rows.evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
     )
 
 
@@ -132,13 +132,13 @@ def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translato
 
 
 def test_terms_are_drawn_in_their_order() -> None:
-    figure = terms_figure(["a", HOSTILE], [1.5, -0.5], HOSTILE, "sum", "nats", "light")
+    figure = terms_figure(["a", BAD], [1.5, -0.5], BAD, "sum", "nats", "light")
     (bars,) = figure.data
     assert list(bars.x) == [1.5, -0.5] and list(bars.y) == [0, 1]
     assert bars.marker.color[0] != bars.marker.color[1]
     top, bottom = figure.layout.yaxis.range
     assert top > bottom, "the first stands on top"
-    assert not any("<script" in text for text in strings(figure.to_plotly_json()))
+    assert not any("<a" in text for text in strings(figure.to_plotly_json()))
 
 
 def test_ribbons_add_up() -> None:
@@ -163,8 +163,8 @@ def test_ribbons_add_up() -> None:
 
 def test_a_grid_of_words_and_a_map_of_pairs_hold_their_numbers() -> None:
     values = np.array([[0.1, 0.9], [0.4, 0.2]])
-    texts = [["a", HOSTILE], ["c", "d"]]
-    grid = Grid(["one", HOSTILE], ["x", "y"], values, texts, texts)
+    texts = [["a", BAD], ["c", "d"]]
+    grid = Grid(["one", BAD], ["x", "y"], values, texts, texts)
     figure = grid_figure(grid, "title", "subtitle", 1.0, False, "dark")
     (cells_,) = figure.data
     np.testing.assert_array_equal(cells_.z, values)
@@ -178,4 +178,4 @@ def test_a_grid_of_words_and_a_map_of_pairs_hold_their_numbers() -> None:
 def test_the_lens_ends_with_the_output(translator, record) -> None:
     grid = lens(translator, record)
     assert grid.exact
-    np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(record.log_probs), atol=1e-6)
+    np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(record.log_probs), atol=1e-5)

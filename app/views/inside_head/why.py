@@ -45,24 +45,25 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         "Position × position means: it looks by place. Token × token: it looks for a word. A head "
         "in a term was there before, and this one builds on it.",
     )
-    st.container(key="why_removals").dataframe(
+    st.container(key="why_removals").table(
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
-            "score, predicted": [one.predicted.score for one in split.removals],
-            "norm taken anew": [one.true.score for one in split.removals],
+            "score, norm held": [_move(one.predicted.score) for one in split.removals],
+            "norm taken anew": [_move(one.true.score) for one in split.removals],
             "head off everywhere": [
-                None if one.whole is None else one.whole.score for one in split.removals
+                "" if one.whole is None else _move(one.whole.score) for one in split.removals
             ],
-            "weight": [one.true.weight for one in split.removals],
+            "weight": [_move(one.true.weight) for one in split.removals],
         },
+        border="horizontal",
         hide_index=True,
-        column_config={
-            name: st.column_config.NumberColumn(format="%+.3f")
-            for name in ("score, predicted", "norm taken anew", "head off everywhere", "weight")
-        },
     )
     st.caption(
         "The largest parts, taken out one at a time: how the score moves with the norm held, with "
         "the norm taken anew, and, of a head, when it is switched off in the whole pass. Last, "
         "how the weight moves with the norm taken anew."
     )
+
+
+def _move(value: float) -> str:
+    return number(value, 3, sign="+")

@@ -65,17 +65,14 @@ def sources(lesson: Lesson) -> None:
         "another story than the network.",
     )
     agrees = agreement(answers, referee)
-    st.container(key="why_agreement").dataframe(
+    st.container(key="why_agreement").table(
         {
             "method": list(agrees),
-            "this token": [float(one.spearman[chosen]) for one in agrees.values()],
-            "all tokens": [one.mean_spearman for one in agrees.values()],
+            "this token": [number(float(one.spearman[chosen]), 2) for one in agrees.values()],
+            "all tokens": [number(one.mean_spearman, 2) for one in agrees.values()],
         },
+        border="horizontal",
         hide_index=True,
-        column_config={
-            name: st.column_config.NumberColumn(format="%.2f")
-            for name in ("this token", "all tokens")
-        },
     )
     how = (
         f"exact, from all {referee.subsets:,} subsets"

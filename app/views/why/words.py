@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.figures.why import Ribbon, ribbons_figure, terms_figure
 from app.look.labels import label, labels
+from app.look.markdown import plain
 from app.look.numbers import number, scientific
 from app.state import visit
 from app.views.shared.choices import choose, choose_token
@@ -113,26 +114,19 @@ def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int])
         reverse=True,
     )[:_TRIED]
     places += [(kind, layer, head, key) for _, kind, layer, head, key in edges]
-    rows: dict[str, list] = {"cut": [], "predicted": [], "true": []}
+    rows: dict[str, list[str]] = {"cut": [], "predicted": [], "true": []}
     for kind, layer, head, key in places:
         name = f"{kind} {layer + 1}.{head + 1}"
-        rows["cut"].append(name if key is None else f"{names[kind][key]} in {name}")
-        rows["predicted"].append(choice.predicted(kind, layer, head, key))
+        rows["cut"].append(name if key is None else plain(f"{names[kind][key]} in {name}"))
+        rows["predicted"].append(number(choice.predicted(kind, layer, head, key), 3, sign="+"))
         edits = (
             Edits(heads_off=frozenset({(kind, layer, head)}))
             if key is None
             else Edits(edges=(Edge(kind, layer, head, step, key, 0.0),))
         )
-        rows["true"].append(
-            lesson.ask("core.experiments.word_choice:true_change", step, pair, edits)
-        )
-    st.container(key="why_tried").dataframe(
-        rows,
-        hide_index=True,
-        column_config={
-            name: st.column_config.NumberColumn(format="%+.3f") for name in ("predicted", "true")
-        },
-    )
+        true = lesson.ask("core.experiments.word_choice:true_change", step, pair, edits)
+        rows["true"].append(number(true, 3, sign="+"))
+    st.container(key="why_tried").table(rows, border="horizontal", hide_index=True)
     st.caption(
         "Each head switched off, each link cut: how the difference of the logits changes. The "
         "prediction is the direct part, with norms held; the true change has what later layers "
