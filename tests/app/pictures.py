@@ -156,7 +156,10 @@ DRIVER = r"""(() => {
     async saved(name) {
       files.length = 0;
       find(`[data-export="${name}"]`).click();
-      while (!files.length) await new Promise((resolve) => setTimeout(resolve, 5));
+      for (const end = performance.now() + 20_000; !files.length; ) {
+        if (performance.now() > end) throw new Error(`${name} gave no file`);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
       if (!files[0].type.startsWith("image/png")) return files[0].text();
       return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },

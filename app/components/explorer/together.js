@@ -19,7 +19,7 @@ export function tellTogether(explorer, link) {
  * @param {Explorer} explorer
  */
 export function listenTogether(explorer, follow) {
-  const listener = ({ detail }) => {
+  const listener = (/** @type {any} */ { detail }) => {
     const { data } = explorer;
     if (detail.explorer !== explorer && data?.together === detail.together) follow(explorer, detail.link);
   };

@@ -129,7 +129,7 @@ export function paintWhatIf(explorer) {
     const shown = made ? UNDONE[button.dataset.edit] ?? label : label;
     if (button.textContent !== shown) button.textContent = shown;
     button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
-    if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", made);
+    if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
   }
   if (!canDraw(explorer)) openRow(explorer, false);
 }
