@@ -167,6 +167,40 @@ def test_a_function_runs_once_for_each_model_and_arguments(cards, monkeypatch):
     assert asked == ["one", "two", "one", "one", "one"]
 
 
+def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch):
+    """A visitor who asks for something else ends a long question between two of its batches."""
+    log: list[object] = []
+
+    def question(holder, record, *arguments):
+        log.append((holder, record.id, *arguments))
+        try:
+            for done in (1, 2, 3):
+                yield SimpleNamespace(done=done, total=3, result="answer" if done == 3 else None)
+        finally:
+            log.append("closed")
+
+    module = SimpleNamespace(question=question)
+    monkeypatch.setattr(results, "import_module", lambda name: module)
+    monkeypatch.setattr(results, "translator", lambda model: "translator")
+    record = SimpleNamespace(id="sentence")
+
+    def another(done: int, total: int) -> None:
+        if done == 2:
+            raise RuntimeError("another question")
+
+    with pytest.raises(RuntimeError, match="another question"):
+        results.ask(cards[0], "planted:question", record, 7, progress=another)
+    assert log == [("translator", "sentence", 7), "closed"]
+    seen: list[tuple[int, int]] = []
+
+    def ask():
+        told = lambda *at: seen.append(at)  # noqa: E731
+        return results.ask(cards[0], "planted:question", record, 7, progress=told)
+
+    assert ask() == ask() == "answer"
+    assert seen == [(1, 3), (2, 3), (3, 3)], "asked once, and kept"
+
+
 def test_every_function_that_is_named_in_a_text_is_there():
     named = {
         node.value
