@@ -17,6 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from core.record.edits import Edits
+
 SOURCES = {
     "short": "Ein Mann in einem roten Hemd sprich|t mit einem Hund .",
     "other": "Zwei Frau|en lauf|en durch den Wald .",
@@ -127,6 +129,7 @@ CHECKS = (
 class Record:
     """A stand-in for `core.record.record.TranslationRecord` with what the explorer reads of it."""
 
+    edits = Edits()
     id: str
     source_language: str
     target_language: str
