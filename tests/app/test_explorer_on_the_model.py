@@ -215,6 +215,7 @@ def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
     at(local_page, "head")  # what that page writes into the address is no entry
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="2", q="4", k="3")
     assert local_page.evaluate("history.length") == entries + 1
+    local_page.mouse.move(0, 0)  # what lies under the pointer is shown before what is pinned
     local_page.go_back()
     expect(root).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
     for name, value in (("kind", "decoder"), ("layer", "1"), ("head", "2"), ("query", "4")):

@@ -126,7 +126,7 @@ def test_what_is_in_sight(local_page, serve):
     box = note.bounding_box()
     assert box["y"] + box["height"] <= 900
     expander = local_page.locator(".st-key-take_away").bounding_box()
-    parts = root.locator(".keys, .exports, .numbers-of-head").evaluate_all(
+    parts = root.locator(".keys, .exports, .numbers-of-head, .what-if").evaluate_all(
         "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
     )
     assert 0 < expander["y"] - parts < 60, "no gap that looks as if something failed to load"
