@@ -123,18 +123,20 @@ def _sentences(page: Any, pair: tuple[str, str], rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-# As above, until what is written beneath the explorer is another text, too.
+# Resolves with the milliseconds from now until the page has been run again, to its end.
 _ANSWER = """() => {
   const started = performance.now();
-  const text = () => document.querySelector(".st-key-what_if_result")?.innerText;
-  const before = text();
+  const app = document.querySelector("[data-testid=stApp]");
+  let ran = false;
   window.headlightAnswered = new Promise((resolve) => {
     const observer = new MutationObserver(() => {
-      if (!text() || text() === before) return;
+      const running = app.dataset.testScriptState === "running";
+      ran ||= running;
+      if (!ran || running) return;
       observer.disconnect();
       requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
     });
-    observer.observe(document.body, { childList: true, subtree: true, characterData: true });
+    observer.observe(app, { attributes: true });
   });
 }"""
 
