@@ -59,12 +59,7 @@ def alignment(arguments: argparse.Namespace) -> None:
 
 def importances(arguments: argparse.Namespace) -> None:
     """How the loss changes without each head."""
-    device = pick_device(arguments.device)
-    checkpoint = load(arguments.checkpoint, device)
-    pairs = list(
-        encode_pairs(_pairs(arguments), checkpoint.source_tokenizer, checkpoint.target_tokenizer)
-    )
-    _fit(checkpoint, pairs)
+    checkpoint, pairs, device = _encoded(arguments)
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
     with counting(heads, " heads") as done:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
@@ -93,11 +88,7 @@ def words(arguments: argparse.Namespace) -> None:
     for name in ("tokens", "largest"):
         if (value := getattr(arguments, name)) < 1:
             raise ValueError(f"--{name} {value} is out of range: it must be at least 1")
-    device = pick_device(arguments.device)
-    checkpoint = load(arguments.checkpoint, device)
-    both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
-    pairs = list(encode_pairs(_pairs(arguments), *both))
-    _fit(checkpoint, pairs)
+    checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
     with counting(heads, " heads") as done:
         found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, done)
@@ -126,12 +117,7 @@ def words(arguments: argparse.Namespace) -> None:
 
 def means(arguments: argparse.Namespace) -> None:
     """Write what each head adds in the mean beside the weights, for edits that put it there."""
-    device = pick_device(arguments.device)
-    checkpoint = load(arguments.checkpoint, device)
-    pairs = list(
-        encode_pairs(_pairs(arguments), checkpoint.source_tokenizer, checkpoint.target_tokenizer)
-    )
-    _fit(checkpoint, pairs)
+    checkpoint, pairs, device = _encoded(arguments)
     with counting(len(pairs)) as done:
         parts = head_means(checkpoint.model, batches_of(pairs, device), done)
     corpus = f"{arguments.src.name}, {arguments.ref.name}"
@@ -175,6 +161,16 @@ def _pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     if not pairs:
         raise ValueError(f"{arguments.src} holds no sentence: at least 1 is needed")
     return pairs
+
+
+def _encoded(arguments: argparse.Namespace) -> tuple[Checkpoint, list[Any], str]:
+    """The checkpoint, the pairs as ids that fit it, and the device."""
+    device = pick_device(arguments.device)
+    checkpoint = load(arguments.checkpoint, device)
+    both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    pairs = list(encode_pairs(_pairs(arguments), *both))
+    _fit(checkpoint, pairs)
+    return checkpoint, pairs, device
 
 
 def _fit(checkpoint: Checkpoint, pairs: list[Any]) -> None:

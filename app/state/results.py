@@ -159,6 +159,11 @@ def continuation(card: Card, text: str) -> Ids:
     return translator(card).continuation(text)
 
 
+def fitting(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
+    """The edits that a network and a source text can have, and one line for each other one."""
+    return translator(card).fitting(edits, source)
+
+
 def target_labels(card: Card, ids: Ids) -> dict[int, str]:
     """What people read for some ids of the target's vocabulary."""
     return {

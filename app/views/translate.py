@@ -21,14 +21,15 @@ chosen = controls.selection()
 
 with st.container(key="translation"):
     st.text(record.translation)
+own = record.translation
 if chosen.target:
     with st.container(key="own_translation"):
-        own = results.inspect(card, chosen.source, decode=chosen.decode)
-        st.text(f"The model itself writes: {own.translation}")
+        own = results.inspect(card, chosen.source, decode=chosen.decode).translation
+        st.text(f"The model itself writes: {own}")
 show_doubts(record, controls.learned(card))
 changed = edited(card, record)
 asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
-translated_again(card, changed, chosen.decode)
+translated_again(card, changed, own, chosen.decode)
 if asks:  # not by the link itself, which would begin another visit
     st.switch_page("views/inside_head/page.py", query_params=asks)
 export(changed.after)

@@ -69,6 +69,8 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     edited = under(translator, record, OFF)
     shows(root, edited)
     expect_query(local_page, edits=OFF.to_text())
+    assert len(edited.checks) == sum(check.passed for check in edited.checks) == 8
+    expect(root.locator("[data-part=badge]")).to_have_text("Checks: 8 of 8 passed")
     changes = edited.log_probs - record.log_probs
     shown = root.locator("[data-part=edit-tokens] small").all_text_contents()
     assert [number(text) for text in shown] == pytest.approx(changes, abs=0.00501)
@@ -133,6 +135,10 @@ def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> 
     button(root, "row").click()
     sliders = root.locator("[data-part=drawn-keys] input")
     expect(sliders).to_have_count(len(record.source))
+    root.locator(".thumbnail[data-l='2'][data-h='1']").click()
+    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # they were another head's
+    root.locator(".thumbnail[data-l='2'][data-h='0']").click()
+    button(root, "row").click()
     for key in range(len(record.source)):
         sliders.nth(key).fill({0: "60", 4: "20"}.get(key, "0"))
     root.locator("[data-part=apply-row]").click()
@@ -159,6 +165,31 @@ def test_a_link_brings_its_edits_and_names_what_is_none(
     shows(root, under(translator, record, both))
     root.get_by_role("button", name="Remove all").click()
     shows(root, record)
+
+
+def test_a_word_of_several_tokens_is_no_key_of_an_edit(local_page: Page, serve) -> None:
+    """An edit is of one token: its button would name the word and change a part of it."""
+    text = "Ein Straßenmusiker spielt Gitarre."
+    local_page.goto(
+        f"{serve(MAIN)}/?source={quote(text)}&direction=de-en&model=scratch&search=greedy"
+        "&kind=encoder&layer=0&head=1&q=1&k=1&words=1"
+    )
+    root = painted(local_page)
+    for name in ("cut", "times", "hide", "row"):
+        expect(button(root, name)).to_be_disabled()
+    root.locator("[data-unit-option=pieces]").click()
+    expect(button(root, "cut")).to_be_enabled()
+
+
+def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
+    full = "~".join(f"cut.cross.{n % 4}.{n // 50}.{n % 10}.{n % 9}" for n in range(2, 1000))
+    edits, _ = Edits.parse(full)
+    assert len(edits.listed()) == 200
+    root = opened(local_page, serve, f"kind=cross&layer=0&head=7&edits={edits.to_text()}")
+    count = root.locator("[data-part=edits] li[data-edit]").count()
+    button(root, "sharper").click()
+    expect(root.locator("[data-part=edit-note]")).to_contain_text("201 edits are too many")
+    expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(count)
 
 
 def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:

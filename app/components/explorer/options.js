@@ -4,6 +4,7 @@ import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
 import { drawScale } from "../shared/theme.js";
 import { HIDEABLE, OPTIONS, QUANTITY_OPTIONS } from "./choices.js";
+import { isOrdered } from "./captions.js";
 import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
 
@@ -33,7 +34,8 @@ export function paintOptions(explorer) {
   press("views", "viewOption", picture);
   press("units", "unitOption", unit);
   press("combines", "combineOption", combine);
-  parts.sort.value = sort;
+  // An order that cannot be had here is not shown as if it were.
+  parts.sort.value = isOrdered(explorer) || explorer.requests.effects ? sort : "layer";
   parts.quantity.value = wanted;
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
   parts["hide-eos-name"].textContent = kind === "decoder" ? "<bos>" : "<eos>";

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.components.tokens import described, short
+from core.record.edits import Edits
 
 KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
@@ -76,8 +77,8 @@ def payload(
     says whether this explorer keeps its view in the page's address: only one on a page may.
     `inside` is the address of a page that takes the same names and opens one head; without it there
     is no way there. `verdict` is "here" for a record whose checks this program made, "saved" for
-    one that brings them from a file: then they are not shown. Those of an edited pass are no
-    verdict on a translation and never are.
+    one that brings them from a file: then they are not shown. Those of an edited pass are made
+    under its edits; of a pass that does not say which they were, none are.
 
     `quantities` names what can be chosen beside the weights, each with its finite numbers, or with
     None where Python will be asked for them. `alone` says that there will be no Python to ask.
@@ -124,7 +125,7 @@ def payload(
         "search": record.search,
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
-        "verdict": "edited" if record.search.endswith(", edited") else verdict,
+        "verdict": "edited" if _lost_its_edits(record) else verdict,
         "source": [described(token) for token in record.source],
         "target_in": [described(token) for token in record.target_in],
         "target_out": [
@@ -163,6 +164,11 @@ def payload(
     if answers.page is not None:
         data["page"] = answers.page
     return data
+
+
+def _lost_its_edits(record: Any) -> bool:
+    """Whether it was made under edits that it does not hold: nobody can check such an old file."""
+    return record.search.endswith(", edited") and record.edits == Edits()
 
 
 def _float32(numbers: np.ndarray) -> bytes:

@@ -43,15 +43,15 @@ function shownHead({ data, view }) {
 }
 
 /**
- * The first tokens of the pinned row and column; null where none is pinned.
+ * The tokens of the pinned row and column; null where none is pinned, or a word of several, of which an edit is not.
  *
  * @param {Explorer} explorer
  */
 function pinnedTokens(explorer) {
   const { pinned } = explorer.view;
   const map = currentMap(explorer);
-  const first = (items, index) => (index === null ? null : items[index].members[0]);
-  return { query: first(map.rows, pinned.query), key: first(map.columns, pinned.key) };
+  const only = (items, index) => (index === null || items[index].members.length > 1 ? null : items[index].members[0]);
+  return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
 /**
@@ -131,7 +131,7 @@ export function paintWhatIf(explorer) {
     button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
     if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
   }
-  if (!canDraw(explorer)) openRow(explorer, false);
+  if (!canDraw(explorer) || parts["drawn-row"].dataset.of !== drawnRow(explorer)) openRow(explorer, false);
 }
 
 const UNDONE = { head: "Switch it on again", sharper: "As sharp as before", flatter: "As sharp as before", causal: "Put the causal mask back" };
@@ -216,6 +216,13 @@ const canDraw = (explorer) =>
   shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.pinned.query !== null;
 
 /**
+ * The row that sliders stand for: another head or query needs others.
+ *
+ * @param {Explorer} explorer
+ */
+const drawnRow = (explorer) => [explorer.data.sentence, shownHead(explorer), explorer.view.pinned.query].join();
+
+/**
  * Sliders for the pinned row's weights, which begin where the head left them.
  *
  * @param {Explorer} explorer
@@ -227,6 +234,7 @@ function openRow(explorer, open) {
   parts["drawn-row"].hidden = !open;
   button.setAttribute("aria-expanded", open);
   if (!open) return;
+  parts["drawn-row"].dataset.of = drawnRow(explorer);
   const map = mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS });
   const { query } = explorer.view.pinned;
   parts["drawn-row-note"].textContent =

@@ -12,13 +12,14 @@ from app.components.edits import described, listed
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
+from core.analysis.difference import KINDS
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.record.edits import Edits, Limits
+from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 
-KINDS = ("encoder", "decoder", "cross")
 _EDITS = "edits"  # their text, in the visit and in the address
+_REFUSED = "edit_refused"  # why the last one could not be made
 
 
 @dataclass(frozen=True)
@@ -61,18 +62,10 @@ def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, li
         visit.put(_EDITS, "")
     visit.put("edited_network", network)
     edits, problems = Edits.parse(visit.get(_EDITS))
-    shape = card.model
-    edits, unfit = edits.fitting(
-        Limits(
-            shape.num_encoder_layers,
-            shape.num_decoder_layers,
-            shape.num_heads,
-            shape.max_length,
-            len(record.source),
-        )
-    )
+    edits, unfit = results.fitting(card, edits, record.source_text)
     address.keep({_EDITS: visit.get(_EDITS)}, _EDITS)
-    return None if edits == Edits() else edits, [*problems, *unfit]
+    refused = visit.get(_REFUSED)
+    return None if edits == Edits() else edits, [*([refused] if refused else []), *problems, *unfit]
 
 
 def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
@@ -96,8 +89,12 @@ def change(command: str | None) -> None:
     if not command:
         edits = Edits()
     elif not problems:
-        edits = edits.without(one) if command[0] == "-" else edits.plus(one)
+        try:
+            edits = edits.without(one) if command[0] == "-" else edits.plus(one)
+        except EditError as error:  # such as one too many
+            problems = [str(error)]
     visit.put(_EDITS, edits.to_text())
+    visit.put(_REFUSED, " ".join(problems))
 
 
 def edited(card: Card, record: TranslationRecord) -> WhatIf:
@@ -114,8 +111,8 @@ def edited(card: Card, record: TranslationRecord) -> WhatIf:
     return WhatIf(edits or Edits(), tuple(problems), record, after)
 
 
-def translated_again(card: Card, what_if: WhatIf, decode: DecodeConfig) -> None:
-    """What the network writes under the edits, with what differs in bold."""
+def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
+    """What the network writes under the edits, with what differs from its `own` in bold."""
     if what_if.edits == Edits():
         return
     with st.container(key="what_if_result", gap="small"):
@@ -126,10 +123,10 @@ def translated_again(card: Card, what_if: WhatIf, decode: DecodeConfig) -> None:
         except ValueError as error:
             st.caption(plain(str(error)))
             return
-        if again.translation == what_if.before.translation:
+        if again.translation == own:
             st.markdown(f"Translated again, it still writes: {plain(again.translation)}")
         else:
-            words = _marked(what_if.before.translation, again.translation)
+            words = _marked(own, again.translation)
             st.markdown(f"Translated again, it now writes: {words}")
         st.caption(f"log P {number(again.log_prob, 2)} under the changes, {decode.label}")
 
