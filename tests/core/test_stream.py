@@ -9,7 +9,8 @@ import torch
 from core.analysis.stream import Component
 from core.checkpoint.folder import load
 from core.experiments.tracing import traces
-from core.record.edits import Edits, Places, edited
+from core.record.editing import edited
+from core.record.edits import Edits, PositionEdit
 from core.text.tokenizer import EOS
 from tests import small
 
@@ -154,7 +155,7 @@ def test_a_row_of_a_padded_batch_is_as_alone(models):
 
 
 def test_it_runs_under_edits(models):
-    edits = Edits(hidden_source=(1,), source_positions=Places(shift=4))
+    edits = Edits(hidden_source=(1,), source_positions=PositionEdit(shift=4))
     for model in models:
         with edited(model, edits):
             (trace,) = traces(model, [SOURCE], [TARGET])
