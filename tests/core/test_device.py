@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from core.device import autocast_dtype, device_label, pick_device, spare_threads
 from core.training.distributed import joined
@@ -91,7 +92,10 @@ def test_only_a_small_network_keeps_to_one_thread(parameters, threads):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        spare_threads(parameters)
-        assert torch.get_num_threads() == threads
+        with threadpool_limits(2, user_api="blas"):
+            spare_threads(parameters)
+            assert torch.get_num_threads() == threads
+            blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+            assert blas and all(pool["num_threads"] == threads for pool in blas)
     finally:
         torch.set_num_threads(before)
