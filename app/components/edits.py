@@ -35,9 +35,21 @@ def described(one: Edits, record: TranslationRecord) -> str:
     for place in one.hidden_source:
         return f"{_token(labels(record.source, 1), place)} hidden"
     for side in ("source", "target"):
-        if getattr(one, f"{side}_positions") != PositionEdit():
-            return f"positions of the {side} edited"
+        if (edit := getattr(one, f"{side}_positions")) != PositionEdit():
+            return _positions(edit, side)
     return "no causal mask" if not one.causal_mask else "no padding mask"
+
+
+def _positions(edit: PositionEdit, side: str) -> str:
+    if not edit.scale:
+        return f"no positions in the {side}"
+    changes = [
+        (edit.scale != 1, f"× {edit.scale:g}"),
+        (edit.stretch != 1, f"stretched × {edit.stretch}"),
+        (edit.shift != 0, f"shifted by {edit.shift:+}".replace("-", "−")),
+        (bool(edit.order), "in another order"),
+    ]
+    return f"positions of the {side} " + ", ".join(words for made, words in changes if made)
 
 
 def _head(kind: str, layer: int | None, head: int | None) -> str:

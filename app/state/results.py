@@ -192,10 +192,10 @@ def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | Non
         return None
 
 
-def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[str, NDArray]:
+def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping[str, NDArray]:
     """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
 
-    Numbers [layer, head, query, key] by kind. Rollout needs no card.
+    Numbers [layer, head, query, key] by kind, under the record's edits. Rollout needs no card.
     """
     if name == "rollout":
         from core.analysis.rollout import rollout
@@ -205,7 +205,9 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> dict[st
         "scores": "core.experiments.score_parts:scores",
         "norms": "core.experiments.values:value_norms",
     }[name]
-    return run(card, function, ids(record.source), ids(record.target_out))
+    if card is None:
+        raise ValueError(f"{name} need the weights that made this record, and they are not here")
+    return ask(card, function, record)
 
 
 def ask(

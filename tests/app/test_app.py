@@ -232,7 +232,7 @@ def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
     ]
 
 
-LESSONS = ("tour", "inside_head", "masks", "positions", "comparison")
+LESSONS = ("tour", "inside_head", "why", "masks", "positions", "comparison")
 
 
 def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch):
@@ -242,7 +242,7 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
     app = run_with(tmp_path, monkeypatch)
-    for view in ("translate", "steps", *(f"{lesson}/page" for lesson in LESSONS)):
+    for view in ("translate", "steps", "together", *(f"{lesson}/page" for lesson in LESSONS)):
         app.switch_page(f"views/{view}.py").run()
         assert not app.exception, view
         (error,) = app.error

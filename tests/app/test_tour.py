@@ -98,9 +98,9 @@ def test_the_tour_from_its_first_stop_to_its_last(local_page: Page, serve, trans
     walk(local_page, translators["en-de"], STOPS["en-de"])
     last = STOPS["en-de"][-1]
     end = local_page.locator(".st-key-tour_end")
-    for name in ("Step by step", "Inside a head", "Masks", "Positions"):
+    for name in ("Step by step", "Inside a head", "Ask why", "Masks", "Positions"):
         expect(end.get_by_role("link", name=name)).to_have_attribute(
-            "href", re.compile(r"(steps|head|masks|positions)\?.*source=Two.dogs")
+            "href", re.compile(r"(steps|head|why|masks|positions)\?.*source=Two.dogs")
         )
     found = last.find(translators["en-de"].inspect(last.source))
     local_page.get_by_role("link", name="Open on the first page").click()

@@ -12,7 +12,9 @@ from app.components.edits import described
 from app.export.page import page as saved_page
 from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
-from core.record.edits import Edge, Edits, Row, Temperature
+from core.experiments.score_parts import scores
+from core.experiments.values import value_norms
+from core.record.edits import Edge, Edits, PositionEdit, Row, Temperature
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted
@@ -86,14 +88,19 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     expect(result).to_contain_text("still" if again.translation == record.translation else "now")
 
     root.locator("[data-kind-option=decoder]").click()  # a head behind the one that is off
-    for name, array in (("weights", edited.decoder), ("change", edited.decoder - record.decoder)):
+    for name, array in (
+        ("weights", edited.decoder),
+        ("change", edited.decoder - record.decoder),
+        ("scores", scores(translator, edited)["decoder"]),
+        ("norms", value_norms(translator, edited)["decoder"]),
+    ):
         root.locator("[data-part=quantity]").select_option(name)
         expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
         root.locator(".thumbnail[data-l='1'][data-h='0']").click()
         for query, key in ((5, 2), (3, 3)):
             said_of = hover_cell(root, query, key)
             value = float(array[1, 0, query, key])
-            assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4)
+            assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4 + 2e-4 * abs(value))
 
     root.get_by_role("button", name="Take back").click()
     shows(root, record)
@@ -109,6 +116,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
         ("sharper", Edits(temperatures=(Temperature("cross", 0, 1, 0.5),))),
         ("hide", Edits(hidden_source=(2,))),
         ("causal", Edits(causal_mask=False)),
+        ("positions", Edits(source_positions=PositionEdit(scale=0))),
     ],
 )
 def test_each_button_makes_its_edit(
@@ -128,6 +136,19 @@ def test_each_button_makes_its_edit(
         expect(result).to_contain_text("without the causal mask", timeout=30_000)
     button(root, name).click()  # the same button takes it back
     shows(root, record)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (PositionEdit(scale=0), "no positions in the source"),
+        (PositionEdit(scale=0.5, shift=-4), "positions of the source × 0.5, shifted by −4"),
+        (PositionEdit(stretch=2), "positions of the source stretched × 2"),
+        (PositionEdit(order=(1, 0)), "positions of the source in another order"),
+    ],
+)
+def test_positions_are_said_as_they_are_edited(edit: PositionEdit, words: str, record) -> None:
+    assert described(Edits(source_positions=edit), record) == words
 
 
 def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> None:
@@ -272,5 +293,12 @@ def test_two_explorers_follow_each_other(local_page: Page, serve, translator) ->
     for root in (left, right):
         for name, value in (("kind", "encoder"), ("layer", "1"), ("head", "3"), ("query", "2")):
             expect(root).to_have_attribute(f"data-{name}", value)
+    for root, name in ((left, "norms"), (right, "rollout"), (left, "weights")):
+        root.locator("[data-part=quantity]").select_option(name)
+        for each in (left, right):
+            expect(each).to_have_attribute("data-quantity", name, timeout=30_000)
+            expect(each.locator("[data-part=quantity]")).to_have_value(name)
+    for root in (left, right):
+        expect(root).to_have_attribute("data-head", "3")
     local_page.locator(".st-key-beside").get_by_text("The same, changed").click()
     expect(local_page.get_by_text("nothing is changed")).to_be_visible(timeout=30_000)

@@ -4,6 +4,7 @@ import { between } from "../shared/numbers.js";
 import { saveAddress } from "./address.js";
 import { HIDEABLE } from "./choices.js";
 import { itemOfToken, itemsOf, NOTHING, NOWHERE } from "./focus.js";
+import { WEIGHTS } from "./maps.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
 import { forgetRequest, pinExact, request } from "./requests.js";
@@ -35,23 +36,37 @@ export function update(explorer, change) {
     if (explorer.past.length > LONGEST_PAST) explorer.past.shift();
   }
   show(explorer, view, names);
-  tellTogether(explorer, linkOf(explorer.data, explorer.view));
+  tellOthers(explorer);
 }
 
 /**
- * Shows what another explorer shows, as far as this one has it: kind, head, what is pinned, and how it is drawn.
+ * Tells the explorers beside it what is shown here, with the quantity that may still be waited for.
+ *
+ * @param {Explorer} explorer
+ */
+const tellOthers = (explorer) =>
+  tellTogether(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
+
+/**
+ * Shows what another explorer shows, as far as this one has it: kind, head, quantity, what is pinned, how it is drawn.
  *
  * @param {Explorer} explorer
  * @param {Link} link
  */
 export function follow(explorer, link) {
-  const { data, view: before } = explorer;
+  const { data, now, view: before } = explorer;
   const { picture, unit, hide, sort, combine } = FIRST_VIEW;
-  const usual = { ...before, picture, unit, hide, sort, combine, pinned: NOTHING };
-  const { view } = viewOfLink(data, Object.freeze(usual), link);
-  const next = nextView(data, view, { pinned: pinnedOfLink(data, view, link) });
-  explorer.now.stepping = false;
-  show(explorer, next, Object.keys(next).filter((name) => next[name] !== before[name]));
+  /** @type {View} */
+  const usual = { ...before, picture, unit, hide, sort, combine, quantity: WEIGHTS, behind: null, pinned: NOTHING };
+  const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
+  const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
+  if (wanted !== now.wanted) forgetRequest(explorer, "quantity");
+  now.wanted = wanted;
+  now.stepping = false;
+  const pinned = pinnedOfLink(data, view, link);
+  const next = nextView(data, view, { pinned, quantity: data.quantities[wanted] ? wanted : WEIGHTS });
+  if (!data.quantities[wanted] && !explorer.requests.quantity) askQuantity(explorer);
+  show(explorer, next, [...Object.keys(next).filter((name) => next[name] !== before[name]), "wanted"]);
 }
 
 /**
@@ -65,7 +80,7 @@ export function undo(explorer) {
   explorer.now.wanted = view.quantity;
   explorer.now.stepping = false;
   show(explorer, view, Object.keys(view).filter((name) => view[name] !== explorer.view[name]));
-  tellTogether(explorer, linkOf(explorer.data, explorer.view));
+  tellOthers(explorer);
 }
 
 /* Where the pointer was means something else on another picture. */
@@ -118,9 +133,9 @@ export function chooseQuantity(explorer, quantity) {
   explorer.now.wanted = quantity;
   forgetRequest(explorer, "quantity");
   if (!explorer.data.quantities[quantity]) askQuantity(explorer);
-  if (explorer.requests.quantity) paint(explorer, ["wanted"]);
-  else if (quantity === explorer.view.quantity) paint(explorer, ["wanted"]);
-  else update(explorer, { quantity });
+  if (!explorer.requests.quantity && quantity !== explorer.view.quantity) return update(explorer, { quantity });
+  paint(explorer, ["wanted"]);
+  tellOthers(explorer);
 }
 
 /** @param {Explorer} explorer */

@@ -70,6 +70,7 @@ function offers(explorer) {
   const link = cell ? `${tokenName(map.columns[pinned.key])} \u2192 ${tokenName(map.rows[pinned.query])}` : "";
   const word = view.kind === "encoder" ? query : view.kind === "cross" ? key : null;
   const hidden = word !== null && !data.sides.source[word].special;
+  const side = view.kind === "decoder" ? "target" : "source";
   const name = head ? headName(data, view) : "";
   const becomes = parts["head-becomes"].value;
   return {
@@ -82,6 +83,7 @@ function offers(explorer) {
     flatter: head ? { text: `temp.${head}.${FLATTER}`, label: "Flatten this head" } : { label: "Flatten this head" },
     hide: hidden ? { text: `hide.${word}`, label: `Hide ${tokenName(data.sides.source[word])}` } : { label: "Hide a word: pin it" },
     causal: { text: "causal", label: "Remove the causal mask" },
+    positions: { text: `positions.${side}.scale-0`, label: `Remove the positions of the ${side}` },
     row: head && query !== null ? { label: "Draw this row by hand" } : { label: "Draw a row: pin one" },
   };
 }
@@ -134,7 +136,13 @@ export function paintWhatIf(explorer) {
   if (!canDraw(explorer) || parts["drawn-row"].dataset.of !== drawnRow(explorer)) openRow(explorer, false);
 }
 
-const UNDONE = { head: "Switch it on again", sharper: "As sharp as before", flatter: "As sharp as before", causal: "Put the causal mask back" };
+const UNDONE = {
+  head: "Switch it on again",
+  sharper: "As sharp as before",
+  flatter: "As sharp as before",
+  causal: "Put the causal mask back",
+  positions: "Put the positions back",
+};
 
 /**
  * The list of changes and what they did: new with each answer.

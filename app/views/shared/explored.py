@@ -24,16 +24,14 @@ def explored(
 ) -> dict[str, str] | None:
     """Show a record's explorer, opened at `view`; `further` goes to `explorer.payload`.
 
-    `card` is the checkpoint whose weights made the record: scores and value norms are worked out
-    with them. Without it, or where the pass was edited, there is only what the record alone gives.
+    `card` is the checkpoint whose weights made the record: scores, value norms and what each head
+    matters are worked out with them, under the record's edits. Without it there is only what the
+    record alone gives.
     `changed` offers to change the pass, and says what the changes do; `record` is what they gave.
 
     Returns what is to stand in the address of the page `inside`, if the visitor goes there now.
     """
-    names = ["rollout"]
-    unedited = card is not None and not record.search.endswith(", edited")
-    if unedited:
-        names = ["scores", "norms", "rollout"]
+    names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
     asked = {**(visit.get(key) or {}), "quantity": address.wanted_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
@@ -44,7 +42,7 @@ def explored(
             view,
             asked,
             numbers,
-            (lambda: results.head_effects(card, record)) if unedited else None,
+            None if card is None else lambda: results.head_effects(card, record),
             what_if=changed.payload() if changed else None,
             **further,
         ),

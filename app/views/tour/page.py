@@ -13,6 +13,7 @@ from core.data.corpora import LANGUAGES
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
+    ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
     ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
 )
