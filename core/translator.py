@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, Self
 
@@ -530,5 +531,8 @@ class Translator:
         return tuple(self._target.token(int(id)) for id in ids)
 
 
+_of_token = attrgetter(*(field.name for field in dataclasses.fields(RecordToken)))
+
+
 def _record_tokens(tokens: tuple[Token, ...]) -> tuple[RecordToken, ...]:
-    return tuple(RecordToken(**dataclasses.asdict(token)) for token in tokens)
+    return tuple(RecordToken(*_of_token(token)) for token in tokens)

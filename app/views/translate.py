@@ -8,6 +8,21 @@ from app.views.shared.doubts import show_doubts
 from app.views.shared.explored import explored
 from app.views.shared.export import export
 from app.views.shared.what_if import edited, translated_again
+from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+from core.record.record import TranslationRecord
+
+
+@st.fragment
+def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
+    """What is changed, asked and saved of one pass; none of it runs the rest of the page again."""
+    changed = edited(card, record)
+    asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
+    translated_again(card, changed, own, decode)
+    if asks:  # not by the link itself, which would begin another visit
+        st.switch_page("views/inside_head/page.py", query_params=asks)
+    export(changed.after)
+
 
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
@@ -27,10 +42,5 @@ if chosen.target:
         own = results.inspect(card, chosen.source, decode=chosen.decode).translation
         st.text(f"The model itself writes: {own}")
 show_doubts(record, controls.learned(card))
-changed = edited(card, record)
-asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
-translated_again(card, changed, own, chosen.decode)
-if asks:  # not by the link itself, which would begin another visit
-    st.switch_page("views/inside_head/page.py", query_params=asks)
-export(changed.after)
+passed(card, record, own, chosen.decode)
 controls.target_shown()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from core.config import DecodeConfig, ModelConfig, TrainConfig
+from core.model import fast
 from core.model.build import build
 from core.model.fast import Dropout, Linear, linear
 from core.model.masks import causal_mask, padding_mask, target_mask
@@ -32,7 +33,9 @@ def test_sinusoids_are_the_papers():
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (5, 1), (1, 5), (2, 4), (3, 3), (4, 5), (0, 3)])
 @pytest.mark.parametrize("biased", [True, False])
-def test_linear_is_torchs_with_and_without_a_gradient(shape, biased):
+@pytest.mark.parametrize("many", [0, fast._MANY])
+def test_linear_is_torchs_with_and_without_a_gradient(shape, biased, many, monkeypatch):
+    monkeypatch.setattr(fast, "_MANY", many)
     layer, x = Linear(6, 9, biased).double(), torch.randn(*shape, 6, dtype=torch.float64)
     expected = F.linear(x, layer.weight, layer.bias)
     assert_close(layer(x), expected, rtol=0, atol=1e-12)
