@@ -19,7 +19,7 @@ from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 
 _EDITS = "edits"  # their text, in the visit and in the address
-_REFUSED = "edit_refused"  # why the last one could not be made
+_REFUSED = "edit_refused"  # the sentence, and why the last edit of its pass could not be made
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, li
     edits, problems = Edits.parse(visit.get(_EDITS))
     edits, unfit = results.fitting(card, edits, record.source_text)
     address.keep({_EDITS: visit.get(_EDITS)}, _EDITS)
-    refused = visit.get(_REFUSED)
-    return None if edits == Edits() else edits, [*([refused] if refused else []), *problems, *unfit]
+    sentence, refused = visit.get(_REFUSED) or (None, "")
+    if refused and sentence == visit.get("source"):
+        problems = [refused, *problems]
+    return None if edits == Edits() else edits, [*problems, *unfit]
 
 
 def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
@@ -94,7 +96,7 @@ def change(command: str | None) -> None:
         except EditError as error:  # such as one too many
             problems = [str(error)]
     visit.put(_EDITS, edits.to_text())
-    visit.put(_REFUSED, " ".join(problems))
+    visit.put(_REFUSED, (visit.get("source"), " ".join(problems)))
 
 
 def edited(card: Card, record: TranslationRecord) -> WhatIf:
