@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, bar_beneath, frame
+from app.figures.grid import Axes, bar_beneath, frame, numbers
 from app.figures.style import (
     diverging,
     escape,
@@ -103,22 +103,21 @@ def words_grid_figure(
     figure = go.Figure(
         layout=layout(theme, escape(title), escape(subtitle), height=round(66 + height + bottom))
     )
-    figure.add_trace(
-        go.Heatmap(
-            z=grid.values,
-            zmin=-limit if signed else 0,
-            zmax=limit,
-            colorscale=diverging(theme) if signed else sequential(theme),
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            text=[[tick(word, letters) for word in row] for row in grid.texts],
-            texttemplate="%{text}" if cell >= _LEAST_CELL else None,
-            textfont={"size": 12},
-            customdata=grid.hovers,
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+    heat = go.Heatmap(
+        z=grid.values,
+        zmin=-limit if signed else 0,
+        zmax=limit,
+        colorscale=diverging(theme) if signed else sequential(theme),
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        text=[[tick(word, letters) for word in row] for row in grid.texts],
+        customdata=grid.hovers,
+        hovertemplate="%{customdata}<extra></extra>",
     )
+    figure.add_trace(heat)
+    if cell >= _LEAST_CELL:
+        figure.add_trace(numbers(heat, 12))
     return figure.update_layout(
         margin={"l": left, "r": 12, "t": 66, "b": bottom},
         xaxis=ticks,

@@ -11,12 +11,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import torch
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -111,9 +112,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
             server.kill()
 
 
-@pytest.fixture
-def local_page(page: Page) -> Iterator[Page]:
-    """A page whose test fails if it asked another machine, showed a dialog or threw an error."""
+@contextmanager
+def watched(page: Page) -> Iterator[Page]:
+    """Fails at its end if the page asked another machine, showed a dialog or threw an error."""
     foreign: list[str] = []
     surprises: list[str] = []
 
@@ -135,3 +136,19 @@ def local_page(page: Page) -> Iterator[Page]:
     yield page
     assert not foreign, f"requests left this machine: {foreign}"
     assert not surprises, surprises
+
+
+@pytest.fixture
+def local_page(page: Page) -> Iterator[Page]:
+    """A page of the test's own, watched."""
+    with watched(page):
+        yield page
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Browser) -> Iterator[Page]:
+    """One page for tests that only type another text: to load it takes longer than they do."""
+    page = browser.new_page()
+    with watched(page):
+        yield page
+    page.close()

@@ -34,6 +34,14 @@ def app(local_page: Page, serve) -> Page:
     return local_page
 
 
+@pytest.fixture(scope="module")
+def shared(shared_page: Page, serve) -> Page:
+    """The same for all tests that type a text and leave every other choice as it is."""
+    shared_page.goto(serve(MAIN))
+    painted(shared_page)
+    return shared_page
+
+
 def painted(page: Page):
     """The explorer's root, once it has painted something."""
     root = page.locator("section[aria-label='Attention explorer']")
@@ -140,10 +148,10 @@ def test_a_wrong_link_opens_anyway(local_page, serve):
 
 
 @pytest.mark.parametrize("text", ["", "   "])
-def test_empty_text_is_a_hint_and_no_error(app, text):
-    translate(app, text)
-    expect(app.get_by_text("Type a sentence in German, or choose an example.")).to_be_visible()
-    expect(app.locator("[data-testid=stAlert]")).to_have_count(0)
+def test_empty_text_is_a_hint_and_no_error(shared, text):
+    translate(shared, text)
+    expect(shared.get_by_text("Type a sentence in German, or choose an example.")).to_be_visible()
+    expect(shared.locator("[data-testid=stAlert]")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -153,19 +161,19 @@ def test_empty_text_is_a_hint_and_no_error(app, text):
         ("x. " * 99, "tokens are too many: the limit is 100"),
     ],
 )
-def test_too_much_is_one_line_and_nothing_is_lost(app, text, line):
-    translate(app, text)
-    alert = app.locator("[data-testid=stAlert]")
+def test_too_much_is_one_line_and_nothing_is_lost(shared, text, line):
+    translate(shared, text)
+    alert = shared.locator("[data-testid=stAlert]")
     expect(alert).to_have_count(1)
     expect(alert).to_contain_text(line)
-    expect(app.locator(".st-key-source textarea")).to_have_value(text)
-    translate(app, SENTENCE)
+    expect(shared.locator(".st-key-source textarea")).to_have_value(text)
+    translate(shared, SENTENCE)
     expect(alert).to_have_count(0)
 
 
-def test_unknown_words_stand_as_they_were_typed(app):
-    translate(app, "Ein Mann aus 東京 lacht.")
-    unknown = painted(app).locator(".unknown", has_text="東京").first
+def test_unknown_words_stand_as_they_were_typed(shared):
+    translate(shared, "Ein Mann aus 東京 lacht.")
+    unknown = painted(shared).locator(".unknown", has_text="東京").first
     expect(unknown).to_be_visible()
 
 
@@ -180,18 +188,18 @@ def test_unknown_words_stand_as_they_were_typed(app):
         "Hund",
     ],
 )
-def test_hostile_and_odd_texts_are_only_text(app, text, translator):
-    translate(app, text)
-    root = painted(app)
+def test_hostile_and_odd_texts_are_only_text(shared, text, translator):
+    translate(shared, text)
+    root = painted(shared)
     expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
     assert root.locator("img, b >> text=fett, a, script").count() == 0
-    expect(app.locator(".st-key-translation")).to_have_text(translator.inspect(text).translation)
+    expect(shared.locator(".st-key-translation")).to_have_text(translator.inspect(text).translation)
 
 
-def test_sixty_words(app, translator):
+def test_sixty_words(shared, translator):
     text = " ".join(["Ein Hund und ein Mann"] * 12)
-    translate(app, text)
-    expect(painted(app)).to_have_attribute("data-sentence", translator.inspect(text).id)
+    translate(shared, text)
+    expect(painted(shared)).to_have_attribute("data-sentence", translator.inspect(text).id)
 
 
 def test_the_lessons_are_about_the_sentence_of_the_first_page(app, translator):
@@ -209,8 +217,8 @@ def test_the_lessons_are_about_the_sentence_of_the_first_page(app, translator):
     painted(app)
 
 
-def test_the_device_and_the_model_are_named(app):
-    note = app.locator(".st-key-model_note")
+def test_the_device_and_the_model_are_named(shared):
+    note = shared.locator(".st-key-model_note")
     expect(note).to_contain_text("CPU")
     expect(note).to_contain_text("4 + 4 layers")
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from app.examples import EXAMPLES
 from core.analysis.first_cell import first_cell
 from core.translator import Translator
+from tests.app.test_going_about import expect_query, expect_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
@@ -20,6 +21,8 @@ PAGES = (
     "tour?stop=6&kind=decoder&layer=0&head=0&q=4",
     "steps",
     "head",
+    "why",
+    "together",
     "masks",
     "positions",
     "comparison",
@@ -143,10 +146,16 @@ def open_sections(page: Page) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, path):
-    """One h1; text 4.5:1 (large 3:1), borders of controls 3:1, in both themes; no icon is read."""
+    """One h1; text 4.5:1 (large 3:1), borders of controls 3:1, in both themes; no icon is read.
+
+    Opened without a link, it is about the first example.
+    """
     local_page.goto(f"{serve(MAIN)}/{path}")
     expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
     open_sections(local_page)
+    if not path.startswith("tour"):
+        expect_sentence(local_page, EXAMPLES[0].de)
+        expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
     spoken = local_page.locator("body").aria_snapshot()
     assert "keyboard_" not in spoken
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):

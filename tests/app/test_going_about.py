@@ -18,6 +18,8 @@ PAGES = {
     "": "Translate",
     "steps": "Step by step",
     "head": "Inside a head",
+    "why": "Ask why",
+    "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
     "comparison": "Scratch and baseline",
@@ -124,15 +126,6 @@ def test_back_brings_the_sentence_that_stood_there(local_page: Page, serve):
     at(local_page, "steps")
     expect_sentence(local_page, "Ein Hund.")
     expect_query(local_page, source="Ein Hund.", search="beam")
-
-
-@pytest.mark.parametrize("path", WITH_A_SENTENCE)
-def test_a_page_opened_directly_is_about_the_default_sentence(local_page: Page, serve, path):
-    opened(local_page, serve, path)
-    expect_sentence(local_page, EXAMPLES[0].de)
-    expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
-    apply(local_page, OWN)
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
 
 
 def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
@@ -323,6 +316,7 @@ VIEWS = {path: f"{path}/page" for path in PAGES} | {
     "": "translate",
     "steps": "steps",
     "head": "inside_head/page",
+    "together": "together",
 }
 
 
@@ -336,7 +330,7 @@ def test_each_name_in_the_address_has_one_writer(monkeypatch):
         written.clear()
         app.switch_page(f"views/{VIEWS[path]}.py").run()
         assert not app.exception
-        explorers = EXPLORERS_OWN if path in ("", "steps", "tour") else set()
+        explorers = EXPLORERS_OWN if path in ("", "steps", "together", "tour") else set()
         twice = {name for name in written if written.count(name) > 1 or name in explorers}
         assert not twice, (path, twice)
         assert set(COMMON) <= set(written), path
@@ -352,6 +346,8 @@ def test_a_text_of_a_link_is_one_line_too():
 CHOICES = {
     "steps": {"path_maps": "True", "kind": "decoder", "layer": "0", "head": "1"},
     "head": {"kind": "encoder", "layer": "1", "head": "2", "q": "3", "k": "0"},
+    "why": {"why_for": "2"},
+    "together": {"second_source": "Ein Hund.", "kind": "decoder", "layer": "0", "head": "1"},
     "masks": {
         "mask_batch": "Ein Hund.\nDer Hund schläft.",
         "mask_kind": "cross",

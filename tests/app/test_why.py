@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.figures.style import tick
 from app.figures.why import Grid, Ribbon, pairs_figure, ribbons_figure, terms_figure
 from app.figures.why import words_grid_figure as grid_figure
 from core.config import DecodeConfig
@@ -166,7 +167,9 @@ def test_a_grid_of_words_and_a_map_of_pairs_hold_their_numbers() -> None:
     texts = [["a", BAD], ["c", "d"]]
     grid = Grid(["one", BAD], ["x", "y"], values, texts, texts)
     figure = grid_figure(grid, "title", "subtitle", 1.0, False, "dark")
-    (cells_,) = figure.data
+    cells_, words = figure.data
+    assert list(words.text) == [tick(text) for row in texts for text in row]
+    assert words.textfont.color[0] != words.textfont.color[1], "read on a dark and a light cell"
     np.testing.assert_array_equal(cells_.z, values)
     assert (cells_.zmin, cells_.zmax) == (0, 1)
     beyond = np.array([[0.0, -2.0], [-2.0, 0.0]])

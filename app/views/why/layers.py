@@ -60,11 +60,12 @@ def _grid(lesson: Lesson, function: str, title: str, key: str, look_for: str) ->
         for r, row in enumerate(rows)
     ]
     grid = Grid(rows, columns, result.probabilities, texts, hovers)
+    stronger = "darker" if visit.theme() == "light" else "brighter"
     show(
         words_grid_figure(
             grid,
             title,
-            "the more probable, the darker; the last row is the output"
+            f"the more probable, the {stronger}; the last row is the output"
             + (", bit for bit" if result.exact else ""),
             1.0,
             False,
