@@ -310,3 +310,13 @@ def test_two_explorers_follow_each_other(local_page: Page, serve, translator) ->
         expect(root).to_have_attribute("data-head", "2")
     local_page.locator(".st-key-beside").get_by_text("The same, changed").click()
     expect(local_page.get_by_text("nothing is changed")).to_be_visible(timeout=30_000)
+
+
+def test_a_link_is_about_both_explorers(local_page: Page, serve) -> None:
+    view = "quantity=norms&kind=decoder&layer=1&head=2"
+    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source=Ein+Hund.&{view}")
+    both = local_page.locator("section[aria-label='Attention explorer']")
+    expect(both).to_have_count(2, timeout=60_000)
+    for root in (both.nth(0), both.nth(1)):
+        for name, value in (("quantity", "norms"), ("kind", "decoder"), ("head", "2")):
+            expect(root).to_have_attribute(f"data-{name}", value, timeout=30_000)

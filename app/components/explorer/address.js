@@ -6,9 +6,9 @@ import { allHeads, allLayers } from "./words.js";
 
 const ADDRESS_DELAY = 80;
 
-/* An explorer that does not own the address has nothing to read in it. */
+/* An explorer that does not own the address has nothing to read in it, unless it stands beside the one that does. */
 export const askedByLink = ({ data }) => {
-  if (!data.address) return {};
+  if (!data.address && !data.together) return {};
   const query = new URLSearchParams(window.location.search);
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
 };
