@@ -7,13 +7,16 @@ DATA   ?=
 OUT    ?= checkpoints/scratch-de-en
 PORT   ?= 8501
 
-.PHONY: app test check types-js format train clean
+.PHONY: app test soak check types-js format train clean
 
 app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 	$(BIN)/streamlit run app/main.py --server.port $(PORT)
 
 test: check  ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
+
+soak: $(ENV)/ready  ## the tests that take minutes: many visitors, pulled plugs, thousands of mutants
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak -s
 
 check: $(ENV)/ready  ## formatting, lint and types
 	$(BIN)/ruff format --check .
