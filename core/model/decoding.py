@@ -1,34 +1,71 @@
 """One token at a time: the keys and values that are kept, and the tree of a search's hypotheses.
 
 Axes as in transformer.py; B rows are K hypotheses of each of N sentences, one sentence after the
-other, and M are the tokens that all of a sentence's hypotheses have written so far.
+other, and M are the tokens that all of a sentence's hypotheses have written so far; L layers.
+Nothing here has gradients or dropout: the steps are those of a search.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from core.model.packed import PackedLayer, packed
 
-@dataclass(frozen=True)
-class LayerCache:
-    """One decoder layer's keys and values: of the M tokens written, and of the memory."""
+_ROOM = 8  # steps that a new buffer has room for
 
-    k: Tensor  # [N, H, M, E]
-    v: Tensor
-    cross_k: Tensor  # [N, H, S, E]
-    cross_v: Tensor
 
-    def select(self, rows_N: Tensor) -> "LayerCache":
-        """The cache of these sentences."""
-        return LayerCache(*(x.index_select(0, rows_N) for x in vars(self).values()))
+class _Buffer:
+    """Keys and values of a tree, [L, 2, N, H, room, E]: the first `filled` tokens are written."""
 
-    def append(self, k_NHKE: Tensor, v_NHKE: Tensor) -> "LayerCache":
-        """The cache with K tokens more of each sentence."""
-        k, v = torch.cat((self.k, k_NHKE), dim=2), torch.cat((self.v, v_NHKE), dim=2)
-        return replace(self, k=k, v=v)
+    def __init__(self, tensor: Tensor, filled: int):
+        self.tensor, self.filled = tensor, filled
+
+    def with_room(self, written: int, more: int) -> _Buffer:
+        """A buffer of the first `written` tokens that has room behind them: itself, if it can.
+
+        It cannot for a state that is stepped a second time, whose room is taken.
+        """
+        room = self.tensor.shape[-2]
+        if self.filled == written and written + more <= room:
+            return self
+        shape = list(self.tensor.shape)
+        shape[-2] = max(written + _ROOM * more, 2 * written)
+        wider = self.tensor.new_empty(shape)
+        wider[..., :written, :] = self.tensor[..., :written, :]
+        return _Buffer(wider, written)
+
+    def select(self, rows_N: Tensor, written: int) -> _Buffer:
+        """The first `written` tokens of these sentences, with as much room."""
+        shape = list(self.tensor.shape)
+        shape[2] = len(rows_N)
+        chosen = self.tensor.new_empty(shape)
+        for old, new in zip(self.tensor.flatten(0, 1), chosen.flatten(0, 1), strict=True):
+            torch.index_select(old[..., :written, :], 0, rows_N, out=new[..., :written, :])
+        return _Buffer(chosen, written)
+
+
+class Cells(NamedTuple):
+    """Where queries may look: `mask`, True = may, and its score: 0 or −∞; None if everywhere."""
+
+    mask: Tensor
+    score: Tensor | None
+
+    @classmethod
+    def of(cls, mask: Tensor, dtype: torch.dtype) -> Cells:
+        if mask.all():
+            return cls(mask, None)
+        zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return cls(mask, zeros.masked_fill_(~mask, -torch.inf))
+
+    def select(self, rows_N: Tensor) -> Cells:
+        score = None if self.score is None else self.score.index_select(0, rows_N)
+        return Cells(self.mask.index_select(0, rows_N), score)
 
 
 @dataclass(frozen=True)
@@ -38,33 +75,44 @@ class DecoderState:
     Its rows are paths through a tree of M tokens, K more with each step. All of a sentence's
     hypotheses are queries of one attention, over the whole tree, and a mask keeps each one to its
     path: so to follow the survivors of a beam nothing is copied but that mask. Against a cache for
-    each hypothesis on its own: 1.09 for 24 sentences at once with beam 5, 0.97 for one, 1.01 for
-    one with beam 16 (scratch-de-en, processor time, alternating in one run, AMD EPYC (Zen 3), 2
-    cores, one thread, shared load): `bench_model tree --batch-tokens 2048`.
+    each hypothesis on its own, of a layer's own calls: 1.17 to 1.37, see `bench_model tree`.
     """
 
-    layers: tuple[LayerCache, ...]
-    source_mask: Tensor  # [N, 1, 1, S]
-    path_BM: Tensor  # bool: which tokens of the tree a hypothesis consists of
+    weights: tuple[PackedLayer, ...]
+    tree: _Buffer
+    memory: Tensor  # [L, 2, N, H, S, E]: keys and values of the encoder's output
+    source: Cells  # [N, 1, 1, S]
+    sentence_B: Tensor  # whose hypothesis each row is
+    itself_BK: Tensor  # bool: which of a sentence's K rows it is
+    path_BM: Tensor  # bool: which tokens of the tree it consists of
     length: int
 
-    def select(self, rows_B: Tensor) -> "DecoderState":
+    def select(self, rows_B: Tensor) -> DecoderState:
         """The state whose row i is this state's row rows[i]: how a beam follows its survivors.
 
         Rows that are not as many of each sentence become sentences of their own.
         """
-        N = len(self.source_mask)
+        sentence_B = self.sentence_B.index_select(0, rows_B)
         state = replace(self, path_BM=self.path_BM.index_select(0, rows_B))
-        sentence_B = rows_B // (len(self.path_BM) // N)
+        if torch.equal(sentence_B, self.sentence_B):
+            return state
         sentences, rows_each = sentence_B.unique_consecutive(return_counts=True)
         if (rows_each != rows_each[:1]).any():
-            sentences = sentence_B
-        if torch.equal(sentences, torch.arange(N, device=sentences.device)):
+            sentences, rows_each = sentence_B, torch.ones_like(sentence_B)
+        N = len(sentences)
+        K = len(rows_B) // max(N, 1)
+        state = replace(
+            state,
+            sentence_B=torch.arange(N, device=rows_B.device).repeat_interleave(rows_each),
+            itself_BK=torch.eye(K, dtype=torch.bool, device=rows_B.device).repeat(N, 1),
+        )
+        if torch.equal(sentences, torch.arange(len(self.source.mask), device=rows_B.device)):
             return state
         return replace(
             state,
-            layers=tuple(layer.select(sentences) for layer in self.layers),
-            source_mask=self.source_mask.index_select(0, sentences),
+            tree=self.tree.select(sentences, self.path_BM.shape[1]),
+            memory=self.memory.index_select(2, sentences),
+            source=self.source.select(sentences),
         )
 
 
@@ -80,51 +128,82 @@ class Network(Protocol):
     def classify(self, hidden: Tensor) -> Tensor: ...
 
 
+@torch.inference_mode()
 def start(network: Network, source_BS: Tensor) -> DecoderState:
     """Encode once and project the memory to every layer's cross keys and values."""
-    memory_BSD, source_mask = network.encode(source_BS)
-    caches = []
-    for layer in network.decoder:
-        cross_k, cross_v = layer.cross_attention.keys_values(memory_BSD)
-        nothing_yet = cross_k[:, :, :0]
-        caches.append(LayerCache(nothing_yet, nothing_yet, cross_k, cross_v))
+    memory_NSD, source_mask = network.encode(source_BS)
+    N, S, D = memory_NSD.shape
+    weights = tuple(packed(layer) for layer in network.decoder)
+    shape = N, S, 2, weights[0].num_heads, -1
+    every = [w.cross_keys_values(memory_NSD.view(N * S, D)).view(shape) for w in weights]
+    memory = torch.stack(every).permute(0, 3, 1, 4, 2, 5).contiguous()
     return DecoderState(
-        layers=tuple(caches),
-        source_mask=source_mask,
-        path_BM=source_mask.new_empty(len(source_BS), 0),
+        weights=weights,
+        tree=_Buffer(memory[..., :0, :], 0),
+        memory=memory,
+        source=Cells.of(source_mask, memory.dtype),
+        sentence_B=torch.arange(N, device=source_BS.device),
+        itself_BK=source_mask.new_ones(N, 1),
+        path_BM=source_mask.new_empty(N, 0),
         length=0,
     )
 
 
+@torch.inference_mode()
 def step(network: Network, token_B: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
     """Feed one token a row: logits [B, V] for the next, and the state that includes it."""
-    N, K = len(state.source_mask), len(token_B) // len(state.source_mask)
-    itself_BK = torch.eye(K, dtype=torch.bool, device=token_B.device).repeat(N, 1)
-    path_BM = torch.cat((state.path_BM, itself_BK), dim=1)
-    path_mask = path_BM.view(N, 1, K, -1)
-    x_NKD = network.embeddings.target(token_B[:, None], state.length).view(N, K, -1)
-    caches = []
-    for layer, cache in zip(network.decoder, state.layers, strict=True):
-        x_NKD, cache = _layer_step(layer, x_NKD, cache, path_mask, state.source_mask)
-        caches.append(cache)
-    logits_BV = network.classify(network.decoder_norm(x_NKD)).flatten(0, 1)
-    return logits_BV, DecoderState(tuple(caches), state.source_mask, path_BM, state.length + 1)
+    N, K = len(state.source.mask), state.itself_BK.shape[1]
+    path_BM = torch.cat((state.path_BM, state.itself_BK), dim=1)
+    M = path_BM.shape[1]
+    x_BD = network.embeddings.target_token(token_B, state.length)
+    path = Cells.of(path_BM.view(N, 1, K, M), x_BD.dtype)
+    tree = state.tree.with_room(M - K, K)
+    # One call for all layers: a slice costs as much as a small product.
+    new = tree.tensor[..., M - K : M, :].unbind(0)
+    own = zip(*(tree.tensor[:, i, ..., :M, :].unbind(0) for i in (0, 1)), strict=True)
+    cross = zip(*(state.memory[:, i].unbind(0) for i in (0, 1)), strict=True)
+    for layer, w, new_kv, kv, cross_kv in zip(
+        network.decoder, state.weights, new, own, cross, strict=True
+    ):
+        norm1, norm2, norm3 = w.norms
+        h_BD = norm1(x_BD) if w.norm_first else x_BD
+        q_NHKE, k_NHKE, v_NHKE = _heads(w.qkv(h_BD), (N, K, 3, w.num_heads))
+        new_kv[0].copy_(k_NHKE)
+        new_kv[1].copy_(v_NHKE)
+        looked_BD = _attend(layer.self_attention, h_BD, q_NHKE, kv, path, w.output)
+        x_BD = x_BD + looked_BD if w.norm_first else norm1(x_BD + looked_BD)
+        h_BD = norm2(x_BD) if w.norm_first else x_BD
+        (q_NHKE,) = _heads(w.cross_query(h_BD), (N, K, 1, w.num_heads))
+        looked_BD = _attend(
+            layer.cross_attention, h_BD, q_NHKE, cross_kv, state.source, w.cross_output
+        )
+        x_BD = x_BD + looked_BD if w.norm_first else norm2(x_BD + looked_BD)
+        fed_BD = w.outer(w.inner(norm3(x_BD) if w.norm_first else x_BD).relu_())
+        x_BD = x_BD + fed_BD if w.norm_first else norm3(x_BD + fed_BD)
+    tree.filled = M
+    logits_BV = network.classify(network.decoder_norm(x_BD))
+    return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
 
 
-def _layer_step(
-    layer: Any, x_NKD: Tensor, cache: LayerCache, path_mask: Tensor, source_mask: Tensor
-) -> tuple[Tensor, LayerCache]:
-    """`DecoderLayer.forward` for one new position: output [N, K, D] and the cache that has it."""
+def _heads(x: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, ...]:
+    """Joined projections of B rows, apart: each [N, H, K, E]; shape is N, K, how many, H."""
+    return x.view(*shape, -1).permute(2, 0, 3, 1, 4).unbind(0)
 
-    def look_back(x: Tensor) -> Tensor:
-        nonlocal cache
-        cache = cache.append(*layer.self_attention.keys_values(x))
-        return layer.self_attention.attend(x, cache.k, cache.v, path_mask, False)[0]
 
-    def look_across(x: Tensor) -> Tensor:
-        cross_k, cross_v = cache.cross_k, cache.cross_v
-        return layer.cross_attention.attend(x, cross_k, cross_v, source_mask, False)[0]
-
-    x_NKD = layer.residual(x_NKD, layer.norm1, look_back)
-    x_NKD = layer.residual(x_NKD, layer.norm2, look_across)
-    return layer.residual(x_NKD, layer.norm3, layer.feed_forward), cache
+def _attend(
+    attention: Any,
+    h_BD: Tensor,
+    q_NHKE: Tensor,
+    kv: tuple[Tensor, Tensor],
+    cells: Cells,
+    output: Any,
+) -> Tensor:
+    """`MultiHeadAttention.attend` with its query projected: [B, D]; its own where an edit or a
+    finite mask value stands in it, which the fused kernel does not know.
+    """
+    if "attend" in vars(attention) or attention.mask_score is not None:
+        N, _, K, _ = q_NHKE.shape
+        h_NKD = h_BD.view(N, K, -1)
+        return attention.attend(h_NKD, *kv, cells.mask, False)[0].flatten(0, 1)
+    heads_NHKE = F.scaled_dot_product_attention(q_NHKE, *kv, cells.score)
+    return output(heads_NHKE.transpose(1, 2).reshape(h_BD.shape))

@@ -69,6 +69,11 @@ class Embeddings(nn.Module):
         x_BTD = self.look_up(ids_BT, self.target_weight)
         return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
 
+    def target_token(self, ids_B: Tensor, position: int) -> Tensor:
+        """The same for one column of tokens, none of them padding, without dropout: [B, D]."""
+        rows_BD = F.embedding(ids_B, self.target_weight) * self.scale
+        return rows_BD + self.target_positions(1, position)
+
     def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
         """Scaled rows of a table; padding is 0, so that nothing stored for <pad> can spread."""
         rows = F.embedding(ids, table_VD) * self.scale
