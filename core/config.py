@@ -39,15 +39,19 @@ def _is_finite(value: Any) -> bool:
 
 # The largest sizes that are built: a file that asks for more would fill the memory or never end.
 _LARGEST = {
-    "source_vocab_size": 1_000_000,
-    "target_vocab_size": 1_000_000,
+    "source_vocab_size": 300_000,
+    "target_vocab_size": 300_000,
     "d_model": 16_384,
-    "num_heads": 1_024,
-    "num_encoder_layers": 128,
-    "num_decoder_layers": 128,
+    "num_heads": 128,
+    "num_encoder_layers": 96,
+    "num_decoder_layers": 96,
     "dim_feedforward": 131_072,
     "max_length": 4_096,
 }
+_MOST_LAYERS = 96  # of both stacks together
+_MOST_MAPS = 4_096  # of attention, of all kinds, layers and heads: 160 MB at 100 tokens
+_LOWEST_FLOAT32 = -3.4028234e38
+_LEAST_EPS = 1e-12  # below, float32 would divide by 0 where a vector is constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +105,21 @@ class ModelConfig(_Json):
                 _is_finite(rate) and 0 <= rate < 1
             ):
                 raise ValueError(f"{name} {rate!r} is out of range: it must be at least 0, below 1")
-        if not _is_finite(self.layer_norm_eps) or not 0 < self.layer_norm_eps < 1:
+        if not _is_finite(self.layer_norm_eps) or not _LEAST_EPS <= self.layer_norm_eps < 1:
             raise ValueError(
                 f"layer_norm_eps {self.layer_norm_eps!r} is out of range: it must lie between "
-                "0 and 1, such as 1e-5"
+                f"{_LEAST_EPS:g} and 1, such as 1e-5"
+            )
+        layers = self.num_encoder_layers + self.num_decoder_layers
+        if layers > _MOST_LAYERS:
+            raise ValueError(
+                f"{layers} layers are out of range: the two stacks may have {_MOST_LAYERS} together"
+            )
+        maps = (layers + self.num_decoder_layers) * self.num_heads
+        if maps > _MOST_MAPS:
+            raise ValueError(
+                f"{maps:,} heads in all are out of range: the limit is {_MOST_MAPS:,}, over the "
+                "attentions of all layers"
             )
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads {self.num_heads} must divide d_model {self.d_model}")
@@ -117,10 +132,11 @@ class ModelConfig(_Json):
                 "share_embeddings needs one joint vocabulary, but the two sizes differ"
             )
         if self.mask_score is not None and not (
-            _is_finite(self.mask_score) and self.mask_score < 0
+            _is_finite(self.mask_score) and _LOWEST_FLOAT32 <= self.mask_score < 0
         ):
             raise ValueError(
-                f"mask_score {self.mask_score} must be a negative number: leave it out for −∞"
+                f"mask_score {self.mask_score} must be a negative number, as a float32 can be: "
+                "leave it out for −∞"
             )
 
     @property

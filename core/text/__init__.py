@@ -3,19 +3,19 @@
 from typing import Any
 
 from core.text.tokenizer import Tokenizer
+from core.text.vocabulary import check
 
 
 def load(values: dict[str, Any]) -> Tokenizer:
-    """Rebuild a tokenizer from its JSON form. Raises ValueError for an unknown kind."""
+    """Rebuild a tokenizer from its JSON form. Raises ValueError for one that is unfit."""
+    check(values)
     # Each kind is imported when it is met: spaCy alone takes seconds to import.
-    match values.get("kind"):
+    match values["kind"]:
         case "subwords":
             from core.text.subwords import SubwordTokenizer
 
             return SubwordTokenizer.from_json(values)
-        case "words":
+        case _:
             from core.text.words import WordTokenizer
 
             return WordTokenizer.from_json(values)
-        case kind:
-            raise ValueError(f"unknown kind of tokenizer {kind!r}: expected 'subwords' or 'words'")

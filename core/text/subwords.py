@@ -9,6 +9,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
+from core.text.vocabulary import MOST_CHARACTERS, UNPRINTABLE
 
 _BOUNDARY = "▁"  # U+2581: stands for the space before a word
 _DIGIT = tokenizers.Regex(f"{_BOUNDARY}?[0-9]")
@@ -19,6 +20,11 @@ SPELLING = (
     "0123456789.,:;!?'\"-–—()[]/&%€$£+*=#@°„“”‚‘’…«»"
 )
 """The characters that any name, number or everyday sentence of the two languages is written in."""
+
+
+def _learnable(sentence: str) -> str:
+    """What a vocabulary is learned from: a control character stays <unk>."""
+    return UNPRINTABLE.sub(" ", normalise(sentence))
 
 
 def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Tokenizer:
@@ -62,7 +68,7 @@ class SubwordTokenizer:
             sentences = list(sentences)
         counts: Counter[str] = Counter()
         for sentence in sentences:
-            counts.update(normalise(sentence))
+            counts.update(_learnable(sentence))
         known = {c for c, count in counts.items() if count >= min_character_count}
         # The space, which the counts hold, is the learner's boundary.
         alphabet = len(known | set(spelling))
@@ -72,9 +78,10 @@ class SubwordTokenizer:
             limit_alphabet=alphabet,
             initial_alphabet=list(spelling),
             show_progress=False,
+            max_token_length=MOST_CHARACTERS,
         )
         learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]), single_digits)
-        learner.train_from_iterator(map(normalise, sentences), trainer)
+        learner.train_from_iterator(map(_learnable, sentences), trainer)
         learned = json.loads(learner.to_str())["model"]
         values = {"vocabulary": learned["vocab"], "merges": learned["merges"]}
         return cls.from_json(values | {"single_digits": single_digits})
@@ -116,8 +123,7 @@ class SubwordTokenizer:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
-        if sorted(values["vocabulary"].values()) != list(range(len(values["vocabulary"]))):
-            raise ValueError("the vocabulary's ids do not run from 0 without a gap")
+        """Rebuild what `to_json` gave, once core.text.vocabulary has checked it."""
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
         single_digits = bool(values.get("single_digits", False))

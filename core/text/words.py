@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
+from core.text.vocabulary import is_learnable
 
 
 class WordTokenizer:
@@ -33,7 +34,8 @@ class WordTokenizer:
             empty._key(word.text) for text in sentences for word in empty._split(normalise(text))
         )
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        words = [word for word, count in ordered if count >= min_count and word not in SPECIALS]
+        frequent = [word for word, count in ordered if count >= min_count]
+        words = [w for w in frequent if w not in SPECIALS and is_learnable(w)]
         return cls(language, words, lower)
 
     def _key(self, word: str) -> str:
@@ -75,4 +77,5 @@ class WordTokenizer:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "WordTokenizer":
+        """Rebuild what `to_json` gave, once core.text.vocabulary has checked it."""
         return cls(values["language"], values["vocabulary"], values["lower"])

@@ -1,0 +1,239 @@
+"""Reads config.json: the type and range of every field, and the hash that it carries of itself."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.checkpoint.problem import CheckpointError, missing, printable, quoted, unusable
+from core.checkpoint.strict_json import read_small
+from core.config import ModelConfig
+from core.data.corpora import LANGUAGES
+from core.files import finish_together, sha256
+from core.model.shapes import Shapes, count_parameters, weight_shapes
+
+FORMAT = 1
+FILE = "config.json"
+MOST_PARAMETERS = 300_000_000
+_HASH = re.compile("[0-9a-f]{64}")
+_MOST = 2**64  # of any whole number in how a network was trained
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What config.json says of a file beside it."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What config.json holds, checked; `shapes` are computed from it, and `sha256` is its own."""
+
+    architecture: str
+    source_language: str
+    target_language: str
+    model: ModelConfig
+    shapes: Shapes
+    training: dict[str, Any]
+    weights: Listed
+    tokenizers: tuple[Listed, Listed]
+    sha256: str
+
+    @property
+    def parameters(self) -> int:
+        return count_parameters(self.shapes)
+
+
+def own_sha256(config: dict[str, Any]) -> str:
+    """The SHA-256 that config.json carries of itself: of its values without that one.
+
+    They are written with sorted names and no spaces, so that another layout is the same.
+    """
+    values = {name: value for name, value in config.items() if name != "sha256"}
+    return sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode())
+
+
+def read_configuration(folder: Path, sealed: bool = True) -> Configuration:
+    """Read and check config.json. Raises CheckpointError.
+
+    What waits beside it of the same save gets its names first (see core.files). Unless `sealed`,
+    its own hash may be missing or another one.
+    """
+    file = folder / FILE
+    if not folder.is_dir():
+        raise missing(file)
+    try:
+        config = read_small(file)
+        _finish(folder)
+        return _checked(file, config, sealed)
+    except CheckpointError:
+        raise
+    except ValueError as error:
+        raise unusable(file, str(error)) from None
+
+
+def _finish(folder: Path) -> None:
+    try:
+        finish_together(folder, FILE)
+    except OSError as error:
+        raise CheckpointError(
+            f"{printable(str(folder))} was not saved to its end ({error.strerror}): make the "
+            "folder writable, so that its last files can be renamed"
+        ) from None
+
+
+def _checked(file: Path, config: Any, sealed: bool) -> Configuration:
+    if not isinstance(config, dict) or type(config.get("format")) is not int:
+        raise ValueError(f"not a checkpoint of format {FORMAT}")
+    if config["format"] != FORMAT:
+        raise ValueError(f"a checkpoint of format {config['format']}, which must be {FORMAT}")
+    if sealed:
+        _check_seal(file, config)
+    for side in ("source", "target"):
+        language = config.get(f"{side}_language")
+        if language not in tuple(LANGUAGES):
+            raise CheckpointError(
+                f"{printable(str(file))} is of the language {printable(repr(language))[:100]}: "
+                f"use a checkpoint between {' and '.join(LANGUAGES)}"
+            )
+    architecture, network = config.get("architecture"), config.get("model")
+    if not isinstance(architecture, str) or not isinstance(network, dict):
+        raise ValueError("it does not say the architecture and the model's sizes")
+    model = ModelConfig.from_json(network)
+    shapes = weight_shapes(architecture, model)
+    count = count_parameters(shapes)
+    if count > MOST_PARAMETERS:
+        raise ValueError(f"{count:,} parameters, the limit is {MOST_PARAMETERS:,}")
+    claimed = config.get("parameters")
+    if type(claimed) is not int or claimed != count:
+        said = f"{claimed:,}" if type(claimed) is int else repr(claimed)
+        raise ValueError(f"a network of {count:,} parameters, not the {said} that it claims")
+    training = config.get("training")
+    if not isinstance(training, dict):
+        raise ValueError("it does not say how it was trained")
+    for name, (fits, words) in _TRAINING.items():
+        if name in training and not fits(training[name]):
+            raise ValueError(f"training: {name} is not {words}")
+    weights, tokenizers = _files(config)
+    return Configuration(
+        architecture,
+        config["source_language"],
+        config["target_language"],
+        model,
+        shapes,
+        training,
+        weights,
+        tokenizers,
+        own_sha256(config),
+    )
+
+
+def _check_seal(file: Path, config: dict[str, Any]) -> None:
+    seal = f"`python -m core.checkpoint.seal {quoted(file.parent)}`"
+    if "sha256" not in config:
+        raise unusable(
+            file,
+            "it carries no SHA-256 of itself, as older ones do not",
+            f"if you trust the folder, add it with {seal}",
+        )
+    if config["sha256"] != own_sha256(config):
+        raise ValueError("its values differ from the SHA-256 that it carries of itself")
+
+
+def _files(config: dict[str, Any]) -> tuple[Listed, tuple[Listed, Listed]]:
+    """The weights and the tokenizers of both sides. Raises ValueError.
+
+    The weights are the one file that is no tokenizer, whatever its name.
+    """
+    files, names = config.get("files"), config.get("tokenizers")
+    if not isinstance(files, dict) or not isinstance(names, dict):
+        raise ValueError("it does not list its files and its tokenizers")
+    if set(names) != {"source", "target"}:
+        raise ValueError("it does not name a tokenizer for the source and one for the target")
+    sides = [names["source"], names["target"]]
+    others = [name for name in files if name not in sides]
+    if any(not isinstance(name, str) or name not in files for name in sides) or len(others) != 1:
+        raise ValueError("its files are not the tokenizers and one file of weights")
+    listed = {name: _listed(name, entry) for name, entry in files.items()}
+    source, target = (listed[name] for name in sides)
+    return listed[others[0]], (source, target)
+
+
+def _listed(name: str, entry: Any) -> Listed:
+    plain = len(name) <= 100 and printable(name) == name and not re.search(r'[/\\:*?"<>|]', name)
+    if not plain or Path(name).name != name or name == FILE:
+        raise ValueError(f"{name[:80]!r} is not the plain name of a file beside it")
+    size, digest = (
+        (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+    )
+    if type(size) is not int or size < 0:
+        raise ValueError(f"it does not say how many bytes {name} has")
+    if not isinstance(digest, str) or not _HASH.fullmatch(digest):
+        raise ValueError(f"it does not say the SHA-256 of {name}")
+    return Listed(name, size, digest)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= 4_000 and value.isprintable()
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"[\w.+,()-]{1,200}", value))
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _is_count(value: Any, least: int = 0) -> bool:
+    return type(value) is int and least <= value <= _MOST
+
+
+def _is_lengths(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_is_count(n, 1) for n in value)
+
+
+def _is_command(value: Any) -> bool:
+    return _is_text(value) and "`" not in value
+
+
+def _are(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_corpora(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _is_text(name) and _is_count(times) for name, times in value.items()
+    )
+
+
+def _is_schedule(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _is_count(value[name], least)
+        for name, least in (("seed", -_MOST), ("steps", 1), ("max_pair_tokens", 1))
+        if name in value
+    )
+
+
+# What other files read of how a network was trained, where it is said: none of it is needed.
+_TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "recipe": (_is_name, "the name of a recipe"),
+    "source": (_is_text, "one line of text"),
+    "corpora": (_is_corpora, "a whole number by corpus"),
+    "joined": (_is_share, "a number from 0 to 1"),
+    "joined_up_to": (_is_count, "a whole number"),
+    "typed": (_is_share, "a number from 0 to 1"),
+    "start": (lambda value: value is None or _is_text(value), "the name of a folder"),
+    "teachers": (_are(_is_text), "a list of names"),
+    "before": (_are(_is_command), "a list of commands"),
+    "longest": (_is_lengths, "two numbers of tokens"),
+    "config": (_is_schedule, "an object with a seed, steps and lengths"),
+    "machine": (_is_text, "one line of text"),
+    "torch": (_is_text, "one line of text"),
+    "kept": (_is_text, "one line of text"),
+}

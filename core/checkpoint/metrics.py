@@ -1,0 +1,60 @@
+"""Reads metrics.json, the curve and the scores: broken ones cost only themselves."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from core.checkpoint.problem import CheckpointError, printable, unusable
+from core.checkpoint.strict_json import read_small
+
+_MOST_SCORES = 100  # corpora that a network was scored on
+
+
+def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
+    """What metrics.json holds and an empty line, or nothing and the line that says why not.
+
+    `curve` is a list of objects of finite numbers, each with `step`, `train_loss` and `val_loss`;
+    `final` holds an object by corpus, of finite numbers and texts. A folder may have no such file.
+    """
+    file = folder / "metrics.json"
+    if not file.exists() and not file.is_symlink():
+        return {}, ""
+    try:
+        try:
+            values = read_small(file)
+            _check(values)
+        except CheckpointError:
+            raise
+        except ValueError as error:
+            raise unusable(file, str(error)) from None
+    except CheckpointError as error:
+        return {}, f"No scores: {error}"
+    return values, ""
+
+
+def _check(values: Any) -> None:
+    if not isinstance(values, dict):
+        raise ValueError("its results are not listed by name")
+    curve, final = values.get("curve", []), values.get("final", {})
+    if not isinstance(curve, list) or not isinstance(final, dict):
+        raise ValueError("it needs a list 'curve' and an object 'final'")
+    for row in curve:
+        if not isinstance(row, dict) or not all(map(_is_number, row.values())):
+            raise ValueError("a row of its curve is no object of finite numbers")
+        if lacking := [name for name in ("step", "train_loss", "val_loss") if name not in row]:
+            raise ValueError(f"a row of its curve has no {lacking[0]}")
+    if len(final) > _MOST_SCORES:
+        raise ValueError(f"scores on {len(final):,} corpora, the limit is {_MOST_SCORES}")
+    for corpus, scores in final.items():
+        if not corpus or printable(corpus) != corpus or len(corpus) > 600:
+            raise ValueError(f"{corpus[:80]!r} is not the name of a corpus")
+        if not isinstance(scores, dict) or not all(
+            isinstance(value, str) or _is_number(value) for value in scores.values()
+        ):
+            raise ValueError(f"its scores on {corpus} are no finite numbers")
+        if not _is_number(scores.get("sacrebleu")):
+            raise ValueError(f"its scores on {corpus} have no sacrebleu")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e15 and math.isfinite(value)

@@ -1,0 +1,40 @@
+"""What is wrong with a checkpoint folder, said in one printable line with what to do about it."""
+
+import shlex
+from pathlib import Path
+
+
+class CheckpointError(ValueError):
+    """A checkpoint folder that cannot be used; the message is one line: what, and what to do."""
+
+
+def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
+    """The error for a file of a folder, or for the folder itself; `what` may quote a stranger."""
+    folder = file if file.is_dir() and not file.is_symlink() else file.parent
+    return CheckpointError(
+        f"{printable(str(file))} cannot be used ({printable(what)[:300]}): "
+        f"{remedy or _again(folder)}"
+    )
+
+
+def missing(file: Path) -> CheckpointError:
+    """The error for a file that is not there."""
+    return CheckpointError(f"{printable(str(file))} is missing: {_again(file.parent)}")
+
+
+def quoted(folder: Path) -> str:
+    """A folder's name as a shell takes it."""
+    return shlex.quote(printable(str(folder)))
+
+
+def printable(text: str) -> str:
+    """One line without control characters and `code` marks: files of strangers are quoted in it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")
+
+
+def _again(folder: Path) -> str:
+    """What helps a folder that comes with the project, and one that does not."""
+    return (
+        f"get the folder again (with `git checkout -- {quoted(folder)}` if it comes with the "
+        "project), or delete it"
+    )

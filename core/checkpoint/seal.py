@@ -1,0 +1,45 @@
+"""Writes the SHA-256 of config.json into it, for folders of before it carried one.
+
+python -m core.checkpoint.seal FOLDER...
+
+Everything else about a folder is checked first, as when it is loaded: what is wrong elsewhere stays
+refused. Whether the configuration itself is the right one (where a norm stands, how many heads
+share the weights) nobody can tell afterwards, so seal only a folder that you trust.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from core.checkpoint.configuration import FILE, own_sha256
+from core.checkpoint.folder import load
+from core.command import main
+from core.files import write_json
+
+
+def seal(folder: Path) -> str:
+    """Load a folder, then write its configuration's hash, and return it. Raises CheckpointError."""
+    load(folder, sealed=False)
+    file = folder / FILE
+    config = json.loads(file.read_bytes())
+    config["sha256"] = own_sha256(config)
+    write_json(file, config)
+    return config["sha256"]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Seal each folder in turn; the first that cannot be loaded ends it."""
+    for folder in arguments.folders:
+        sys.stdout.write(f"{folder}: config.json carries its SHA-256 {seal(folder)[:16]}…\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m core.checkpoint.seal", description=__doc__)
+    p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), run)
