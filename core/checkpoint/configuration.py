@@ -18,6 +18,7 @@ FORMAT = 1
 FILE = "config.json"
 MOST_PARAMETERS = 300_000_000
 _HASH = re.compile("[0-9a-f]{64}")
+_PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _MOST = 2**64  # of any whole number in how a network was trained
 
 
@@ -165,8 +166,7 @@ def _files(config: dict[str, Any]) -> tuple[Listed, tuple[Listed, Listed]]:
 
 
 def _listed(name: str, entry: Any) -> Listed:
-    plain = len(name) <= 100 and printable(name) == name and not re.search(r'[/\\:*?"<>|]', name)
-    if not plain or Path(name).name != name or name == FILE:
+    if not _PLAIN_NAME.fullmatch(name) or name == FILE:
         raise ValueError(f"{name[:80]!r} is not the plain name of a file beside it")
     size, digest = (
         (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)

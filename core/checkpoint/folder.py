@@ -182,10 +182,9 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
 
     tensors = from_bytes(parts.weights)
     for name, tensor in tensors.items():
-        if not (tensor.abs() <= _LARGEST_WEIGHT).all():
-            what = (
-                "not finite" if not tensor.isfinite().all() else f"beyond ±{_LARGEST_WEIGHT:,.0f}"
-            )
+        if not (tensor.abs() <= _LARGEST_WEIGHT).all():  # a NaN is in no order
+            finite = bool(tensor.isfinite().all())
+            what = f"beyond ±{_LARGEST_WEIGHT:,.0f}" if finite else "that are not finite"
             raise unusable(card.folder / config.weights.name, f"{name} holds values {what}")
     model = build(card.architecture, card.model)
     with torch.no_grad():
