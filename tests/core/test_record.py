@@ -17,12 +17,12 @@ import torch
 
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
-from core.files import write_json
 from core.record.capture import capture
 from core.record.record import RecordToken, TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS
 from core.translator import InputError, Translator
+from tests.core import strange_folders
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 TEXTS = (
@@ -457,9 +457,7 @@ def narrow(translating_folder, tmp_path_factory):
     folder = shutil.copytree(
         translating_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en"
     )
-    config = json.loads((folder / "config.json").read_text())
-    config["model"]["max_length"] = 32
-    write_json(folder / "config.json", config)
+    strange_folders.network(max_length=32)(folder)
     return Translator.load(folder, device="cpu")
 
 

@@ -1,0 +1,41 @@
+"""The names and shapes of weights that are computed are those of the network that is built."""
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from core.model.build import ARCHITECTURES, build
+from core.model.shapes import count_parameters, weight_shapes
+from tests import small
+
+SWITCHES = ("share_embeddings", "tie_classifier", "learned_positions", "qkv_bias", "final_norm")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_they_are_those_of_the_network(architecture):
+    """Every combination of what adds or takes away a weight, on two stacks of unequal depth."""
+    for switches in itertools.product([False, True], repeat=len(SWITCHES)):
+        chosen = dict(zip(SWITCHES, switches, strict=True))
+        sizes = {} if chosen["share_embeddings"] else {"target_vocab_size": 44}
+        config = small.config(**chosen, **sizes, dim_feedforward=20, max_length=18)
+        with torch.device("meta"):
+            built = build(architecture, config)
+        expected = {name: tuple(p.shape) for name, p in built.named_parameters()}
+        found = weight_shapes(architecture, config)
+        assert found == expected, chosen
+        assert count_parameters(found) == sum(p.numel() for p in built.parameters())
+
+
+def test_another_architecture_is_refused():
+    with pytest.raises(
+        ValueError, match="unknown architecture 'lstm': choose one of scratch, base"
+    ):
+        weight_shapes("lstm", small.config())
+
+
+def test_torch_is_not_needed():
+    code = "import sys, core.model.shapes, core.checkpoint.gate; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
