@@ -36,7 +36,7 @@ def good(folder: Path, architecture: str = "scratch") -> Path:
         num_encoder_layers=1,
         num_decoder_layers=1,
         dim_feedforward=8,
-        max_length=48,
+        max_length=20,
         share_embeddings=True,
         tie_classifier=True,
     )
