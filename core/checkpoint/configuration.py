@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.problem import CheckpointError, missing, printable, quoted, unusable
+from core.checkpoint.problem import CheckpointError, about, printable, quoted, unusable
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.data.corpora import LANGUAGES
@@ -66,16 +66,10 @@ def read_configuration(folder: Path, sealed: bool = True) -> Configuration:
     its own hash may be missing or another one.
     """
     file = folder / FILE
-    if not folder.is_dir():
-        raise missing(file)
-    try:
+    with about(file):
         config = read_small(file)
         _finish(folder)
         return _checked(file, config, sealed)
-    except CheckpointError:
-        raise
-    except ValueError as error:
-        raise unusable(file, str(error)) from None
 
 
 def _finish(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from core.checkpoint.configuration import Configuration, Listed
 from core.checkpoint.header import largest_file, read_header
 from core.checkpoint.plain_file import opened, read, read_exactly
-from core.checkpoint.problem import CheckpointError, unusable
+from core.checkpoint.problem import about
 from core.checkpoint.strict_json import parse
 from core.files import sha256
 from core.text.vocabulary import check
@@ -50,7 +50,7 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
     read_values: dict[str, dict[str, Any]] = {}
     for listed, size, language in zip(config.tokenizers, sizes, languages, strict=True):
         file = folder / listed.name
-        try:
+        with about(file):
             if listed.name not in read_values:
                 read_values[listed.name] = _values(file, listed, size)
             values = read_values[listed.name]
@@ -58,32 +58,28 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
                 raise ValueError(f"a vocabulary of {found:,} tokens, and {size:,} in config.json")
             if values.get("language", language) != language:
                 raise ValueError(f"its language is {values['language']!r}, not {language!r}")
-        except CheckpointError:
-            raise
-        except ValueError as error:
-            raise unusable(file, str(error)) from None
     source, target = (read_values[listed.name] for listed in config.tokenizers)
     return source, target
 
 
 def _values(file: Path, listed: Listed, vocabulary: int) -> dict[str, Any]:
     content = read(file, _TOKEN_BYTES * vocabulary + _FURTHER, listed.bytes)
-    _check_sha256(file, content, listed)
+    _check_sha256(content, listed)
     return parse(content, _TOKEN_ITEMS * vocabulary + 1_000)
 
 
 def _weights(folder: Path, config: Configuration) -> bytes:
     listed, file = config.weights, folder / config.weights.name
-    with opened(file, largest_file(config.shapes), listed.bytes) as stream:
-        header = read_header(file, stream, listed.bytes, config.shapes)
+    with about(file), opened(file, largest_file(config.shapes), listed.bytes) as stream:
+        header, _ = read_header(stream, listed.bytes, config.shapes)
         stream.seek(0)
-        content = read_exactly(file, stream, listed.bytes)
-    if not content.startswith(header):
-        raise unusable(file, "it changed while it was read")
-    _check_sha256(file, content, listed)
+        content = read_exactly(stream, listed.bytes)
+        if not content.startswith(header):
+            raise ValueError("it changed while it was read")
+        _check_sha256(content, listed)
     return content
 
 
-def _check_sha256(file: Path, content: bytes, listed: Listed) -> None:
+def _check_sha256(content: bytes, listed: Listed) -> None:
     if sha256(content) != listed.sha256:
-        raise unusable(file, "its SHA-256 differs from the one in config.json")
+        raise ValueError("its SHA-256 differs from the one in config.json")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import shlex
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save
 from torch import Tensor
 
-from core.checkpoint.folder import CheckpointError
+from core.checkpoint.header import largest_file, read_header
+from core.checkpoint.plain_file import read
+from core.checkpoint.problem import about, printable, quoted
 from core.config import ModelConfig
 from core.files import write_atomic
 from core.model.interface import KINDS, Kind
+from core.model.shapes import Shapes
 
 FILE = "head_means.safetensors"
-_MAX_HEADER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,36 +53,22 @@ def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMe
     file = folder / FILE
     L = {"encoder": config.num_encoder_layers}
     D, H, layers = config.d_model, config.num_heads, config.num_decoder_layers
-    shapes = {kind: (L.get(kind, layers), H, D) for kind in KINDS}
+    shapes: Shapes = {kind: (L.get(kind, layers), H, D) for kind in KINDS}
     remedy = (
-        f"write it with `python -m core.analyse means --checkpoint {shlex.quote(str(folder))} "
+        f"write it with `python -m core.analyse means --checkpoint {quoted(folder)} "
         "--src FILE --ref FILE`"
     )
-    if not file.is_file():
-        raise CheckpointError(
-            f"the mean of a head is known from {file}, which is missing: {remedy}"
-        )
-    try:
-        size = sum(map(math.prod, shapes.values())) * 8 + _MAX_HEADER_BYTES
-        if file.stat().st_size > size:
-            raise ValueError(f"larger than {size:,} bytes")
-        with safe_open(file, "pt") as opened:
-            metadata = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        if set(tensors) != set(shapes):
-            raise ValueError(f"it holds {', '.join(sorted(tensors))[:80]}")
-        for kind, shape in shapes.items():
-            if tuple(tensors[kind].shape) != shape:
-                raise ValueError(f"{kind} is {list(tensors[kind].shape)}, not {list(shape)}")
-            if tensors[kind].dtype != torch.float32 or not tensors[kind].isfinite().all():
+    with about(file, remedy):
+        content = read(file, largest_file(shapes))
+        _, metadata = read_header(io.BytesIO(content), len(content), shapes)
+        tensors = from_bytes(content)
+        for kind, part_LHD in tensors.items():
+            if part_LHD.dtype != torch.float32 or not part_LHD.isfinite().all():
                 raise ValueError(f"{kind} holds values that are no finite float32")
         sentences = int(metadata.get("sentences", ""))
-    except Exception as error:  # whatever a stranger's file makes of the library that reads it
-        said = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{file} is damaged ({said}): {remedy}") from None
     parts = {
         (kind, layer): part_HD.to(device)
         for kind in KINDS
         for layer, part_HD in enumerate(tensors[kind])
     }
-    return HeadMeans(parts, sentences, str(metadata.get("corpus", ""))[:200])
+    return HeadMeans(parts, sentences, printable(metadata.get("corpus", ""))[:200])

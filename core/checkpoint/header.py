@@ -6,11 +6,9 @@ thousand tensors more than expected are fine with it.
 
 from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from core.checkpoint.plain_file import read_exactly
-from core.checkpoint.problem import unusable
 from core.checkpoint.strict_json import parse
 from core.model.shapes import Shapes
 
@@ -25,30 +23,27 @@ def largest_file(shapes: Shapes) -> int:
     return 8 + MOST_BYTES + sum(map(prod, shapes.values())) * max(_ITEM_BYTES.values())
 
 
-def read_header(file: Path, opened: BinaryIO, size: int, shapes: Shapes) -> bytes:
-    """The header as bytes, its length in front, of an opened file of `size` bytes.
+def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dict[str, str]]:
+    """The header of an opened file of `size` bytes, its length in front, and its metadata.
 
-    Raises CheckpointError unless it names exactly the tensors of these shapes, all of one type,
-    and the rest of the file is what they take.
+    Raises ValueError unless it names exactly the tensors of these shapes, all of one type, and the
+    rest of the file is what they take.
     """
     if len(shapes) > MOST_TENSORS:
-        raise unusable(file, f"{len(shapes):,} tensors, the limit is {MOST_TENSORS:,}")
-    start = read_exactly(file, opened, 8)
+        raise ValueError(f"{len(shapes):,} tensors, the limit is {MOST_TENSORS:,}")
+    start = read_exactly(stream, 8)
     length = int.from_bytes(start, "little")
     if length > MOST_BYTES:
-        raise unusable(file, f"a header of {length:,} bytes, the limit is {MOST_BYTES:,}")
-    header = read_exactly(file, opened, length)
-    try:
-        tensors = parse(header, _MOST_ITEMS)
-        if not isinstance(tensors, dict):
-            raise ValueError("its header is no object")
-        metadata = tensors.pop("__metadata__", {})
-        if not isinstance(metadata, dict) or any(type(v) is not str for v in metadata.values()):
-            raise ValueError("its metadata is no object of texts")
-        _compare(tensors, shapes, size - 8 - length)
-    except ValueError as error:
-        raise unusable(file, str(error)) from None
-    return start + header
+        raise ValueError(f"a header of {length:,} bytes, the limit is {MOST_BYTES:,}")
+    header = read_exactly(stream, length)
+    tensors = parse(header, _MOST_ITEMS)
+    if not isinstance(tensors, dict):
+        raise ValueError("its header is no object")
+    metadata = tensors.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or any(type(v) is not str for v in metadata.values()):
+        raise ValueError("its metadata is no object of texts")
+    _compare(tensors, shapes, size - 8 - length)
+    return start + header, metadata
 
 
 def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.problem import CheckpointError, printable, unusable
+from core.checkpoint.problem import CheckpointError, about, printable
 from core.checkpoint.strict_json import read_small
 
 _MOST_SCORES = 100  # corpora that a network was scored on
@@ -20,13 +20,9 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     if not file.exists() and not file.is_symlink():
         return {}, ""
     try:
-        try:
+        with about(file):
             values = read_small(file)
             _check(values)
-        except CheckpointError:
-            raise
-        except ValueError as error:
-            raise unusable(file, str(error)) from None
     except CheckpointError as error:
         return {}, f"No scores: {error}"
     return values, ""

@@ -1,11 +1,32 @@
 """What is wrong with a checkpoint folder, said in one printable line with what to do about it."""
 
 import shlex
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 class CheckpointError(ValueError):
     """A checkpoint folder that cannot be used; the message is one line: what, and what to do."""
+
+
+@contextmanager
+def about(file: Path, remedy: str = "") -> Generator[None]:
+    """What is found wrong inside the block, as ValueError or OSError, is said of this file.
+
+    Without a `remedy` the folder is to be got again.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except FileNotFoundError:
+        again = remedy or _again(file.parent)
+        raise CheckpointError(f"{printable(str(file))} is missing: {again}") from None
+    except OSError as error:
+        raise unusable(file, f"it cannot be read: {error.strerror}", remedy) from None
+    except ValueError as error:
+        raise unusable(file, str(error), remedy) from None
 
 
 def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
@@ -15,11 +36,6 @@ def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
         f"{printable(str(file))} cannot be used ({printable(what)[:300]}): "
         f"{remedy or _again(folder)}"
     )
-
-
-def missing(file: Path) -> CheckpointError:
-    """The error for a file that is not there."""
-    return CheckpointError(f"{printable(str(file))} is missing: {_again(file.parent)}")
 
 
 def quoted(folder: Path) -> str:

@@ -12,7 +12,7 @@ _DEEPEST = 8
 
 
 def read_small(file: Path) -> Any:
-    """The value of a small JSON file. Raises CheckpointError, and ValueError as `parse` does."""
+    """The value of a small JSON file. Raises ValueError and OSError."""
     return parse(read(file, MOST_BYTES), MOST_BYTES)
 
 

@@ -20,11 +20,12 @@ def is_learnable(token: str) -> bool:
 def check(values: Any) -> int:
     """How many ids there are, the four specials included. Raises ValueError for what is unfit."""
     kind = values.get("kind") if isinstance(values, dict) else None
-    if kind == "subwords":
-        return _check_subwords(values)
-    if kind == "words":
-        return _check_words(values)
-    raise ValueError(f"unknown kind of tokenizer {kind!r}: expected 'subwords' or 'words'")
+    if kind not in ("subwords", "words"):
+        raise ValueError(f"unknown kind of tokenizer {kind!r}: expected 'subwords' or 'words'")
+    size = _check_subwords(values) if kind == "subwords" else _check_words(values)
+    if size == len(SPECIALS):
+        raise ValueError("the vocabulary has no token of a language")
+    return size
 
 
 def _check_subwords(values: dict[str, Any]) -> int:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from core.text.tokenizer import SPECIALS
 from tests.core import strange_folders as s
 from tests.core.strange_folders import TOKENIZER, WEIGHTS, Change
 
@@ -454,6 +455,16 @@ def _tokenizer() -> list[Kind]:
         "<eos> elsewhere": (s.tokens(swapped), "must be <eos>"),
         "<unk> by another name": (s.tokens(called_otherwise), "must be <unk>"),
         "a token less": (s.tokens(one_less), "a vocabulary of 59 tokens, and 60"),
+        "no word": (
+            s.tokens(
+                lambda v: {
+                    **v,
+                    "merges": [],
+                    "vocabulary": dict(zip(SPECIALS, range(4), strict=True)),
+                }
+            ),
+            "no token of a language",
+        ),
         "a token more": (s.tokens(one_more), "a vocabulary of 61 tokens, and 60"),
         "a token twice": (
             s.edited(

@@ -346,7 +346,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("broken", [*BROKEN, "no safetensors", "too long", "no sentences"])
+@pytest.mark.parametrize(
+    "broken", [*BROKEN, "no safetensors", "too long", "no sentences", "a link"]
+)
 def test_broken_means_cost_only_this_edit(folder, tmp_path, broken):
     bare = shutil.copytree(folder, tmp_path / "bare" / folder.name)
     tensors = load_file(folder / FILE)
@@ -356,9 +358,12 @@ def test_broken_means_cost_only_this_edit(folder, tmp_path, broken):
     if broken == "no safetensors":
         (bare / FILE).write_bytes(b"x" * 100)
     if broken == "too long":
-        (bare / FILE).write_bytes(bytes(10**6))
+        (bare / FILE).write_bytes(bytes(10**7))
+    if broken == "a link":
+        (bare / FILE).unlink()
+        (bare / FILE).symlink_to(folder / FILE)
     translator = Translator.load(bare, device="cpu")
-    with pytest.raises(EditError, match="is damaged") as refused:
+    with pytest.raises(EditError, match="cannot be used .*: write it with") as refused:
         translator.inspect(SENTENCE, edits=EDITS["a head at its mean"])
     assert "\n" not in str(refused.value)
     assert red(translator.inspect(SENTENCE)) == set()
