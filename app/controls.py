@@ -311,3 +311,5 @@ def model_note() -> None:
         )
         if scores:
             st.caption(f"BLEU {scores} that it was not trained on. Other text: expect errors.")
+        if card.note:
+            st.caption(plain(card.note))

@@ -38,9 +38,12 @@ Model = Card | Implementation
 
 
 def key_of(model: Model) -> tuple[str, str, bool]:
-    """What tells models apart: folder, weights, and whether it is the other implementation."""
+    """What tells models apart: folder, configuration, and whether it is the other implementation.
+
+    The hash of a configuration is that of the weights and tokenizers, too, whose hashes it holds.
+    """
     card, other = (model, False) if isinstance(model, Card) else (model.card, model.other)
-    return str(card.folder), card.weights_sha256, other
+    return str(card.folder), card.config_sha256, other
 
 
 def model_name(card: Card) -> str:
@@ -53,9 +56,18 @@ def _listed() -> tuple[list[Card], list[str]]:
     return list_cards(CHECKPOINTS)
 
 
+_loaded: dict[Path, Card] = {}  # what was loaded of a folder last
+
+
 def cards() -> dict[tuple[str, str], Card]:
-    """The usable checkpoints by (direction, model)."""
-    return {(card.direction, model_name(card)): card for card in _listed()[0]}
+    """The usable checkpoints by (direction, model).
+
+    A model in use stays, though its folder has become unusable since; without a folder it is gone.
+    """
+    usable = {card.folder: card for card in _listed()[0]}
+    in_use = {folder: card for folder, card in _loaded.items() if folder.is_dir()}
+    found = [card for _, card in sorted({**in_use, **usable}.items())]
+    return {(card.direction, model_name(card)): card for card in found}
 
 
 def implementations(direction: str) -> dict[str, Implementation]:
@@ -76,7 +88,7 @@ def problems() -> list[str]:
 
 
 @st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")
-def _own(folder: str, weights_sha256: str) -> Translator:
+def _own(folder: str, config_sha256: str) -> Translator:
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
     time.sleep(0.3)
@@ -84,6 +96,7 @@ def _own(folder: str, weights_sha256: str) -> Translator:
     from core.translator import Translator
 
     loaded = Translator.load(folder)
+    _loaded[loaded.card.folder] = loaded.card
     spare_threads(loaded.card.parameters)
     # Streamlit collects all garbage after every run, which costs 140 ms a click with torch loaded.
     # Frozen objects are left out of that.
@@ -93,14 +106,14 @@ def _own(folder: str, weights_sha256: str) -> Translator:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _other(folder: str, weights_sha256: str) -> Translator:
-    return _own(folder, weights_sha256).other_implementation()
+def _other(folder: str, config_sha256: str) -> Translator:
+    return _own(folder, config_sha256).other_implementation()
 
 
 def translator(model: Model) -> Translator:
     """The loaded model, shared by all visitors. Raises CheckpointError."""
-    folder, weights_sha256, other = key_of(model)
-    return (_other if other else _own)(folder, weights_sha256)
+    folder, config_sha256, other = key_of(model)
+    return (_other if other else _own)(folder, config_sha256)
 
 
 def device_label(card: Card) -> str:

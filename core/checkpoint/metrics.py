@@ -48,8 +48,10 @@ def _check(values: Any) -> None:
             isinstance(value, str) or _is_number(value) for value in scores.values()
         ):
             raise ValueError(f"its scores on {corpus} are no finite numbers")
-        if not _is_number(scores.get("sacrebleu")):
-            raise ValueError(f"its scores on {corpus} have no sacrebleu")
+        if not _is_number(scores.get("sacrebleu")) or not _is_number(
+            scores.get("bits_per_char", 0)
+        ):
+            raise ValueError(f"its scores on {corpus} have no numbers for sacrebleu, bits_per_char")
 
 
 def _is_number(value: Any) -> bool:

@@ -84,8 +84,13 @@ weights were chosen on these splits, so they flatter a little.
 
 
 def commands(card: Card) -> list[str]:
-    """What trains a checkpoint again: the networks that it began with first, then itself."""
+    """What trains a checkpoint again: the networks that it began with first, then itself.
+
+    One whose training is not told, such as a stranger's, is only begun with.
+    """
     training = card.training
+    if "recipe" not in training or not {"seed", "steps"} <= set(training.get("config", {})):
+        return training.get("before", [])
     own = (
         f"python -m core.train --recipe {training['recipe']} --model {card.architecture} "
         f"--direction {card.direction} --seed {training['config']['seed']}{_options(training)} "

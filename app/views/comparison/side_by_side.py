@@ -14,7 +14,11 @@ ROUNDS = 7  # of each model, when speed is measured
 
 def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
     """One measure on each corpus that the model was scored on."""
-    known = [f"{corpus} {score[measure]:.{digits}f}" for corpus, score in scores.items()]
+    known = [
+        f"{corpus} {score[measure]:.{digits}f}"
+        for corpus, score in scores.items()
+        if measure in score
+    ]
     return ", ".join(known) or "not measured"
 
 

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
+from app.look.markdown import plain
 from app.state import models, results, visit
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -31,7 +32,7 @@ def learned(lesson: Lesson) -> None:
             "beside the others: its table then stands here, next to the waves."
         )
         return
-    names = {name: name for name in cards}
+    names = {name: plain(name) for name in cards}
     name = choose("Learned by", names, next(iter(names)), "learned_model")
     card, theme = cards[name], visit.theme()
     length = min(_ROWS, card.model.max_length)
