@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
 from core.checkpoint.gate import Parts, read_parts
 from core.checkpoint.metrics import read_metrics
-from core.checkpoint.problem import CheckpointError, printable, unusable
+from core.checkpoint.problem import CheckpointError, again, printable, unusable
 from core.config import ModelConfig
 from core.files import finish_together, json_bytes, sha256, write_json, write_together
 
@@ -139,8 +139,10 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
     No folder, whatever it holds, keeps the others from being listed.
     """
     cards, problems = [], []
-    for folder in sorted(f for f in root.glob("*") if f.is_dir()):
+    for folder in sorted(root.glob("*")):
         try:
+            if not folder.is_dir():
+                continue
             if printable(folder.name) != folder.name or len(folder.name) > _LONGEST_NAME:
                 raise CheckpointError(
                     f"{printable(str(folder))[:200]} has a name with control characters, or of "
@@ -150,7 +152,7 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
         except CheckpointError as error:
             problems.append(str(error))
         except Exception as error:
-            problems.append(str(unusable(folder, f"{type(error).__name__}: {error}")))
+            problems.append(str(_unforeseen(folder, error)))
     return cards, problems
 
 
@@ -169,7 +171,11 @@ def load(folder: Path, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     except CheckpointError:
         raise
     except Exception as error:  # hashes match, so this is a wrong file rather than a broken one
-        raise unusable(folder, f"{type(error).__name__}: {error}") from None
+        raise _unforeseen(folder, error) from None
+
+
+def _unforeseen(folder: Path, error: Exception) -> CheckpointError:
+    return unusable(folder, f"{type(error).__name__}: {error}", again(folder))
 
 
 def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Checkpoint:

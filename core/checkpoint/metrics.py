@@ -17,11 +17,12 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     `final` holds an object by corpus, of finite numbers and texts. A folder may have no such file.
     """
     file = folder / "metrics.json"
-    if not file.exists() and not file.is_symlink():
-        return {}, ""
     try:
         with about(file):
-            values = read_small(file)
+            try:
+                values = read_small(file)
+            except FileNotFoundError:
+                return {}, ""
             _check(values)
     except CheckpointError as error:
         return {}, f"No scores: {error}"

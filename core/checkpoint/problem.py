@@ -21,8 +21,8 @@ def about(file: Path, remedy: str = "") -> Generator[None]:
     except CheckpointError:
         raise
     except FileNotFoundError:
-        again = remedy or _again(file.parent)
-        raise CheckpointError(f"{printable(str(file))} is missing: {again}") from None
+        what_helps = remedy or again(file.parent)
+        raise CheckpointError(f"{printable(str(file))} is missing: {what_helps}") from None
     except OSError as error:
         raise unusable(file, f"it cannot be read: {error.strerror}", remedy) from None
     except ValueError as error:
@@ -30,11 +30,10 @@ def about(file: Path, remedy: str = "") -> Generator[None]:
 
 
 def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
-    """The error for a file of a folder, or for the folder itself; `what` may quote a stranger."""
-    folder = file if file.is_dir() and not file.is_symlink() else file.parent
+    """The error for a file; `what` may quote a stranger."""
     return CheckpointError(
         f"{printable(str(file))} cannot be used ({printable(what)[:300]}): "
-        f"{remedy or _again(folder)}"
+        f"{remedy or again(file.parent)}"
     )
 
 
@@ -48,7 +47,7 @@ def printable(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")
 
 
-def _again(folder: Path) -> str:
+def again(folder: Path) -> str:
     """What helps a folder that comes with the project, and one that does not."""
     return (
         f"get the folder again (with `git checkout -- {quoted(folder)}` if it comes with the "

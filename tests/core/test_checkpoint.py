@@ -205,6 +205,18 @@ def test_no_folder_keeps_the_others_from_being_listed(folder, monkeypatch):
             raise ZeroDivisionError("modulo by\nzero")
         return read_card(folder)
 
+    with monkeypatch.context() as patched:
+        is_dir = type(folder).is_dir
+
+        def refuse(self):
+            if self.name == "another":
+                raise PermissionError(13, "Permission denied")
+            return is_dir(self)
+
+        patched.setattr(type(folder), "is_dir", refuse)
+        cards, problems = list_cards(folder.parent)
+        assert [card.folder.name for card in cards] == ["scratch-de-en"]
+        assert len(problems) == 1 and "Permission denied" in problems[0]
     monkeypatch.setattr("core.checkpoint.folder.read_card", read)
     cards, problems = list_cards(folder.parent)
     assert [card.folder.name for card in cards] == ["scratch-de-en"]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from core.checkpoint.folder import load, read_card
 from core.data.corpora import read_pairs
 from core.training.distributed import Processes
 from core.training.job import Options, _prepare
+from core.training.model_card import commands
 from core.training.warm_start import tokenizers_of
 from tests import small
 from tests.core.conftest import run_train
@@ -92,6 +94,13 @@ def test_the_command_says_from_whom_a_network_learned(data, checkpoint_folder, t
         len(read_pairs("multi30k", "train", *DE_EN, data))
     ] * 2
     assert json.loads((out / "metrics.json").read_text())["final"]["multi30k"]
+
+
+def test_a_stranger_whose_training_is_not_told_is_only_begun_with(checkpoint_folder):
+    told = read_card(checkpoint_folder)
+    for training in ({}, {"recipe": "x", "config": {}}, {"before": ["python -m core.train"]}):
+        lines = commands(replace(told, training=training))
+        assert lines == training.get("before", [])
 
 
 def test_a_run_is_not_resumed_from_another_start(data, checkpoint_folder, tmp_path):
