@@ -36,6 +36,9 @@ def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dic
     if length > MOST_BYTES:
         raise ValueError(f"a header of {length:,} bytes, the limit is {MOST_BYTES:,}")
     header = read_exactly(stream, length)
+    count = header.count(b'"data_offsets"')  # before thousands of objects are made of them
+    if count > MOST_TENSORS:
+        raise ValueError(f"{count:,} tensors, the limit is {MOST_TENSORS:,}")
     tensors = parse(header, _MOST_ITEMS)
     if not isinstance(tensors, dict):
         raise ValueError("its header is no object")
@@ -47,8 +50,6 @@ def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dic
 
 
 def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:
-    if len(tensors) > MOST_TENSORS:
-        raise ValueError(f"{len(tensors):,} tensors, the limit is {MOST_TENSORS:,}")
     if odd := sorted(set(shapes) ^ set(tensors)):
         names = ", ".join(name[:80] for name in odd[:5])
         raise ValueError(f"missing or unexpected weights: {names}")

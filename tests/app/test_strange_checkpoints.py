@@ -63,7 +63,8 @@ def test_what_strangers_wrote_is_text_on_every_page(root):
     """In a name of their folder, among a network's sizes, in a corpus, in a language."""
     odd = strange_folders.good(root / ":red[r] $x^2$ `c` ![x](b.png)-de-en")
     strange_folders.network(max_length=200)(odd)
-    metrics = json.dumps({"final": {PICTURE: {"sacrebleu": 1.5}}})
+    corpus = PICTURE.replace("`", "")  # a mark that no corpus may have in its name
+    metrics = json.dumps({"final": {corpus: {"sacrebleu": 1.5}}})
     for folder in (odd, root / "scratch-de-en"):
         (folder / "metrics.json").write_text(metrics)
     for name, change in (
