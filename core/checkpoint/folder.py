@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.config import ModelConfig
 from core.data.corpora import LANGUAGES
-from core.files import finish_together, json_bytes, sha256, write_json, write_together
+from core.files import current, finish_together, json_bytes, sha256, write_json, write_together
 
 if TYPE_CHECKING:
     from core.model.build import Model
@@ -116,7 +116,7 @@ def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 def read_card(folder: Path) -> Card:
     """Read config.json and metrics.json. Raises CheckpointError."""
     config = _read_config(folder)
-    metrics_file = folder / "metrics.json"
+    metrics_file = current(folder, "metrics.json", "config.json")
     metrics = _read_json(metrics_file) if metrics_file.is_file() else {}
     if not isinstance(metrics, dict) or not isinstance(metrics.get("final", {}), dict):
         raise _damaged(metrics_file, "its results are not listed by name")
@@ -194,7 +194,9 @@ def load(folder: Path, device: str = "cpu") -> Checkpoint:
     largest = dict.fromkeys(config["files"], _MAX_JSON_BYTES)
     largest["model.safetensors"] = count * 8 + _MAX_HEADER_BYTES  # float64 at most
     contents = {
-        name: _verified(folder / name, entry["bytes"], entry["sha256"], largest[name])
+        name: _verified(
+            current(folder, name, "config.json"), entry["bytes"], entry["sha256"], largest[name]
+        )
         for name, entry in config["files"].items()
     }
     try:
@@ -223,13 +225,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise CheckpointError(f"{_printable(str(file))} is missing: {_remedy(folder)}")
     config = _read_json(file)
-    try:
-        finish_together(folder, file.name)
-    except OSError as error:
-        raise CheckpointError(
-            f"{_printable(str(folder))} was not saved to its end ({error.strerror}): make the "
-            "folder writable, so that its last files can be renamed"
-        ) from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise _damaged(file, f"not a checkpoint of format {FORMAT}")
     files, tokenizers = config.get("files"), config.get("tokenizers")
