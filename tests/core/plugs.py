@@ -46,7 +46,7 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
     def announced(name: str, function: Callable) -> Callable:
         def step(path, *rest, **named):
-            if str(path).startswith(inside):
+            if str(path).startswith(inside) and not (name == "mkdir" and Path(path).is_dir()):
                 before(name)
             return function(path, *rest, **named)
 
