@@ -1,6 +1,7 @@
 """Pulled plugs: after any kill and any failure of a disk a folder is wholly old or wholly new."""
 
 import errno
+import io
 import itertools
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -185,7 +187,8 @@ def same(folder: Path, other: Path) -> None:
 def go_on(data: Path, folder: Path) -> None:
     begun = (folder / "resume" / "state.safetensors").is_file()
     more = ["--resume"] if begun else []
-    run_train("--data", data, "--out", folder, "--save-every", 1, *more)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        run_train("--data", data, "--out", folder, "--save-every", 1, *more)
 
 
 def whole(folder: Path) -> None:
