@@ -91,16 +91,15 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def starting() -> None:
+    """From now on SIGINT and SIGTERM end the process at once, in one line: no `main` runs yet."""
+    _on_signal(_leave)
+
+
 def _leave(*_: object) -> None:
     with suppress(OSError):
         os.write(2, b"stopped\n")
     os._exit(1)
-
-
-# While a command is still importing there is nothing to clean up, and no `main` yet to say so.
-_spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-if _spec is not None and _spec.name.startswith("core."):
-    _on_signal(_leave)
 
 
 def table(rows: Iterable[tuple[str, Any]]) -> None:
