@@ -20,7 +20,7 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
-from core.command import Parser, main, whole_number, write_result
+from core.command import main, write_result
 
 GROUP = "headlight.benchmarks"
 _BESIDE = Path(__file__).resolve().parents[1]
@@ -115,9 +115,9 @@ def machine() -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = Parser(prog="python -m core.benchmark", description=__doc__)
+    p = argparse.ArgumentParser(prog="python -m core.benchmark", description=__doc__)
     p.add_argument("what", metavar="NAME", help="such as page")
-    p.add_argument("--rounds", type=whole_number(1), default=21)
+    p.add_argument("--rounds", type=int, default=21)
     p.add_argument("--json", type=Path, help="write the rows here")
     return p
 
