@@ -221,6 +221,6 @@ def test_a_damaged_snapshot_is_refused_in_one_line(stopped):
 
 
 def test_what_a_killed_run_left_half_written_goes_when_it_is_resumed(straight, stopped):
-    (stopped / "snapshot-00000008.safetensors.part").write_bytes(b"half")
+    (stopped / "snapshot-00000099.safetensors.part").write_bytes(b"half")
     assert run(stopped, resuming=True, config=replace(CONFIG, keep_epochs=(9,))) == straight
     assert not list(stopped.glob("*.part"))

@@ -76,6 +76,21 @@ def test_a_kill_at_any_step_leaves_the_old_checkpoint_or_the_new_one(save, tmp_p
     assert found == sorted(found) and found.count(1) > 15 and found.count(2) > 5
 
 
+def test_a_kill_after_a_kill_leaves_a_whole_checkpoint(save, tmp_path):
+    """The first behind the switch: what waits for its name is all that there is of that save."""
+    half = tmp_path / "half"
+    save(half, 1)
+    for at in itertools.count(15):
+        assert killed(half, at, lambda: save(half, 2))
+        if number_in(half) == 2:
+            break
+    assert any("-" in name for name in names(half))
+    for at in range(1, 26, 3):
+        folder = shutil.copytree(half, tmp_path / str(at))
+        assert killed(folder, at, lambda folder=folder: save(folder, 3))
+        assert number_in(folder) in (2, 3)
+
+
 def kills(save: Save, folder: Path, count: int, seed: int) -> list[int]:
     """Kill a process that saves without end, `count` times at random; what is there after each."""
     dice, found = random.Random(seed), [1]
