@@ -33,12 +33,14 @@ def check_writable(file: Path) -> None:
         return  # a pipe, whose reader must not see it opened and closed, or a device
     file = file.resolve()
     missing = [folder for folder in file.parents if not folder.exists()]
+    part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"{file.name}.part")
         part.open("wb").close()
         part.unlink()
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise OSError(error.errno, error.strerror, str(file)) from None
     finally:
         for folder in missing:

@@ -104,10 +104,7 @@ def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
 
 
 def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str | None:
-    """Do the work on a disk whose step `at` fails with this error; what is raised, None if nothing.
-
-    Only OSError is caught.
-    """
+    """Do the work on a disk whose step `at` fails with this error; what is said, or None."""
     count = itertools.count(1)
 
     def fail(name: str) -> None:
@@ -117,7 +114,7 @@ def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str |
     try:
         with steps(folder, fail):
             work()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter says it before any work
         return str(error)
     assert next(count) <= at, "an error was swallowed"
     return None

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -122,6 +123,11 @@ class Started:
             os.close(end)
         self.stdin = os.fdopen(pipes[0][1], "wb", buffering=0)
         self.stdout, self.stderr = (os.fdopen(pipe[0], "rb") for pipe in pipes[1:])
+
+    def line(self) -> bytes:
+        """The next line that it writes. Fails if there is none for long."""
+        assert select.select([self.stdout], [], [], 60)[0], "nothing was written"
+        return self.stdout.readline()
 
     def send(self, number: int) -> None:
         os.kill(self._number, number)
@@ -363,7 +369,7 @@ def test_translate_answers_line_by_line_as_they_come(translating, translating_fo
     done = translating()
     for source, translation in zip(SOURCES, expected, strict=True):
         done.stdin.write(source.encode() + b"\n")
-        assert done.stdout.readline().decode().removesuffix("\n") == translation
+        assert done.line().decode().removesuffix("\n") == translation
     done.send(signal.SIGTERM)
     assert done.end() == (1, b"", b"stopped\n")
 
@@ -375,7 +381,7 @@ def test_translate_loses_no_line_that_it_has_done(translating, translating_folde
     expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
     with (tmp_path / "in").open("rb") as file:
         done = translating(stdin=file.fileno())
-    first = done.stdout.readline()
+    first = done.line()
     done.send(signal.SIGINT)
     code, written, error = done.end()
     got = (first + written).decode().removesuffix("\n").split("\n")

@@ -36,7 +36,7 @@ def save(checkpoint_folder) -> Save:
     def save(folder: Path, number: int) -> None:
         with torch.no_grad():
             original.model.encoder_norm.bias.fill_(number)
-        said = {"kept": number}
+        said = {"kept": str(number)}
         checkpoint.save(folder, original.model, "scratch", ("de", "en"), both, said, said)
 
     return save
@@ -46,8 +46,8 @@ def number_in(folder: Path) -> int:
     """What a folder says, in all of its parts alike."""
     loaded = load(folder)
     found = {
-        loaded.card.training["kept"],
-        read_card(folder).metrics["kept"],
+        int(loaded.card.training["kept"]),
+        int(read_card(folder).metrics["kept"]),
         int(loaded.model.encoder_norm.bias[0].item()),
     }
     (one,) = found
