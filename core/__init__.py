@@ -1,1 +1,8 @@
 """Headlight's core: everything that is true without a screen."""
+
+import sys
+
+if sys.argv[:1] == ["-m"]:  # `python -m core.…` is looking for the command, whose imports take long
+    from core.command import starting
+
+    starting()

@@ -7,8 +7,8 @@ python -m core.analyse means --checkpoint DIR --src FILE --ref FILE   (for what 
 its mean: writes DIR/head_means.safetensors)
 """
 
-import argparse
 import math
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ import numpy as np
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
-from core.command import counting, main, table, write_result
+from core.command import (
+    Parser,
+    counting,
+    main,
+    refuse_unwritable,
+    table,
+    whole_number,
+    write_result,
+)
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
@@ -30,7 +38,7 @@ from core.model.interface import KINDS
 _SHOWN = 12  # rows of the table for people; all are in the JSON
 
 
-def alignment(arguments: argparse.Namespace) -> None:
+def alignment(arguments: Namespace) -> None:
     """Score every head of the cross-attention against hand-made alignments."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
@@ -57,7 +65,7 @@ def alignment(arguments: argparse.Namespace) -> None:
     )
 
 
-def importances(arguments: argparse.Namespace) -> None:
+def importances(arguments: Namespace) -> None:
     """How the loss changes without each head."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
@@ -83,11 +91,8 @@ def importances(arguments: argparse.Namespace) -> None:
     )
 
 
-def words(arguments: argparse.Namespace) -> None:
+def words(arguments: Namespace) -> None:
     """How well a head's direct effect on a choice of words predicts what switching it off does."""
-    for name in ("tokens", "largest"):
-        if (value := getattr(arguments, name)) < 1:
-            raise ValueError(f"--{name} {value} is out of range: it must be at least 1")
     checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
     with counting(heads, " heads") as done:
@@ -115,8 +120,9 @@ def words(arguments: argparse.Namespace) -> None:
     )
 
 
-def means(arguments: argparse.Namespace) -> None:
+def means(arguments: Namespace) -> None:
     """Write what each head adds in the mean beside the weights, for edits that put it there."""
+    refuse_unwritable("--checkpoint", arguments.checkpoint / FILE)
     checkpoint, pairs, device = _encoded(arguments)
     with counting(len(pairs)) as done:
         parts = head_means(checkpoint.model, batches_of(pairs, device), done)
@@ -156,14 +162,14 @@ def _agreed(row: dict[str, Any]) -> str:
     return f"{row['mean_error']:.4f}  {row['mean_true']:.4f}  {correlation}  {row['count']:,}"
 
 
-def _pairs(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+def _pairs(arguments: Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
         raise ValueError(f"{arguments.src} holds no sentence: at least 1 is needed")
     return pairs
 
 
-def _encoded(arguments: argparse.Namespace) -> tuple[Checkpoint, list[Any], str]:
+def _encoded(arguments: Namespace) -> tuple[Checkpoint, list[Any], str]:
     """The checkpoint, the pairs as ids that fit it, and the device."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
@@ -197,10 +203,9 @@ def _values(row: Row) -> dict[str, Any]:
     return named | asdict(row.score)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.analyse", description=__doc__)
-    p.formatter_class = argparse.RawDescriptionHelpFormatter
+    p = Parser(prog="python -m core.analyse", description=__doc__)
     questions = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
     worth = questions.add_parser("importance", help="loss change without each head")
@@ -226,9 +231,15 @@ def parser() -> argparse.ArgumentParser:
     aligning.set_defaults(first=None)
     worth.add_argument("--method", choices=METHODS, default="zero")
     for question in (worth, average):
-        question.add_argument("--first", type=int, help="only so many pairs", metavar="N")
-    choosing.add_argument("--tokens", type=int, default=200, help="of the target, at least")
-    choosing.add_argument("--largest", type=int, default=5, help="terms of each token to compare")
+        question.add_argument(
+            "--first", type=whole_number(1), help="only so many pairs", metavar="N"
+        )
+    choosing.add_argument(
+        "--tokens", type=whole_number(1), default=200, help="of the target, at least"
+    )
+    choosing.add_argument(
+        "--largest", type=whole_number(1), default=5, help="terms of each token to compare"
+    )
     choosing.set_defaults(first=None)
     return p
 

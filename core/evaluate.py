@@ -5,11 +5,11 @@ python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
 Either may be scored [--joined N] [--small-letters].
 """
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 from core.checkpoint.folder import load
-from core.command import main, table, write_result
+from core.command import Parser, main, table, whole_number, write_result
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
 from core.data.source_noise import several_at_once, without_last_mark
@@ -18,7 +18,7 @@ from core.device import pick_device
 from core.training.scoring import evaluate
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Read the pairs, score them, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
     changes = []
-    if arguments.joined < 1:
-        raise ValueError(f"{arguments.joined} pairs at once are none: choose 1 or more")
     if arguments.joined > 1:
         pairs = several_at_once(pairs, arguments.joined)
         changes.append(f"{arguments.joined} at once")
@@ -53,9 +51,9 @@ def run(arguments: argparse.Namespace) -> None:
     write_result(arguments.json, scores)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.evaluate", description=__doc__)
+    p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--src", type=Path, help="source sentences, one a line, plain or gzipped")
     p.add_argument("--ref", type=Path, help="their reference translations, line for line")
@@ -64,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
     p.add_argument(
         "--joined",
-        type=int,
+        type=whole_number(1),
         default=1,
         help="how many pairs that follow each other are translated and scored as one",
         metavar="N",
@@ -74,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="sources as people type them: lower-cased, no mark at the end of either side",
     )
-    p.add_argument("--beam", type=int, default=5)
+    p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--device", default="auto")
     p.add_argument("--json", type=Path, help="write the scores here")
     return p

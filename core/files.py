@@ -1,5 +1,6 @@
 """Atomic file writes and hashes: what was there stays whole until what replaces it is whole."""
 
+import errno
 import glob
 import hashlib
 import json
@@ -23,23 +24,49 @@ def write_atomic(file: Path, content: bytes) -> None:
     _sync(file.parent)
 
 
+def check_writable(file: Path) -> None:
+    """Raises OSError where a file cannot be written; it tries, and leaves nothing behind."""
+    if file.exists() and not file.is_file():
+        if file.is_dir() or not os.access(file, os.W_OK):
+            code = errno.EISDIR if file.is_dir() else errno.EACCES
+            raise OSError(code, os.strerror(code), str(file))
+        return  # a pipe, whose reader must not see it opened and closed, or a device
+    file = file.resolve()
+    missing = [folder for folder in file.parents if not folder.exists()]
+    part = file.with_name(f"{file.name}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.open("wb").close()
+        part.unlink()
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OSError(error.errno, error.strerror, str(file)) from None
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+
+
 def write_together(folder: Path, contents: dict[str, bytes], switch: str) -> None:
     """Several files by name, all or nothing even if the process is killed: the `switch` decides.
 
-    The others wait beside it under a mark of its new content. The moment in which it is renamed
-    makes them valid, and only then do they take their names; what a kill leaves undone of that
-    `finish_together` does. Raises OSError naming the file, with the old files as they were.
+    The others are written beside those that are there, under names that hold a hash of the switch
+    that asks for them. Its own rename is the one moment in which all of them become valid, and only
+    then do they take their plain names; until they have, `current` finds them. What a killed
+    attempt left goes with the next one. Raises OSError naming the file; before that moment with
+    nothing changed or left behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
     finish_together(folder, switch)
-    _clean(folder, contents)  # of an attempt that was killed
+    _clean(folder, contents)
     mark = _mark(contents[switch])
     others = [name for name in contents if name != switch]
     try:
         for name in [*others, switch]:
             _write(folder / f"{name}.part", contents[name])
         for name in others:
-            (folder / f"{name}.part").replace(folder / f"{name}.{mark}.part")
+            (folder / f"{name}.part").replace(folder / _waiting(name, mark))
         _sync(folder)
         (folder / f"{switch}.part").replace(folder / switch)
     except BaseException:
@@ -53,33 +80,57 @@ def write_together(folder: Path, contents: dict[str, bytes], switch: str) -> Non
         _sync(folder)
 
 
+def current(folder: Path, name: str, switch: str) -> Path:
+    """Where the file lies that belongs to the switch as it is: mostly under its plain name."""
+    mark = _mark_now(folder, switch)
+    waiting = folder / _waiting(name, mark) if mark else None
+    return waiting if waiting and waiting.is_file() else folder / name
+
+
 def finish_together(folder: Path, switch: str) -> None:
     """Give the files that belong to the switch as it is their names; mostly there is none to do.
 
     Raises OSError where the folder cannot be written to.
     """
-    for part in _marked(folder, switch):
+    for file in _marked(folder, switch):
         with suppress(FileNotFoundError):  # another process was quicker
-            part.replace(folder / part.name.removesuffix(".part").rpartition(".")[0])
+            file.replace(folder / _plain(file.name))
 
 
 def _marked(folder: Path, switch: str) -> list[Path]:
     """The files that wait for the switch as it is."""
-    parts = list(folder.glob("*.????????.part"))
-    if not parts or not (folder / switch).is_file():
-        return []
-    mark = _mark((folder / switch).read_bytes())
-    return sorted(part for part in parts if part.name.endswith(f".{mark}.part"))
+    mark = _mark_now(folder, switch)
+    return sorted(folder.glob(f"*-{mark}*")) if mark else []
+
+
+_MARK = 12  # digits
 
 
 def _mark(content: bytes) -> str:
-    return sha256(content)[:8]
+    return sha256(content)[:_MARK]
+
+
+def _mark_now(folder: Path, switch: str) -> str | None:
+    file = folder / switch
+    return _mark(file.read_bytes()) if file.is_file() else None
+
+
+def _waiting(name: str, mark: str) -> str:
+    """model.safetensors waits as model-0123456789ab.safetensors."""
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}-{mark}{dot}{suffix}"
+
+
+def _plain(waiting: str) -> str:
+    stem, dot, suffix = waiting.partition(".")
+    return f"{stem[: -_MARK - 1]}{dot}{suffix}"
 
 
 def _clean(folder: Path, names: Iterable[str]) -> None:
     for name in map(glob.escape, names):
-        for part in (*folder.glob(f"{name}.part"), *folder.glob(f"{name}.????????.part")):
-            part.unlink(missing_ok=True)
+        for waiting in (f"{name}.part", _waiting(name, "[0-9a-f]" * _MARK)):
+            for file in folder.glob(waiting):
+                file.unlink(missing_ok=True)
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ torchrun --nproc-per-node N [--max-restarts M] -m core.train …  the same run o
 import argparse
 from pathlib import Path
 
-from core.command import main
+from core.command import Parser, main, whole_number
 from core.training import job
 from core.training.recipes import RECIPES
 
@@ -17,29 +17,31 @@ def run(arguments: argparse.Namespace) -> None:
     job.run(job.Options(**vars(arguments)))
 
 
+_LARGEST_SEED = 2**32 - 1  # a seed of every generator that is drawn from
+_MOST_THREADS = 256  # more than any processor gains from; beyond some thousands none start
+
+
 def _epoch_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    return tuple(map(whole_number(1), text.split(",")))
 
 
 def _share(text: str) -> float:
-    if not 0 <= float(text) <= 1:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
         raise argparse.ArgumentTypeError(f"{text} is no share of the pairs: choose from 0 to 1")
-    return float(text)
-
-
-def _several(text: str) -> int:
-    if int(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text} pairs are not concatenated: choose 2 or more")
-    return int(text)
+    return share
 
 
 def _folders(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, text.split(",")))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.train", description=__doc__)
+    p = Parser(prog="python -m core.train", description=__doc__)
     p.add_argument("--recipe", choices=RECIPES, required=True)
     p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
     p.add_argument("--src", type=Path, help="own training text in place of the recipe's corpora")
@@ -73,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument(
         "--joined-up-to",
-        type=_several,
+        type=whole_number(2),
         default=2,
         help="of how many pairs such a one is at most, any number from 2 being as likely",
         metavar="N",
@@ -85,11 +87,20 @@ def parser() -> argparse.ArgumentParser:
         help="how many are shown once more as people type: lower-cased, commas, no last mark",
         metavar="SHARE",
     )
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--max-steps", type=int, help="stop earlier than the recipe says")
-    p.add_argument("--threads", type=int, help="torch threads; two runs of one beat one of two")
+    p.add_argument("--seed", type=whole_number(0, _LARGEST_SEED), default=1)
+    p.add_argument(
+        "--max-steps", type=whole_number(1), help="stop earlier than the recipe says", metavar="N"
+    )
+    p.add_argument(
+        "--threads",
+        type=whole_number(1, _MOST_THREADS),
+        help="torch threads; two runs of one beat one of two",
+        metavar="N",
+    )
     p.add_argument("--resume", action="store_true", help="go on where the last run stopped")
-    p.add_argument("--save-every", type=int, help="steps between saved states")
+    p.add_argument(
+        "--save-every", type=whole_number(1), help="steps between saved states", metavar="N"
+    )
     p.add_argument(
         "--keep-epochs",
         type=_epoch_numbers,

@@ -1,36 +1,88 @@
 """Translate standard input to standard output, line for line.
 
 python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N] < in > out
+
+Each line is written as soon as those before it are: of a file all is read and checked first, of a
+pipe or a terminal what has arrived.
 """
 
-import argparse
+import os
+import select
+import stat
 import sys
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from core.command import counting, main
+from core.command import Parser, counting, main, whole_number
 from core.config import DecodeConfig
+from core.data.text_files import decoded
 from core.translator import Translator
 
+_PIPE = 1 << 20  # bytes taken from a pipe at once
+_AT_ONCE = 2  # batches whose lines are sorted by length
 
-def run(arguments: argparse.Namespace) -> None:
-    """Read all lines, translate them in batches, write them in their order."""
+
+def run(arguments: Namespace) -> None:
+    """Read lines, translate them in batches, write them in their order."""
+    for stream, name in ((sys.__stdin__, "input"), (sys.__stdout__, "output")):
+        if stream is None:
+            raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
     translator = Translator.load(arguments.checkpoint, arguments.device)
-    # A line ends with \n and nothing else, or output and input would not pair line for line.
-    text = sys.stdin.buffer.read().decode("utf-8")
-    lines = text.removesuffix("\n").split("\n") if text else []
     decode = DecodeConfig(beam=arguments.beam)
-    with counting(len(lines)) as done:
-        translations = translator.translate(lines, decode, arguments.batch_tokens, done)
-    for translation in translations:
-        sys.stdout.buffer.write(translation.text.encode() + b"\n")
+    number = 1
+    for lines in arriving(sys.stdin.buffer):
+        texts = list(decoded(lines, "standard input", number))
+        counts = translator.count_tokens(texts, number)
+        number += len(texts)
+        with counting(len(texts)) as done:
+            for part in _parts(counts, _AT_ONCE * arguments.batch_tokens):
+                for one in translator.translate(texts[part], decode, arguments.batch_tokens, done):
+                    sys.stdout.buffer.write(one.text.encode() + b"\n")
+                sys.stdout.buffer.flush()
 
 
-def parser() -> argparse.ArgumentParser:
+def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines of a file, or those that a pipe or terminal holds each time one looks.
+
+    A line ends with \\n and nothing else, or output and input would not pair line for line.
+    """
+    descriptor, rest = stream.fileno(), b""
+    whole = os.name != "posix" or stat.S_ISREG(os.fstat(descriptor).st_mode)
+    while content := os.read(descriptor, _PIPE):
+        pieces = [content]
+        while whole or (
+            sum(map(len, pieces)) < _PIPE and select.select([descriptor], [], [], 0)[0]
+        ):
+            if not (content := os.read(descriptor, _PIPE)):
+                break
+            pieces.append(content)
+        *lines, rest = b"".join([rest, *pieces]).split(b"\n")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def _parts(counts: list[int], tokens: int) -> Iterator[slice]:
+    """Neighbours that together have so many tokens at most, or one by itself that has more."""
+    start = total = 0
+    for i, count in enumerate(counts):
+        if total and total + count + 1 > tokens:
+            yield slice(start, i)
+            start, total = i, 0
+        total += count + 1
+    if counts:
+        yield slice(start, len(counts))
+
+
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.translate", description=__doc__)
+    p = Parser(prog="python -m core.translate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
-    p.add_argument("--beam", type=int, default=5)
-    p.add_argument("--batch-tokens", type=int, default=2048)
+    p.add_argument("--beam", type=whole_number(1, 16), default=5)
+    p.add_argument("--batch-tokens", type=whole_number(1), default=2048)
     p.add_argument("--device", default="auto")
     return p
 

@@ -1,6 +1,7 @@
 """The Translator: text, at most 500 characters, to translation or record; it owns the model."""
 
 import dataclasses
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -47,6 +48,7 @@ from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, spec
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Side = Literal["source", "target"]
 
@@ -174,13 +176,7 @@ class Translator:
             raise TypeError(
                 "translate takes a list of texts: put a single one in brackets, translate([text])"
             )
-        encoded = [[t.id for t in self._source.encode(text)] for text in texts]
-        limit = self.card.model.max_length - 1
-        for number, ids in enumerate(encoded, start=1):
-            if len(ids) > limit:
-                raise InputError(
-                    f"sentence {number} has {len(ids)} tokens: the limit is {limit}, shorten it"
-                )
+        encoded = self._encoded(texts, 1)
         found = translate_ids(
             self._model, encoded, decode, self.device, batch_tokens, done, self._lock
         )
@@ -188,6 +184,27 @@ class Translator:
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
             for text, (best, *rest) in zip(texts, found, strict=True)
         ]
+
+    def count_tokens(self, texts: Sequence[str], first: int = 1) -> list[int]:
+        """How many tokens of each text `translate` feeds, <eos> apart; they may be empty.
+
+        Raises InputError for one that it would refuse, by its number from `first` on.
+        """
+        return [len(ids) for ids in self._encoded(texts, first)]
+
+    def _encoded(self, texts: Sequence[str], first: int) -> list[list[int]]:
+        limit, found = self.card.model.max_length - 1, []
+        for number, text in enumerate(texts, start=first):
+            try:
+                found.append([t.id for t in self._tokenised(text, "source")])
+            except InputError as error:
+                raise InputError(f"sentence {number}: {error}") from None
+            if len(found[-1]) > limit:
+                raise InputError(
+                    f"sentence {number} has {len(found[-1])} tokens: the limit is {limit}, "
+                    "shorten it"
+                )
+        return found
 
     @contextmanager
     def held(self) -> Generator[Seq2Seq]:
@@ -500,7 +517,7 @@ class Translator:
                 f"{len(text):,} characters are too many: the limit is {MAX_CHARACTERS}, "
                 "try one sentence at a time"
             )
-        tokens = (self._source if side == "source" else self._target).encode(text)
+        tokens = self._tokenised(text, side)
         limit = min(MAX_TOKENS, self.card.model.max_length - 1)
         if len(tokens) > limit:
             raise InputError(
@@ -508,6 +525,15 @@ class Translator:
                 "try one sentence at a time"
             )
         return (*tokens, special(EOS))
+
+    def _tokenised(self, text: str, side: Side) -> tuple[Token, ...]:
+        """Raises InputError for half a surrogate pair, which stands for no character."""
+        if half := _SURROGATE.search(text):
+            raise InputError(
+                f"character {half.start() + 1} is half a surrogate pair (U+{ord(half[0]):04X}), "
+                "which is no text: delete it"
+            )
+        return (self._source if side == "source" else self._target).encode(text)
 
     def _named(self, ids: Sequence[int]) -> tuple[Token, ...]:
         """The tokens of given target ids. Raises InputError for what no search could write."""

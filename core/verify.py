@@ -8,13 +8,13 @@ checklist runs on small fresh networks: both norm orders, tied and untied, 1 to 
 variants of other implementations. Padded positions are never compared: nothing reads them.
 """
 
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint, load
-from core.command import main, write_result
+from core.command import Parser, main, write_result
 from core.parity.checklist import LIMIT, Check, checklist, count_lines
 
 
@@ -60,7 +60,7 @@ def show(checks: list[Check]) -> None:
     Console().print(grid)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Run the checklist, print it, write the JSON; RuntimeError if a line failed."""
     from rich.console import Console
     from rich.progress import track
@@ -83,9 +83,9 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.verify", description=__doc__)
+    p = Parser(prog="python -m core.verify", description=__doc__)
     p.add_argument("--checkpoint", type=Path, help="its weights; small fresh networks if left out")
     p.add_argument("--json", type=Path, help="write every line here")
     return p

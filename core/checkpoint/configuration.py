@@ -11,7 +11,7 @@ from core.checkpoint.problem import CheckpointError, about, printable, quoted, u
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.data.corpora import LANGUAGES
-from core.files import finish_together, sha256
+from core.files import sha256
 from core.model.shapes import Shapes, count_parameters, weight_shapes
 
 FORMAT = 1
@@ -62,24 +62,12 @@ def own_sha256(config: dict[str, Any]) -> str:
 def read_configuration(folder: Path, sealed: bool = True) -> Configuration:
     """Read and check config.json. Raises CheckpointError.
 
-    What waits beside it of the same save gets its names first (see core.files). Unless `sealed`,
-    its own hash may be missing or another one.
+    Unless `sealed`, its own hash may be missing or another one.
     """
     file = folder / FILE
     with about(file):
         config = read_small(file)
-        _finish(folder)
         return _checked(file, config, sealed)
-
-
-def _finish(folder: Path) -> None:
-    try:
-        finish_together(folder, FILE)
-    except OSError as error:
-        raise CheckpointError(
-            f"{printable(str(folder))} was not saved to its end ({error.strerror}): make the "
-            "folder writable, so that its last files can be renamed"
-        ) from None
 
 
 def _checked(file: Path, config: Any, sealed: bool) -> Configuration:

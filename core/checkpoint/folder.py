@@ -2,7 +2,10 @@
 
 A folder holds model.safetensors, config.json, tokenizer.json (or one tokenizer file a side),
 metrics.json and MODEL_CARD.md; head_means.py beside this file adds one that nothing else depends
-on. No pickle is ever read. torch is imported inside the functions that need it, so that a page can
+on. The rename of config.json is the one moment in which a save becomes valid: until its other files
+have taken their plain names they are found under the hash of that config.json, such as
+model-0123456789ab.safetensors, so that a killed save is wholly old or wholly new to whoever reads.
+No pickle is ever read. torch is imported inside the functions that need it, so that a page can
 list checkpoints before it is loaded.
 """
 

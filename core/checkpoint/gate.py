@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.configuration import Configuration, Listed
+from core.checkpoint.configuration import FILE, Configuration, Listed
 from core.checkpoint.header import largest_file, read_header
 from core.checkpoint.plain_file import opened, read, read_exactly
 from core.checkpoint.problem import about
 from core.checkpoint.strict_json import parse
-from core.files import sha256
+from core.files import current, sha256
 from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # in a tokenizer's file: a shipped one has 30 a token, with its merges
@@ -49,7 +49,7 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
     languages = config.source_language, config.target_language
     read_values: dict[str, dict[str, Any]] = {}
     for listed, size, language in zip(config.tokenizers, sizes, languages, strict=True):
-        file = folder / listed.name
+        file = current(folder, listed.name, FILE)
         with about(file):
             if listed.name not in read_values:
                 read_values[listed.name] = _values(file, listed, size)
@@ -69,7 +69,7 @@ def _values(file: Path, listed: Listed, vocabulary: int) -> dict[str, Any]:
 
 
 def _weights(folder: Path, config: Configuration) -> bytes:
-    listed, file = config.weights, folder / config.weights.name
+    listed, file = config.weights, current(folder, config.weights.name, FILE)
     with about(file), opened(file, largest_file(config.shapes), listed.bytes) as stream:
         header, _ = read_header(stream, listed.bytes, config.shapes)
         stream.seek(0)

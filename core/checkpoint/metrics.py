@@ -4,8 +4,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from core.checkpoint.configuration import FILE
 from core.checkpoint.problem import CheckpointError, about, printable
 from core.checkpoint.strict_json import read_small
+from core.files import current
 
 _MOST_SCORES = 100  # corpora that a network was scored on
 
@@ -16,7 +18,7 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     `curve` is a list of objects of finite numbers, each with `step`, `train_loss` and `val_loss`;
     `final` holds an object by corpus, of finite numbers and texts. A folder may have no such file.
     """
-    file = folder / "metrics.json"
+    file = current(folder, "metrics.json", FILE)
     try:
         with about(file):
             try:

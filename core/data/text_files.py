@@ -4,7 +4,7 @@ import gzip
 import os
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,26 +40,31 @@ def stream_lines(file: Path) -> Iterator[str]:
 
     A line ends with \\n and nothing else. Raises ValueError where the file is no text.
     """
-    number = 0
     try:
         with file.open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
         with gzip.open(file) if zipped else file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if b"\0" in line:
-                    raise ValueError(
-                        f"{file} line {number} holds a NUL byte: it is no text, or UTF-16; "
-                        "convert it to UTF-8 first"
-                    )
-                yield line.removesuffix(b"\n").decode("utf-8")
+            yield from decoded(lines, str(file))
     except FileNotFoundError:
         raise ValueError(f"{file} does not exist: check the path") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{file} line {number} is not UTF-8 (byte {error.start}): convert it first"
-        ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
+
+
+def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
+    """Lines of UTF-8, without their \\n. Raises ValueError for one that is none, by its number."""
+    for number, line in enumerate(lines, start=first):
+        if b"\0" in line:
+            raise ValueError(
+                f"{name} line {number} holds a NUL byte: it is no text, or UTF-16; "
+                "convert it to UTF-8 first"
+            )
+        try:
+            yield line.removesuffix(b"\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name} line {number} is not UTF-8 (byte {error.start}): convert it first"
+            ) from None
 
 
 def read_lines(file: Path) -> list[str]:

@@ -43,21 +43,23 @@ def align(
     *output* takes for a target word the rows that produce its tokens, *input* those that are fed
     them (Chen et al. 2020, §3); *weights* are attention's, *norms* the lengths of the weighted,
     transformed values (Kobayashi et al. 2020). Each target word is aligned to the source word with
-    the most; `<eos>` is no word. Raises ValueError for a pair that does not fit its alignment.
+    the most; `<eos>` is no word. Raises ValueError, before any work, for a pair that is
+    empty, too long, or does not fit its alignment.
     """
     if len(pairs) != len(gold):
         raise ValueError(
             f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
             "they need the same number, line for line"
         )
-    links_of: dict[tuple, list[frozenset]] = {}
     for number, (pair, right) in enumerate(zip(pairs, gold, strict=True), start=1):
         try:
-            maps = _maps(checkpoint, pair, device)
+            _sides(checkpoint, pair)
             _check(right, pair)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
-        for (reading, quantity), map_LHTS in maps.items():
+    links_of: dict[tuple, list[frozenset]] = {}
+    for pair in pairs:
+        for (reading, quantity), map_LHTS in _maps(checkpoint, pair, device).items():
             for layer, head, map_TS in _all(map_LHTS):
                 links_of.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
         done(1)
@@ -81,11 +83,7 @@ def _maps(
     checkpoint: Checkpoint, pair: tuple[str, str], device: str
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
     """The word maps [L, H, T, S] of one pair, by reading and quantity."""
-    source, source_words = _encoded(checkpoint.source_tokenizer, pair[0])
-    target, target_words = _encoded(checkpoint.target_tokenizer, pair[1])
-    limit = checkpoint.card.model.max_length
-    if (longest := max(len(source), len(target)) + 1) > limit:
-        raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave it out")
+    (source, source_words), (target, target_words) = _sides(checkpoint, pair)
     ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     with capture(checkpoint.model) as captured:
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
@@ -103,7 +101,20 @@ def _maps(
     return maps
 
 
-def _encoded(tokenizer: Tokenizer, text: str) -> tuple[tuple[Token, ...], list[int]]:
+_Side = tuple[tuple[Token, ...], list[int]]
+
+
+def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]:
+    """Both sides as `_encoded`. Raises ValueError for one that is empty or too long."""
+    source = _encoded(checkpoint.source_tokenizer, pair[0])
+    target = _encoded(checkpoint.target_tokenizer, pair[1])
+    limit = checkpoint.card.model.max_length
+    if (longest := max(len(source[0]), len(target[0])) + 1) > limit:
+        raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave it out")
+    return source, target
+
+
+def _encoded(tokenizer: Tokenizer, text: str) -> _Side:
     """Tokens of a text and the word between blanks in which each begins."""
     tokens, words = tokenizer.encode(text), normalise(text).split()
     if not tokens:

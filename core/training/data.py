@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.config import ModelConfig
 from core.data.augmentation import Augmentation, augmented
 from core.data.batches import EncodedPairs, Pair, encode_pairs
 from core.data.corpora import read_pairs
@@ -94,6 +95,7 @@ def prepare(
     source_noise: float = 0.0,
     concatenate_up_to: int = 2,
     seed: int = 1,
+    max_length: int = ModelConfig.max_length,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
@@ -102,7 +104,7 @@ def prepare(
     `concatenation` are shown once more, `concatenated` (up to `concatenate_up_to` of them), and a
     share `source_noise`, `noisy`, where they are not longer than `max_pair_tokens`; a recipe with
     an augmentation changes its pairs itself, by `seed` and epoch. Raises ValueError, in one line,
-    for unusable text.
+    for unusable text, such as a sentence to validate on of more than `max_length` tokens.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -120,6 +122,22 @@ def prepare(
     }
     _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
     tokenizers = tokenizers or recipe.vocabulary.learn(filled, languages)
+
+    def short_enough(name: str, text: TextPairs) -> Iterator[Pair]:
+        for number, pair in enumerate(text, start=1):
+            if not all(side.strip() for side in pair):
+                continue
+            (ids,) = encode_pairs([pair], *tokenizers)
+            if (longest := max(map(len, ids))) > max_length:
+                raise ValueError(
+                    f"validation pair {number}{'' if files else f' of {name}'} has {longest} "
+                    f"tokens with <eos>: the limit is {max_length}, leave it out or shorten it"
+                )
+            yield ids
+
+    validation = EncodedPairs(itertools.chain.from_iterable(map(short_enough, corpora, val_text)))
+    if not len(validation):
+        raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
     repeats = list(zip(filled, corpora.values(), strict=True))
     synthetic = [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
 
@@ -183,11 +201,6 @@ def prepare(
         train = Epochs(functools.partial(changed, recipe.augmentation))
         longest = tuple(train.lengths.max(axis=0, initial=0).tolist())
     _enough(len(train), MIN_PAIRS)
-    validation = EncodedPairs(
-        pair for text in validation_text.values() for pair in encode_pairs(text, *tokenizers)
-    )
-    if not len(validation):
-        raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
     empty = sum(pairs.empty for pairs, _ in repeats + synthetic)
     return Prepared(
         corpora,

@@ -15,7 +15,7 @@ import torch
 
 from core.checkpoint import folder as checkpoint
 from core.checkpoint.folder import Card
-from core.command import table
+from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
 from core.device import device_label, pick_device
@@ -189,9 +189,11 @@ class _Job:
 def _resuming(options: Options, processes: Processes) -> bool:
     """Whether to go on from a saved state: what the first process finds holds for all.
 
-    Raises ValueError if a run would be started where one has been.
+    Raises ValueError if a run would be started where one has been, or where nothing can be written.
     """
     resuming = options.resume
+    if processes.first:
+        refuse_unwritable("--out", options.out / "config.json")
     if processes.first and not resuming:
         out = options.out
         begun, kept = resume.exists(out / "resume"), (out / "config.json").exists()
@@ -244,6 +246,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         options.typed,
         options.joined_up_to,
         config.seed,
+        recipe.network.get("max_length", ModelConfig.max_length),
     )
     for reason, count in data.left_out.items():
         if count and processes.first:
@@ -369,8 +372,9 @@ def _signals(processes: Processes) -> Generator[Callable[[], bool]]:
         if processes.size == 1:
             restore()
 
-    for number in outside:
-        signal.signal(number, note)
+    for number, handler in outside.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield lambda: bool(asked)
     finally:

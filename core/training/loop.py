@@ -184,7 +184,10 @@ def train(
             optimizer.zero_grad()
         if resuming:
             notes = resume.read(state_folder, model, optimizer, identity, processes)
-            progress = Progress(**notes["progress"])
+            try:
+                progress = Progress(**notes["progress"])
+            except TypeError as error:
+                raise ValueError(f"{state_folder} is of another version: {error}") from None
             schedule.restore(notes["schedule"], progress.step)
         else:
             # For dropout, in each process another; the weights were drawn by the caller.

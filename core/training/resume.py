@@ -2,7 +2,8 @@
 
 Written: weights, optimiser moments, every process's random state, and notes (which run this is,
 where it stood, its schedule); beside it the last few snapshots of the weights, whose mean often
-translates better than any of them.
+translates better than any of them. Each file holds its own SHA-256. One from before there was any
+is read without; a damaged one cannot pass for it, because its notes have other names.
 """
 
 import json
@@ -15,10 +16,13 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from core.files import write_atomic
+from core.files import sha256, write_atomic
 from core.training.distributed import Processes
 
 _STATE = "state.safetensors"
+_PARTS = {"identity", "progress", "schedule"}
+_DIGEST = "sha256"
+_BLANK = "0" * 64  # what the digest is taken over in its own place
 
 Notes = dict[str, dict[str, Any]]
 
@@ -46,7 +50,7 @@ def write(
         for key, value in moments.items():
             tensors[f"optimizer.{i}.{key}"] = value.detach().cpu().contiguous()
     header = {name: json.dumps(values) for name, values in notes.items()}
-    write_atomic(folder / _STATE, save(tensors, header))
+    write_atomic(folder / _STATE, _sealed(tensors, header))
 
 
 def read(
@@ -59,7 +63,7 @@ def read(
     """Restore all that `write` wrote, and return the notes.
 
     Snapshots of later steps are deleted: the run that made them was not saved any more, and this
-    one may end before it comes to them again.
+    one may end before it comes to them again. So is what a killed run left half written.
 
     Raises ValueError where there is no whole state, or one whose notes name another run than
     `identity` does.
@@ -71,24 +75,28 @@ def read(
         )
     raw = processes.broadcast(file.read_bytes() if processes.first else b"")
     try:
-        tensors = load(raw)
-        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-        notes = {name: json.loads(text) for name, text in header["__metadata__"].items()}
+        tensors, header = _opened(raw)
+        if set(header) != _PARTS:
+            raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
+        notes = {name: json.loads(text) for name, text in header.items()}
         was, step = notes["identity"], int(notes["progress"]["step"])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{file} is damaged or of another version ({error}): delete it and start anew"
-        ) from None
+        raise _damaged(file, str(error)) from None
     now = json.loads(json.dumps(identity))
     if other := [name for name in {**was, **now} if was.get(name) != now.get(name)]:
         raise ValueError(
             f"{file} is of another run, whose {other[0]} is {was.get(other[0])} and not "
             f"{now.get(other[0])}: resume with the same settings, or start in another folder"
         )
+    names = [f"model.{name}" for name, _ in model.named_parameters()]
+    if missing := [name for name in [*names, "random.cpu"] if name not in tensors]:
+        raise _damaged(file, f"it lacks {missing[0]}")
     if processes.first:
         for snapshot in _snapshots(folder):
             if snapshot.name > _snapshot_name(step):
                 snapshot.unlink()
+        for part in folder.glob("*.part"):
+            part.unlink()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
@@ -110,19 +118,53 @@ def read(
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
     """Keep the weights of this step, and delete all but the last `keep` snapshots."""
     weights = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    write_atomic(folder / _snapshot_name(step), save(weights))
+    write_atomic(folder / _snapshot_name(step), _sealed(weights, {}))
     for old in _snapshots(folder)[:-keep]:
         old.unlink()
 
 
 def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
-    """The mean of the kept snapshots, parameter by parameter, summed in float64; None of none."""
+    """The mean of the kept snapshots, parameter by parameter, summed in float64; None of none.
+
+    Raises ValueError for a damaged one.
+    """
     files = _snapshots(folder)
     total: dict[str, Tensor] = {}
     for file in files:
-        for name, tensor in load(file.read_bytes()).items():
+        try:
+            weights, header = _opened(file.read_bytes())
+            if header:
+                raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(
+                f"{file} is damaged ({error}): delete it, and the mean is that of the others"
+            ) from None
+        for name, tensor in weights.items():
             total[name] = total.get(name, 0) + tensor.double() / len(files)
     return {name: tensor.float() for name, tensor in total.items()} or None
+
+
+def _damaged(file: Path, what: str) -> ValueError:
+    return ValueError(f"{file} is damaged or of another version ({what}): delete it and start anew")
+
+
+def _sealed(tensors: dict[str, Tensor], header: dict[str, str]) -> bytes:
+    """Safetensors that hold their own SHA-256 among the notes of their header."""
+    content = save(tensors, {**header, _DIGEST: _BLANK})
+    return content.replace(_BLANK.encode(), sha256(content).encode(), 1)
+
+
+def _opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors, and the notes of the header. Raises ValueError or SafetensorError if damaged."""
+    tensors = load(content)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    notes = header.get("__metadata__", {})
+    digest = notes.pop(_DIGEST, None)
+    if digest is not None and digest != sha256(
+        content.replace(digest.encode(), _BLANK.encode(), 1)
+    ):
+        raise ValueError("its SHA-256 differs from the one that it holds")
+    return tensors, notes
 
 
 def _snapshot_name(step: int) -> str:

@@ -31,11 +31,12 @@ def evaluate(
     references = [target for _, target in pairs]
     if not pairs:
         raise ValueError("there are no sentence pairs to score: give at least one")
-    if not any(reference.strip() for reference in references):
-        raise ValueError(
-            f"the references of all {len(pairs):,} pairs are empty: give a translation to score "
-            "against"
-        )
+    for side, wanted in enumerate(("source to translate", "translation to score against")):
+        if not any(pair[side].strip() for pair in pairs):
+            raise ValueError(
+                f"the {('sources', 'references')[side]} of all {len(pairs):,} pairs are empty: "
+                f"give a {wanted}"
+            )
     ids = list(encode_pairs(pairs, checkpoint.source_tokenizer, checkpoint.target_tokenizer))
     limit = checkpoint.card.model.max_length
     for number, pair in enumerate(ids, start=1):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from core.train import parser
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train
 from tests import small
+from tests.core.plugs import fingerprint
 
 ROOT = Path(__file__).parents[2]
 CONFIG = TrainConfig(
@@ -69,15 +71,18 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory) -> dict[str, dict[str, Tensor]]:
-    """Weights by run, after two real processes one of which was killed and started again."""
+def two(tmp_path_factory) -> dict[str, Any]:
+    """Weights by run and its state's fingerprint, after two real processes of which one was killed
+    and started again.
+    """
     folder = tmp_path_factory.mktemp("ranks")
     done = torchrun(
         "--nproc-per-node", 2, "--max-restarts", 1, "-m", "tests.core.test_distributed", folder
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (folder / "restarted").exists(), "nothing was killed"
-    return {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
+    states = {f.parent.name: fingerprint(f) for f in folder.glob("*-state/state.safetensors")}
+    return states | {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
 
 
 def test_the_shares_are_unequal():
@@ -97,8 +102,11 @@ def test_two_processes_take_the_steps_of_one(two, tmp_path):
         torch.testing.assert_close(two["exact"][name], weight, rtol=0, atol=1e-10, msg=name)
 
 
-def test_a_killed_process_starts_again_and_all_ends_bit_equal(two, tmp_path):
+def test_a_killed_process_starts_again_and_all_ends_bit_equal(two):
+    """Weights, moments, each process's random state and the curve."""
     assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
+    killed, whole = (two[f"{name}-state"] for name in ("killed", "whole"))
+    assert killed == whole
 
 
 def test_the_rows_of_a_batch_are_shared_out():

@@ -1,0 +1,137 @@
+"""Pulled plugs for tests: a process that dies, or a disk that fails, at a chosen step of saving."""
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+Before = Callable[[str], None]
+"""Called before a step with what it is."""
+
+
+class _File(io.FileIO):
+    """A file that is announced before it is written to, and of which half is written by then."""
+
+    before: Before
+
+    def write(self, content) -> int:
+        half = memoryview(content)[: len(content) // 2]
+        super().write(half)
+        self.before("write")
+        return len(half) + (super().write(memoryview(content)[len(half) :]) or 0)
+
+
+@contextmanager
+def steps(folder: Path, before: Before) -> Generator[None]:
+    """Announce each open, write, fsync, rename and removal below a folder, folders included."""
+    opened, open_folder, sync = io.open, os.open, os.fsync
+    inside = str(folder)
+
+    def open_file(file, mode="r", *rest, **named):
+        if "w" not in mode or not str(file).startswith(inside):
+            return opened(file, mode, *rest, **named)
+        before("open")
+        raw = _File(file, "wb")
+        raw.before = before
+        return io.BufferedWriter(raw)
+
+    def announced(name: str, function: Callable) -> Callable:
+        def step(path, *rest, **named):
+            if str(path).startswith(inside) and not (name == "mkdir" and Path(path).is_dir()):
+                before(name)
+            return function(path, *rest, **named)
+
+        return step
+
+    def synced(descriptor: int) -> None:
+        before("fsync")
+        sync(descriptor)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(io, "open", open_file)
+        patched.setattr(os, "open", announced("open", open_folder))
+        patched.setattr(os, "fsync", synced)
+        for name in ("replace", "unlink", "mkdir"):
+            patched.setattr(os, name, announced(name, getattr(os, name)))
+        yield
+
+
+def child(work: Callable[[], object]) -> int:
+    """Start the work in a process of its own, whose words nobody reads; its number."""
+    number = os.fork()
+    if number == 0:
+        status = 1
+        try:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return number
+
+
+def ended(number: int) -> int:
+    """How a child ended: its exit code, or minus the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+
+
+def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
+    """Do the work in a process that is killed before its step `at`. False if it was done before."""
+    count = itertools.count(1)
+
+    def die(_: str) -> None:
+        if next(count) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def dying() -> None:
+        with steps(folder, die):
+            work()
+
+    code = ended(child(dying))
+    assert code in (0, -signal.SIGKILL), code
+    return code != 0
+
+
+def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str | None:
+    """Do the work on a disk whose step `at` fails with this error; what is said, or None."""
+    count = itertools.count(1)
+
+    def fail(name: str) -> None:
+        if next(count) == at:
+            raise OSError(code, os.strerror(code))
+
+    try:
+        with steps(folder, fail):
+            work()
+    except (OSError, ValueError) as error:  # the latter says it before any work
+        return str(error)
+    assert next(count) <= at, "an error was swallowed"
+    return None
+
+
+def fingerprint(state: Path) -> str:
+    """SHA-256 of the weights, moments and random states of a saved state, and of its curve.
+
+    Without what a clock measured.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(load_file(state).items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    with safe_open(state, "pt") as opened:
+        progress = json.loads(opened.metadata()["progress"])
+    clocks = ("seconds", "tokens_per_second")
+    curve = [{k: v for k, v in row.items() if k not in clocks} for row in progress["curve"]]
+    digest.update(json.dumps([progress["step"], progress["epoch"], curve]).encode())
+    return digest.hexdigest()

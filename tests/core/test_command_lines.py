@@ -1,0 +1,482 @@
+"""What can go wrong around a command: signals, pipes, closed streams, and what is known before."""
+
+import itertools
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from core import analyse, benchmark, command, evaluate, train, translate, verify
+from core.training.scoring import evaluate as score
+from core.translator import InputError, Translator
+
+COMMANDS = (analyse, benchmark, evaluate, train, translate, verify)
+
+
+@pytest.fixture
+def lines(monkeypatch, capfd):
+    """Runs a command in this process, as `main` does; its exit code, and what it said."""
+
+    def run(module, *arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+        before = {number: signal.getsignal(number) for number in command._SIGNALS}
+        run = getattr(module, "run", lambda parsed: parsed.run(parsed))
+        code = 0
+        try:
+            command.main(module.parser(), run)
+        except SystemExit as end:
+            code = end.code
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        out, error = capfd.readouterr()
+        if isinstance(code, str):
+            code, error = 1, error + code + "\n"
+        return code, out, error
+
+    return run
+
+
+def has_torch(process: subprocess.Popen) -> bool:
+    return "libtorch" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+@pytest.mark.soak
+def test_a_signal_at_any_time_ends_any_command_in_one_line(checkpoint_folder, data, tmp_path):
+    """Real processes, from the import of torch on: loading, working, saving, writing."""
+    sides = [data / f"multi30k/train.{language}" for language in ("de", "en")]
+    given = ["--checkpoint", checkpoint_folder, "--src", sides[0], "--ref", sides[1]]
+    arguments = {
+        "analyse": ["importance", *given],
+        "benchmark": ["why"],
+        "evaluate": given,
+        "train": ["--recipe", "smoke", "--data", data, "--max-steps", 5000, "--save-every", 1],
+        "translate": given[:2],
+        "verify": given[:2],
+    }
+    dice, stopped = random.Random(4), 0
+    for turn, name in itertools.product(range(6), arguments):
+        called = [sys.executable, "-m", f"core.{name}", *arguments[name]]
+        if name == "train":
+            called += ["--out", tmp_path / str(turn)]
+        with sides[0].open("rb") as text:
+            process = subprocess.Popen(
+                list(map(str, called)),
+                stdin=text,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        while process.poll() is None and not has_torch(process):
+            time.sleep(0.01)
+        time.sleep(dice.uniform(0, 5))
+        process.send_signal(command._SIGNALS[turn % 2])
+        _, error = process.communicate(timeout=120)
+        last = error.decode().splitlines()[-1:]
+        assert b"Traceback" not in error and b"ignored" not in error, error
+        if process.returncode:
+            assert process.returncode == 1 and last[0].startswith("stopped"), (name, error)
+            stopped += 1
+    print(f"\n{stopped} of 36 commands stopped by a signal: one line each, the others were done")  # noqa: T201
+    assert stopped > 24
+
+
+class Started:
+    """A command in a process forked from this one, which has torch already, between three pipes."""
+
+    def __init__(self, module, *arguments: object, stdin: int | None = None, closed: str = ""):
+        pipes = [os.pipe() for _ in range(3)]
+        self._number = os.fork()
+        if self._number == 0:
+            status = 70
+            try:
+                os.dup2(pipes[0][0] if stdin is None else stdin, 0)
+                for descriptor in (1, 2):
+                    os.dup2(pipes[descriptor][1], descriptor)
+                for pipe in pipes:
+                    for end in pipe:
+                        os.close(end)
+                for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+                    mode = "r" if descriptor == 0 else "w"
+                    stream = None if name == closed else os.fdopen(descriptor, mode)
+                    setattr(sys, name, stream)
+                    setattr(sys, f"__{name}__", stream)
+                sys.argv = [module.__name__, *map(str, arguments)]
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                command.main(module.parser(), module.run)
+                status = 0
+            except SystemExit as end:
+                status = 1
+                os.write(2, f"{end.code}\n".encode())
+            finally:
+                os._exit(status)
+        for end in (pipes[0][0], pipes[1][1], pipes[2][1]):
+            os.close(end)
+        self.stdin = os.fdopen(pipes[0][1], "wb", buffering=0)
+        self.stdout, self.stderr = (os.fdopen(pipe[0], "rb") for pipe in pipes[1:])
+
+    def line(self) -> bytes:
+        """The next line that it writes. Fails if there is none for long."""
+        assert select.select([self.stdout], [], [], 60)[0], "nothing was written"
+        return self.stdout.readline()
+
+    def send(self, number: int) -> None:
+        os.kill(self._number, number)
+
+    def end(self, content: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Give it the rest of its input; exit code, and what it wrote from now on."""
+        self.stdin.write(content)
+        self.stdin.close()
+        with self.stdout, self.stderr:
+            out, error = self.stdout.read(), self.stderr.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self._number, 0)[1]), out, error
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        (train, ["--threads", 0]),
+        (train, ["--threads", 100_000]),
+        (train, ["--threads", "two"]),
+        (train, ["--seed", 2**70]),
+        (train, ["--seed", -1]),
+        (train, ["--max-steps", 0]),
+        (train, ["--save-every", 0]),
+        (train, ["--keep-epochs", "1,0"]),
+        (train, ["--keep-epochs", "1,,2"]),
+        (train, ["--joined", "nan"]),
+        (train, ["--joined", "many"]),
+        (train, ["--joined-up-to", 1]),
+        (translate, ["--batch-tokens", 0]),
+        (translate, ["--batch-tokens", -5]),
+        (translate, ["--beam", 17]),
+        (evaluate, ["--beam", 0]),
+        (evaluate, ["--joined", 0]),
+        (analyse, ["importance", "--first", -3]),
+        (analyse, ["words", "--tokens", 0]),
+        (analyse, ["words", "--largest", 0]),
+        (verify, ["--no-such-option", "with\ntwo lines"]),
+    ],
+    ids=str,
+)
+def test_a_bad_number_is_said_before_any_work(lines, module, arguments):
+    code, out, error = lines(module, *arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith("error: ") and error.count("\n") == 1, error
+    assert str(arguments[-2]) in error
+    assert f"python -m core.{module.__name__.split('.')[1]}" in error and "--help" in error
+
+
+def test_the_largest_numbers_are_taken():
+    required = ["--recipe", "smoke", "--out", "x"]
+    parsed = train.parser().parse_args([*required, "--seed", str(2**32 - 1), "--threads", "256"])
+    assert (parsed.seed, parsed.threads) == (2**32 - 1, 256)
+
+
+@pytest.mark.parametrize("place", ["file/scores.json", "folder"])
+def test_a_json_file_that_cannot_be_written_is_said_before_any_work(
+    lines, monkeypatch, tmp_path, place
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    needed = {
+        analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "nowhere"],
+        benchmark: ["why"],
+        evaluate: ["--checkpoint", "nowhere"],
+        verify: [],
+    }
+    monkeypatch.setattr("core.verify.checklist", None)
+    for module, arguments in needed.items():
+        code, _, error = lines(module, *arguments, "--json", tmp_path / place)
+        assert code == 1 and error.count("\n") == 1
+        assert f"--json {tmp_path / place} cannot be written" in error, error
+    assert {f.name for f in tmp_path.iterdir()} == {"file", "folder"}
+
+
+@pytest.mark.parametrize("place", ["file/out", "/proc/none/out"])
+def test_an_out_that_cannot_be_written_is_said_before_any_work(lines, data, tmp_path, place):
+    (tmp_path / "file").touch()
+    out = tmp_path / place
+    code, _, error = lines(train, "--recipe", "smoke", "--data", "nowhere", "--out", out)
+    assert code == 1 and error.count("\n") == 1 and f"--out {out}" in error
+    code, _, error = lines(
+        train, "--recipe", "smoke", "--data", "nowhere", "--out", tmp_path / "a/b"
+    )
+    assert code == 1 and "nowhere" in error and not (tmp_path / "a").exists()
+
+
+def test_a_validation_text_too_long_for_the_network_is_said_before_training(
+    lines, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("core.training.job.train", None)
+    texts = {"src": "de", "ref": "en", "val-src": "de", "val-ref": "en"}
+    arguments = ["--recipe", "smoke", "--out", tmp_path / "c"]
+    for option, language in texts.items():
+        split = "val" if option.startswith("val") else "train"
+        text = (data / f"multi30k/{split}.{language}").read_text().splitlines()
+        if option == "val-ref":
+            text[0] = ""  # which is left out, and counted all the same
+            text[3] = "dog " * 400
+        file = tmp_path / option
+        file.write_text("\n".join(text) + "\n")
+        arguments += [f"--{option}", file]
+    code, _, error = lines(train, *arguments)
+    assert code == 1 and error.count("\n") == 1
+    assert "validation pair 4 has 401 tokens with <eos>: the limit is 256" in error
+    assert not (tmp_path / "c").exists()
+
+
+def test_text_of_blanks_alone_is_not_scored(checkpoint_folder):
+    from core.checkpoint.folder import load
+    from core.config import DecodeConfig
+
+    found = load(checkpoint_folder)
+    for pairs, side in (([(" ", "A dog.")], "sources"), ([("Ein Hund.", "\t ")], "references")):
+        with pytest.raises(ValueError, match=f"the {side} of all 1 pairs are empty"):
+            score(found, pairs, DecodeConfig(), "cpu")
+
+
+def test_json_is_written_through_to_what_is_no_file(tmp_path):
+    """A pipe stays a pipe, a link a link, and a device is not replaced."""
+    expected = b'{\n "a": 1\n}\n'
+    os.mkfifo(tmp_path / "pipe")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    command.refuse_unwritable("--json", tmp_path / "pipe")
+    command.write_result(tmp_path / "pipe", {"a": 1})
+    reader.join(10)
+    assert read == [expected] and (tmp_path / "pipe").is_fifo()
+
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "scores.json")
+    for _ in range(2):  # where there is nothing behind it yet, and where there is
+        command.refuse_unwritable("--json", tmp_path / "link")
+        command.write_result(tmp_path / "link", {"a": 1})
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere/scores.json").read_bytes() == expected
+
+    (tmp_path / "nothing").symlink_to(os.devnull)
+    command.write_result(tmp_path / "nothing", {"a": 1})
+    assert (tmp_path / "nothing").is_symlink() and Path(os.devnull).is_char_device()
+
+
+@pytest.mark.parametrize("device", ["/dev/stdout", "/dev/stderr"])
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_json_goes_to_a_stream_of_the_process_behind_what_stands_there(tmp_path, device, kind):
+    code = (
+        "import sys; from pathlib import Path; from core.command import write_result;"
+        f"s = sys.std{device[8:]}; s.write('before\\n');"
+        f"write_result(Path({device!r}), {{'a': 1}}); s.write('behind\\n')"
+    )
+    target = subprocess.PIPE if kind == "pipe" else (tmp_path / "file").open("w+b")
+    done = subprocess.run([sys.executable, "-c", code], **{f"std{device[8:]}": target}, check=True)
+    written = done.stdout or done.stderr
+    if kind == "file":
+        target.seek(0)
+        written = target.read()
+        target.close()
+    assert written == b'before\n{\n "a": 1\n}\nbehind\n'
+    assert Path(device).is_symlink()
+
+
+def test_a_second_signal_does_not_wait():
+    code = (
+        "import sys, time; from core import command; sys.argv = ['x']\n"
+        "def run(_):\n"
+        "    try:\n"
+        "        print('ready', flush=True)\n"
+        "        time.sleep(60)\n"
+        "    finally:\n"
+        "        print('cleaning', flush=True)\n"
+        "        time.sleep(60)\n"
+        "command.main(command.Parser(), run)"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert done.stdout.readline() == b"ready\n"
+    done.send_signal(signal.SIGTERM)
+    assert done.stdout.readline() == b"cleaning\n"
+    done.send_signal(signal.SIGINT)
+    _, error = done.communicate(timeout=10)
+    assert (done.returncode, error) == (1, b"stopped\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_that_is_still_starting_in_one_line(number):
+    """Its imports take seconds."""
+    code = (
+        "import sys; sys.argv = ['-m']; import core; sys.argv = ['-c'];"
+        f"import os; os.kill(os.getpid(), {int(number)}); import time; time.sleep(60)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"stopped\n")
+
+
+def test_every_command_ends_on_a_signal_as_main_does(lines, monkeypatch):
+    """In the middle of its work, by either signal."""
+    arguments = {
+        analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "x"],
+        benchmark: ["why"],
+        evaluate: ["--checkpoint", "x"],
+        train: ["--recipe", "smoke", "--out", "x"],
+        translate: ["--checkpoint", "x"],
+        verify: ["--checkpoint", "x"],
+    }
+    assert set(arguments) == set(COMMANDS)
+    for module, number in itertools.product(COMMANDS, command._SIGNALS):
+
+        def interrupted(*_: object, number=number) -> None:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+
+        for name in ("load", "pick_device"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, interrupted)
+        monkeypatch.setattr(benchmark, "run", interrupted)
+        monkeypatch.setattr("core.training.job.pick_device", interrupted)
+        monkeypatch.setattr(translate, "Translator", type("T", (), {"load": interrupted}))
+        assert lines(module, *arguments[module]) == (1, "", "stopped\n"), module
+
+
+@pytest.fixture
+def translating(translating_folder):
+    """The translate command on a small network, with parts of a few lines."""
+
+    def start(**streams) -> Started:
+        given = ("--checkpoint", translating_folder, "--batch-tokens", 24, "--device", "cpu")
+        return Started(translate, *given, **streams)
+
+    return start
+
+
+SOURCES = ["Ein Hund läuft über die Wiese.", "Eine Frau liest ein Buch.", "Ein Mann fährt Fahrrad."]
+
+
+def test_translate_answers_line_by_line_as_they_come(translating, translating_folder):
+    """A program may ask, wait for the answer, and ask again; SIGTERM ends it in one line."""
+    expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
+    done = translating()
+    for source, translation in zip(SOURCES, expected, strict=True):
+        done.stdin.write(source.encode() + b"\n")
+        assert done.line().decode().removesuffix("\n") == translation
+    done.send(signal.SIGTERM)
+    assert done.end() == (1, b"", b"stopped\n")
+
+
+def test_translate_loses_no_line_that_it_has_done(translating, translating_folder, tmp_path):
+    """Two thousand lines in a file; it is stopped when the first are there."""
+    many = SOURCES * 700
+    (tmp_path / "in").write_text("\n".join(many) + "\n")
+    expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
+    with (tmp_path / "in").open("rb") as file:
+        done = translating(stdin=file.fileno())
+    first = done.line()
+    done.send(signal.SIGINT)
+    code, written, error = done.end()
+    got = (first + written).decode().removesuffix("\n").split("\n")
+    assert (code, error) == (1, b"stopped\n")
+    assert 0 < len(got) < len(many) and got == (expected * 700)[: len(got)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("Ein Hund.\nEin Mann.\nüber\n".encode("latin-1"), "standard input line 3 is not UTF-8"),
+        (b"Ein Hund.\n\0\n", "standard input line 2 holds a NUL byte"),
+        (b"Ein Hund.\n" + b"Hund " * 300 + b"\n", "sentence 2 has"),
+    ],
+)
+def test_what_cannot_be_translated_is_said_before_any_line(translating, tmp_path, content, message):
+    (tmp_path / "in").write_bytes(content)
+    with (tmp_path / "in").open() as file:
+        code, out, error = translating(stdin=file.fileno()).end()
+    assert (code, out, error.count(b"\n")) == (1, b"", 1)
+    assert error.decode().startswith(f"error: {message}"), error
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_translate_without_a_stream_says_so(translating, closed):
+    name = {"stdin": "input", "stdout": "output"}[closed]
+    code, out, error = translating(closed=closed).end()
+    assert (code, out, error.count(b"\n")) == (1, b"", 1)
+    assert error.decode().startswith(f"error: standard {name} is closed")
+
+
+def test_a_blank_line_stays_one(translating):
+    code, out, error = translating().end(b"\n \n\t\nEin Mann.\n")
+    assert (code, error) == (0, b"")
+    assert out.split(b"\n")[:3] == [b""] * 3 and out.count(b"\n") == 4
+
+
+def test_a_reader_that_is_gone_ends_a_command_in_one_line():
+    code = (
+        "import sys; from core import command; sys.argv = ['x'];"
+        "command.main(command.Parser(), lambda _: print('words'))"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"error: [Errno 32] Broken pipe\n")
+
+
+def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream:
+        found = translate.arriving(stream)
+        os.write(writing, b"a\nb\nhalf")
+        assert next(found) == [b"a", b"b"]
+        os.write(writing, b" of it\nlast")
+        assert next(found) == [b"half of it"]
+        os.close(writing)
+        assert list(found) == [[b"last"]]
+    (tmp_path / "f").write_bytes(b"a\n" * 700_000)
+    with (tmp_path / "f").open("rb") as stream:
+        assert [len(lines) for lines in translate.arriving(stream)] == [700_000]
+
+
+def test_neighbours_are_translated_together_up_to_a_number_of_tokens():
+    parts = list(translate._parts([3, 3, 0, 9, 1], 8))
+    assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
+    assert list(translate._parts([], 8)) == []
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])
+def test_half_a_surrogate_pair_is_one_clear_line(checkpoint_folder, half):
+    translator = Translator.load(checkpoint_folder, "cpu")
+    said = rf"character 4 is half a surrogate pair \(U\+{ord(half[0]):04X}\), .*: delete it"
+    text = f"Ein{half} Hund"
+    for ask in (
+        lambda: translator.translate(["Ein Mann.", text]),
+        lambda: translator.inspect(text),
+        lambda: translator.inspect("Ein Mann.", text),
+        lambda: translator.inspect_many([text]),
+        lambda: translator.tokens(text, "source"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            ask()
+        assert str(caught.value).isprintable()
+
+
+def test_what_is_known_of_an_alignment_is_said_before_any_pass(
+    lines, checkpoint_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("core.experiments.aligning.capture", None)
+    for name, text in (("s", "Ein Hund\nEin Hund\n"), ("t", "a dog\na dog\n"), ("g", "0-0\n0-9\n")):
+        (tmp_path / name).write_text(text)
+    files = [option for name in ("src s", "ref t", "gold g") for option in
+             (f"--{name.split()[0]}", tmp_path / name.split()[1])]  # fmt: skip
+    code, _, error = lines(analyse, "alignment", "--checkpoint", checkpoint_folder, *files)
+    assert code == 1 and "sentence 2: its alignment links word 0 to word 9" in error
+    assert json.loads((checkpoint_folder / "config.json").read_text())

@@ -1,0 +1,275 @@
+"""Pulled plugs: after any kill and any failure of a disk a folder is wholly old or wholly new."""
+
+import errno
+import io
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from core.checkpoint import folder as checkpoint
+from core.checkpoint.folder import load, read_card
+from tests.core.conftest import run_train
+from tests.core.plugs import child, ended, fails, fingerprint, killed, steps
+
+ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
+
+Save = Callable[[Path, int], None]
+
+
+@pytest.fixture(scope="module")
+def save(checkpoint_folder) -> Save:
+    """Saves weights, configuration and metrics that all say the same number."""
+    original = load(checkpoint_folder)
+    both = original.source_tokenizer, original.target_tokenizer
+
+    def save(folder: Path, number: int) -> None:
+        with torch.no_grad():
+            original.model.encoder_norm.bias.fill_(number)
+        said = {"kept": str(number)}
+        checkpoint.save(folder, original.model, "scratch", ("de", "en"), both, said, said)
+
+    return save
+
+
+def number_in(folder: Path) -> int:
+    """What a folder says, in all of its parts alike."""
+    loaded = load(folder)
+    found = {
+        int(loaded.card.training["kept"]),
+        int(read_card(folder).metrics["kept"]),
+        int(loaded.model.encoder_norm.bias[0].item()),
+    }
+    (one,) = found
+    return one
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_kill_at_any_step_leaves_the_old_checkpoint_or_the_new_one(save, tmp_path):
+    """At every open, write, fsync, rename and removal; who reads need not be able to write."""
+    save(tmp_path / "start", 1)
+    found = []
+    for at in itertools.count(1):
+        folder = shutil.copytree(tmp_path / "start", tmp_path / str(at))
+        dead = killed(folder, at, lambda folder=folder: save(folder, 2))
+        before = names(folder)
+        found.append(number_in(folder))
+        assert names(folder) == before, "reading leaves a folder as it is"
+        save(folder, 3)
+        assert names(folder) == names(tmp_path / "start"), at
+        if not dead:
+            break
+    assert number_in(folder) == 3
+    assert found == sorted(found) and found.count(1) > 15 and found.count(2) > 5
+
+
+def test_a_kill_after_a_kill_leaves_a_whole_checkpoint(save, tmp_path):
+    """The first behind the switch: what waits for its name is all that there is of that save."""
+    half = tmp_path / "half"
+    save(half, 1)
+    for at in itertools.count(15):
+        assert killed(half, at, lambda: save(half, 2))
+        if number_in(half) == 2:
+            break
+    assert any("-" in name for name in names(half))
+    for at in range(1, 26, 3):
+        folder = shutil.copytree(half, tmp_path / str(at))
+        assert killed(folder, at, lambda folder=folder: save(folder, 3))
+        assert number_in(folder) in (2, 3)
+
+
+def kills(save: Save, folder: Path, count: int, seed: int) -> list[int]:
+    """Kill a process that saves without end, `count` times at random; what is there after each."""
+    dice, found = random.Random(seed), [1]
+    save(folder, 0)
+    started = time.perf_counter()
+    save(folder, 1)
+    takes = time.perf_counter() - started
+    for _ in range(count):
+        first = found[-1]
+
+        def go_on(first=first) -> None:
+            for number in itertools.count(first + 1):
+                save(folder, number)
+
+        number = child(go_on)
+        time.sleep(dice.uniform(0.1, 5) * takes)
+        os.kill(number, signal.SIGKILL)
+        assert ended(number) == -signal.SIGKILL
+        found.append(number_in(folder))
+        assert found[-1] >= first
+    save(folder, 0)
+    assert not [name for name in names(folder) if name.endswith(".part") or "-" in name]
+    return found
+
+
+def test_kills_at_random_times_leave_a_whole_checkpoint(save, tmp_path):
+    assert kills(save, tmp_path / "c", 8, seed=1)[-1] > 1
+
+
+@pytest.mark.soak
+def test_200_kills_at_random_times(save, tmp_path):
+    found = kills(save, tmp_path / "c", 200, seed=2)
+    print(f"\n200 kills while saving {found[-1]} checkpoints: 200 whole, 0 mixed")  # noqa: T201
+    assert found[-1] > 100
+
+
+def failing(save: Save, tmp_path: Path, code_of: Callable[[int], int]) -> int:
+    """Let each step of saving fail by itself; how many there are."""
+    save(tmp_path / "start", 1)
+    start, found = names(tmp_path / "start"), []
+    for at in itertools.count(1):
+        folder, code = shutil.copytree(tmp_path / "start", tmp_path / str(at)), code_of(at)
+        said = fails(folder, at, code, lambda folder=folder: save(folder, 2))
+        found.append(number_in(folder))
+        if found[-1] == 1:  # else it failed behind the switch, and what waits is in use
+            assert names(folder) == start, at
+        save(folder, 3)
+        assert names(folder) == start
+        if said is None:
+            break
+        assert os.strerror(code) in said and "\n" not in said
+    assert found == sorted(found) and found.count(1) > 15
+    return at - 1
+
+
+def test_a_disk_that_fails_at_any_step_leaves_the_old_checkpoint_and_nothing_else(save, tmp_path):
+    failing(save, tmp_path, lambda at: ERRORS[at % len(ERRORS)])
+
+
+@pytest.mark.soak
+def test_a_disk_that_fails_in_each_way_at_any_step(save, tmp_path):
+    counts = [failing(save, tmp_path / str(code), lambda at, code=code: code) for code in ERRORS]
+    print(f"\nENOSPC, EACCES, EIO at each of {counts} steps of a save: the old one, or the new")  # noqa: T201
+
+
+def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save, tmp_path):
+    """From a step on nothing can be written any more; what is there can be removed."""
+    save(tmp_path / "c", 1)
+    start = names(tmp_path / "c")
+    for at in range(1, 12):
+        count = itertools.count(1)
+
+        def full(name: str, at=at, count=count) -> None:
+            if name in ("open", "write", "fsync") and next(count) >= at:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with pytest.raises(OSError, match="No space left"), steps(tmp_path / "c", full):
+            save(tmp_path / "c", 2)
+        assert number_in(tmp_path / "c") == 1 and names(tmp_path / "c") == start, at
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Path:
+    """A run in two epochs, which saves its state between and at its validations."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "c"
+    go_on(data, folder)
+    return folder
+
+
+def same(folder: Path, other: Path) -> None:
+    """Both runs ended with the same weights kept, and the same weights, moments and curve."""
+    state = "resume/state.safetensors"
+    assert fingerprint(folder / state) == fingerprint(other / state)
+    for name in ("model.safetensors", "config.json"):
+        own = [(f / name).read_bytes() for f in (folder, other)]
+        if name == "config.json":  # without the clock's reading
+            own = [json.loads(content) for content in own]
+            for config in own:
+                config["training"]["hours"] = 0
+        assert own[0] == own[1], name
+    averaged = [sorted(f.glob("resume/snapshot-*")) for f in (folder, other)]
+    assert [f.name for f in averaged[0]] == [f.name for f in averaged[1]]
+    for a, b in zip(*averaged, strict=True):
+        ours, theirs = load_file(a), load_file(b)
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert not list(folder.rglob("*.part"))
+
+
+def go_on(data: Path, folder: Path) -> None:
+    """Start the run, or resume it."""
+    begun = (folder / "resume" / "state.safetensors").is_file()
+    more = ["--resume"] if begun else []
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        run_train("--data", data, "--out", folder, "--max-steps", 8, "--save-every", 3, *more)
+
+
+def whole(folder: Path) -> None:
+    """What a killed run has left can be read, where it has kept anything yet."""
+    if (folder / "config.json").exists():
+        load(folder)
+
+
+def test_a_run_killed_at_a_step_of_saving_ends_as_if_it_had_not_been(data, undisturbed, tmp_path):
+    assert killed(tmp_path, 81, lambda: go_on(data, tmp_path / "c"))
+    whole(tmp_path / "c")
+    go_on(data, tmp_path / "c")
+    same(tmp_path / "c", undisturbed)
+
+
+@pytest.mark.soak
+def test_a_run_killed_at_every_step_of_saving(data, undisturbed, tmp_path):
+    for at in itertools.count(1):
+        folder = tmp_path / str(at) / "c"
+        folder.parent.mkdir()
+        dead = killed(folder.parent, at, lambda folder=folder: go_on(data, folder))
+        whole(folder)
+        if not dead:
+            break
+        go_on(data, folder)
+        same(folder, undisturbed)
+        shutil.rmtree(folder.parent)
+    print(f"\na run killed at each of {at - 1} steps of saving: all resumed to the same SHA-256")  # noqa: T201
+    assert at > 100
+
+
+@pytest.mark.soak
+def test_runs_killed_at_random_until_they_end(data, undisturbed, tmp_path):
+    dice, count, runs = random.Random(3), 0, 0
+    while count < 200:
+        folder, runs = tmp_path / str(runs) / "c", runs + 1
+        for _ in range(12):
+            number = child(lambda folder=folder: go_on(data, folder))
+            time.sleep(dice.uniform(0.05, 1.2))
+            os.kill(number, signal.SIGKILL)
+            code = ended(number)
+            whole(folder)
+            if code == 0:
+                break
+            count += 1
+        else:
+            go_on(data, folder)
+        same(folder, undisturbed)
+        shutil.rmtree(folder.parent)
+    print(f"\n{count} kills at random in {runs} runs: all resumed to the same SHA-256")  # noqa: T201
+
+
+@pytest.mark.soak
+def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
+    for at in itertools.count(1):
+        folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]
+        folder.parent.mkdir()
+        said = fails(folder.parent, at, code, lambda folder=folder: go_on(data, folder))
+        whole(folder)
+        if said is None:
+            break
+        assert os.strerror(code) in said and "\n" not in said
+        assert not list(folder.rglob("*.part"))
+        go_on(data, folder)
+        same(folder, undisturbed)
+        shutil.rmtree(folder.parent)
+    print(f"\na disk that failed at each of {at - 1} steps: one line, the old file, same SHA-256")  # noqa: T201
+    assert at > 100
