@@ -12,7 +12,7 @@ PORT   ?= 8501
 .PHONY: app test soak check types-js format lock train clean
 
 app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
-	$(BIN)/streamlit run app/main.py --server.port $(PORT)
+	$(BIN)/streamlit run app/serve.py --server.port $(PORT)
 
 test: check  ## everything that CI runs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
@@ -40,10 +40,11 @@ train: $(ENV)/ready  ## train a checkpoint again: make train OUT=folder [DATA=fo
 lock: $(ENV)/ready  ## pin the hashes anew after requirements have changed; needs uv
 	$(BIN)/python .ci/lock.py
 
-$(ENV)/ready: requirements.lock requirements-cuda.lock pyproject.toml
+# First torch without CUDA, where the index has it. The usual build asks for more packages, if any.
+$(ENV)/ready: requirements.lock requirements-cpu.lock requirements-cuda.lock pyproject.toml
 	$(PYTHON) -m venv $(ENV)
+	@$(WHEELS) --requirement requirements-cpu.lock 2> /dev/null || echo "torch: the usual build"
 	$(WHEELS) --requirement requirements.lock
-	@# torch's build for CUDA asks for more packages; the others ask for none
 	$(BIN)/python -m pip check > /dev/null || $(WHEELS) --requirement requirements-cuda.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@

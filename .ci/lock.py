@@ -11,9 +11,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CUDA = re.compile(r"cuda-|nvidia-|triton==")
 ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # only for Python inside a browser
-CPU_BUILDS = {  # torch's builds without CUDA, which an index may serve in place of the usual ones
-    "torch": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"],  # 3.11, x86-64
-}
 HEADER = "# Made by `make lock` from {}: do not edit.\n"
 COMPILE = """uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
     --no-annotate --no-emit-index-url --no-emit-find-links --only-binary :all:"""
@@ -24,15 +21,7 @@ def compiled(*files: str) -> dict[str, str]:
     text = subprocess.run([*COMPILE.split(), *files], cwd=ROOT, check=True, capture_output=True)
     entries = re.split(r"^(?=\w)", text.stdout.decode(), flags=re.MULTILINE)
     entries = [entry for entry in entries if "==" in entry and not ELSEWHERE.match(entry)]
-    return {re.split(r"[ \\]", entry)[0]: with_cpu_builds(entry) for entry in entries}
-
-
-def with_cpu_builds(entry: str) -> str:
-    """An entry with the hashes of further builds of the same release."""
-    for digest in CPU_BUILDS.get(entry.split("==")[0], []):
-        if digest not in entry:
-            entry = f"{entry.rstrip()} \\\n    --hash=sha256:{digest}\n"
-    return entry
+    return {re.split(r"[ \\]", entry)[0]: entry for entry in entries}
 
 
 def write(file: str, of: str, entries: dict[str, str]) -> None:
