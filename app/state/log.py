@@ -76,7 +76,7 @@ def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
         }
         if os.environ.get(SENTENCES) == "1":
             values["sentence"] = sentence
-        _LOG.info(json.dumps(values))  # in ASCII: no sentence can steer a terminal
+        _LOG.log(logging.INFO, json.dumps(values))  # in ASCII: no sentence can steer a terminal
 
 
 def logged(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Callable[[], Any]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ from core.text import load
 from core.text.tokenizer import UNK, normalise
 from core.translator import Translator
 from tests.app.test_figures import all_figures, make_record, strings
-from tests.app.texts import KINDS, SURROGATES, TEXTS
+from tests.app.texts import KINDS, SURROGATES, TEXTS, UNSEEN
 
 FOLDER = Path(__file__).resolve().parents[2] / "checkpoints/scratch-de-en"
 ROWS = 40
@@ -122,6 +123,8 @@ def test_labels_give_the_text_back_and_hide_nothing():
         if text.strip(" "):
             back = "".join(chr(int(part[3:-1], 16)) if name else part for part, name in parts)
             assert back == text
+        if text in UNSEEN and {category(c) for c in text} & {"Cc", "Cf", "Zl", "Zp"}:
+            assert "‹U+" in shown["label"], ascii(text)
         numbered = labels([token, token], 1)
         assert len(set(numbered)) == 2 and numbered[0].startswith(shown["label"])
 
