@@ -4,7 +4,7 @@ import re
 
 _JOINER = "\u2060"  # has no width; without it Streamlit makes :smile:, → and links of plain letters
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$&!])")
-_JOINED = re.compile(r"(:)(?=[\w/+-])|(-)(?=[->\\])|(www)(?=\.)|(?<=[<>~])(?==)")
+_JOINED = re.compile(r"(:)(?=[\w/+-])|(-)(?=[->\\])|(www)(?=\.)|(?<=[<>~])(?=[=-])")
 _LIST = re.compile(r"^(\d+)([.)])|^([-+])(?=\s)")
 
 

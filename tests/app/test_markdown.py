@@ -9,7 +9,7 @@ from app.look.markdown import plain
 
 HOSTILE = (
     "a_b_c _k_ *k* **f** `c` $x^2$ [l](javascript:alert(1)) ![i](http://127.0.0.1:9/x.png) "
-    "<b>t</b> &amp; &lt; ~~s~~ :smile: :red[rot] :material/home: --data -> >= "
+    "<b>t</b> &amp; &lt; ~~s~~ :smile: :red[rot] :material/home: --data -> <- >= "
     "https://127.0.0.1/a C:\\x_y_z"
 )
 SCRIPT = """

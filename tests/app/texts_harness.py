@@ -86,12 +86,13 @@ def main() -> None:
     figure = masks.mask_figure(mask, reasons, Axes(words, words, "row", "key"), "M", "", "light")
     st.plotly_chart(figure, width="content", theme=None, config=style.CONFIG, key="mask")
     st.selectbox("Words", words, key="words")
+    said = [text for text in texts if text.split()]
     with st.container(key="lines"):
-        for text in texts:
+        for text in said:
             st.error(plain(text))
     with st.container(key="captions"):
-        for text in texts:
-            st.caption(f"*{plain(text)}*.")
+        for text in said:
+            st.caption(f"{plain(text)} | *{plain(f'“{text}”')}*")
     with st.container(key="texts"):
         for text in texts:
             st.text(text)
