@@ -233,7 +233,9 @@ def test_an_error_line_holds_no_markup():
             shown = rendered.text.replace("\u2060", "").split()
             assert shown == line.replace("\u2060", "").replace("\x00", "\ufffd").split(), text
             # Streamlit's own: colours, icons, emoji, formulas; each begins with one of these.
-            assert not re.search("<-|->|--|<=|>=|~=", plain(line).replace("\\", "")), text
+            assert not re.search(r"<-|->|--|<=|>=|~=|@\w|www\.", plain(line).replace("\\", "")), (
+                text
+            )
             bare = re.sub(r"\\.", " ", plain(line))
             assert not re.search(r"\$|:(?=[\w+-])|\[|\]", bare), text
 
