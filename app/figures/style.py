@@ -46,8 +46,12 @@ def _scale(colours: NDArray) -> Colourscale:
 
 
 def escape(text: str) -> str:
-    """Text as plotly shows it literally: no tag, no entity and no TeX in it is parsed."""
-    return html.escape(text, quote=False).replace("$", "&#36;")
+    """Text as plotly shows it literally: no tag, no entity and no TeX in it is parsed.
+
+    Plotly looks labels up by their text in plain objects, of which `__proto__` is another one.
+    """
+    shown = html.escape(text, quote=False).replace("$", "&#36;")
+    return shown.replace("__proto__", "&#95;_proto__")
 
 
 def tick(text: str, longest: int = 60) -> str:

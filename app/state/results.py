@@ -17,6 +17,7 @@ import numpy as np
 import streamlit as st
 
 from app.look.labels import label
+from app.state import log
 from app.state.models import Model, cards, key_of, translator
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -94,9 +95,9 @@ def _store() -> Store:
     return Store(LIMIT)
 
 
-def kept(key: Hashable, make: Callable[[], Any]) -> Any:
+def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
     """A result by all that decides it, made where it is not kept."""
-    return _store().get(key, make)
+    return _store().get(key, log.logged(key, make))
 
 
 def run(model: Model | None, function: str, *arguments: Hashable) -> Any:

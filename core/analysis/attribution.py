@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from core.record.hidden_states import frozen
 from core.record.record import RecordToken
@@ -196,6 +195,8 @@ def _estimated(
     gain_MnT = np.diff(values_NT[steps], axis=1)
     of_word = np.take_along_axis(gain_MnT, orders.argsort(-1)[..., None], axis=1)
     draws = of_word.reshape(len(orders) // 2, 2, *of_word.shape[1:]).mean(1)
+    from scipy.special import stdtrit  # not needed by those who only name words
+
     margin = stdtrit(len(draws) - 1, 0.975) * draws.std(0, ddof=1) / math.sqrt(len(draws))
     return draws.mean(0).T, margin.T
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,5 +84,7 @@ def match_heads(first: Sequence[NDArray], second: Sequence[NDArray]) -> Matching
         common += [np.minimum(head, flat_b).sum(axis=-1) for head in flat_a]
         rows += a.shape[2]
     similarity = common / rows  # every row sums to 1, so this is the mean over all rows
+    from scipy.optimize import linear_sum_assignment  # a second, which no other page pays
+
     _, partner = linear_sum_assignment(similarity, maximize=True)
     return Matching(layers, heads, tuple(partner.tolist()), similarity)

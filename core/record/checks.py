@@ -8,6 +8,7 @@ Axes: L layer, H head, Q query, K key, D d_model, E size of one head, T target t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -232,6 +233,8 @@ def _says(shown: RecordToken, own: Token, begun: bool) -> bool:
     """Whether a target token shows what its id says; an unknown word shows what was typed."""
     if shown.id == UNK and shown.unknown:
         return shown.piece == own.piece
+    if shown.text == own.piece != own.text:  # a "▁" that was typed is shown, and read as a space
+        own = replace(own, text=own.piece, starts_word=shown.starts_word)
     starts_word = own.starts_word if begun else shown.starts_word
     return _face(shown) == (own.id, own.piece, own.text, starts_word, own.special, own.unknown)
 

@@ -97,11 +97,14 @@ class SubwordTokenizer:
         for id, piece, (start, end) in zip(
             encoded.ids, encoded.tokens, encoded.offsets, strict=True
         ):
+            # A typed "▁" is read as a space by the network, and shown as what was typed.
+            typed = text[start : start + 1] == _BOUNDARY
             surface = text[start:end] if id == UNK else piece
-            starts_word = surface.startswith((_BOUNDARY, " ")) or start == 0
-            tokens.append(
-                Token(id, piece, surface.lstrip(_BOUNDARY + " "), starts_word, unknown=id == UNK)
-            )
+            starts_word = start == 0 or (not typed and surface.startswith((_BOUNDARY, " ")))
+            shown = surface.lstrip(_BOUNDARY + " ")
+            if typed and surface.startswith(_BOUNDARY):
+                shown = _BOUNDARY + shown
+            tokens.append(Token(id, piece, shown, starts_word, unknown=id == UNK))
         return tuple(tokens)
 
     def decode(self, ids: list[int]) -> str:

@@ -9,8 +9,8 @@ from app.look.markdown import plain
 
 HOSTILE = (
     "a_b_c _k_ *k* **f** `c` $x^2$ [l](javascript:alert(1)) ![i](http://127.0.0.1:9/x.png) "
-    "<b>t</b> &amp; &lt; ~~s~~ :smile: :red[rot] :material/home: --data -> >= "
-    "https://127.0.0.1/a C:\\x_y_z"
+    "<b>t</b> &amp; &lt; ~~s~~ :smile: :red[rot] :material/home: --data -> <- >= "
+    "https://127.0.0.1/a a@example.org C:\\x_y_z"
 )
 SCRIPT = """
 import sys
@@ -20,7 +20,7 @@ from app.look.markdown import plain
 for text in {texts!r}:
     st.error(plain(text))
 """
-TEXTS = [HOSTILE, "# title", "- item", "12. item", "> quoted", "one\n\n    two"]
+TEXTS = [HOSTILE, "# title", "- item", "12. item", "> quoted", "one\n\n    two", "👍 yes", "☃"]
 
 
 @pytest.mark.parametrize(

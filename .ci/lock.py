@@ -1,0 +1,53 @@
+"""Write the locks: every pin of the requirements with the SHA-256 of each of its wheels.
+
+`make lock` runs it; it needs `uv` on the path and the package index. What only torch's build for
+CUDA brings along gets a lock of its own, so that a machine without a GPU does not download it.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CUDA = re.compile(r"cuda-|nvidia-|triton==")
+ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # only for Python inside a browser
+HEADER = "# Made by `make lock` from {}: do not edit.\n"
+COMPILE = """uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+    --no-annotate --no-emit-index-url --no-emit-find-links --only-binary :all:"""
+
+
+def compiled(*files: str) -> dict[str, str]:
+    """The entry of each package that the files need, by "name==version"."""
+    text = subprocess.run([*COMPILE.split(), *files], cwd=ROOT, check=True, capture_output=True)
+    entries = re.split(r"^(?=\w)", text.stdout.decode(), flags=re.MULTILINE)
+    entries = [entry for entry in entries if "==" in entry and not ELSEWHERE.match(entry)]
+    return {re.split(r"[ \\]", entry)[0]: entry for entry in entries}
+
+
+def write(file: str, of: str, entries: dict[str, str]) -> None:
+    """One lock: its head, then the entries by name."""
+    (ROOT / file).write_text(HEADER.format(of) + "".join(entries.values()), encoding="utf-8")
+
+
+def main() -> None:
+    run = compiled("requirements.txt")
+    both = compiled("requirements.txt", "tests/requirements.txt")
+    write(
+        "requirements.lock",
+        "requirements.txt",
+        {pin: entry for pin, entry in run.items() if not CUDA.match(pin)},
+    )
+    write(
+        "requirements-cuda.lock",
+        "what torch's build for CUDA brings along",
+        {pin: entry for pin, entry in run.items() if CUDA.match(pin)},
+    )
+    write(
+        "tests/requirements.lock",
+        "tests/requirements.txt",
+        {pin: entry for pin, entry in both.items() if pin not in run},
+    )
+
+
+if __name__ == "__main__":
+    main()

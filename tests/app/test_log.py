@@ -1,0 +1,84 @@
+"""A request is one line of JSON; a sentence is in it only where that was asked for."""
+
+import io
+import json
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from app.state import log
+
+SENTENCE = "Ein \x1b]0;Hund\x07 schläft.\n"
+KEY = (("/somewhere/scratch-de-en", "0" * 64, False), SENTENCE, None)
+FIELDS = ["time", "request", "what", "model", "queue_s", "seconds", "outcome", "error"]
+
+
+@pytest.fixture
+def lines(monkeypatch) -> Callable[[], list[str]]:
+    """The lines that have been written so far."""
+    written = io.StringIO()
+    monkeypatch.setattr(log._LOG, "handlers", [logging.StreamHandler(written)])
+    return lambda: written.getvalue().splitlines()
+
+
+def only(lines: Callable[[], list[str]]) -> dict:
+    (line,) = lines()
+    assert line.isascii() and line.isprintable()
+    return json.loads(line)
+
+
+def test_a_request_is_one_line_of_json(lines):
+    assert log.logged(KEY, lambda: 7)() == 7
+    line = only(lines)
+    assert list(line) == FIELDS
+    assert line["what"] == "inspect" and line["model"] == "scratch-de-en"
+    assert (line["outcome"], line["error"], line["queue_s"]) == ("answered", "", 0)
+    assert line["time"].endswith("+00:00") and line["seconds"] >= 0
+    assert "Hund" not in "".join(lines())
+
+
+def test_what_waits_says_how_long(lines):
+    def waited():
+        log.current().queue_s = 1.25
+
+    log.logged(("core.analysis:question", ("a/b-en-de", "", True), "record"), waited)()
+    line = only(lines)
+    assert line["queue_s"] == 1.25 and log.current() is None
+    assert (line["what"], line["model"]) == ("core.analysis:question", "b-en-de-twin")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(ValueError, "refused"), (OSError, "failed"), (GeneratorExit, "stopped")],
+)
+def test_how_it_ended_is_said_without_its_text(lines, error, outcome):
+    def make():
+        raise error(SENTENCE)
+
+    with pytest.raises(error):
+        log.logged(KEY, make)()
+    line = only(lines)
+    assert (line["outcome"], line["error"]) == (outcome, error.__name__)
+    assert "Hund" not in "".join(lines())
+
+
+def test_a_sentence_is_written_where_it_is_asked_for_and_steers_no_terminal(lines, monkeypatch):
+    monkeypatch.setenv(log.SENTENCES, "1")
+    log.logged(KEY, lambda: None)()
+    line = only(lines)
+    assert line["sentence"] == SENTENCE
+
+
+def test_a_question_without_a_model_has_none(lines):
+    log.logged(("core.analysis:question", None, ("a", 1)), lambda: None)()
+    assert only(lines)["model"] == ""
+
+
+def test_a_result_that_is_kept_is_no_request_of_a_model(lines):
+    from app.state.results import Store
+
+    store = Store(1000)
+    for _ in range(2):
+        store.get(KEY, log.logged(KEY, lambda: "once"))
+    assert len(lines()) == 1

@@ -1,0 +1,156 @@
+"""What the server is set to, and what its guard refuses, asked of it over the wire."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from app import serve as served
+from app.state import results
+
+ROOT = Path(__file__).resolve().parents[2]
+SET = {
+    "server.address": "127.0.0.1",
+    "server.allowedHosts": ["localhost", "127.0.0.1"],
+    "server.maxUploadSize": 5,
+    "server.maxMessageSize": 20,
+    "server.maxWidgetStateSize": 1,
+    "server.disconnectedSessionTTL": 30,
+    "server.maxCacheDataSize": "64mb",
+    "server.enableStaticServing": False,
+    "server.enableXsrfProtection": True,
+    "server.enableCORS": True,
+    "server.enableAgentApi": False,
+    "server.fileWatcherType": "none",
+    "browser.gatherUsageStats": False,
+    "client.showErrorDetails": "none",
+    "client.showErrorLinks": False,
+    "client.toolbarMode": "viewer",
+    "runner.magicEnabled": False,
+}
+OWN = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def address(serve) -> str:
+    """Host and port of the guarded app."""
+    return urlsplit(serve(ROOT / "app/serve.py")).netloc
+
+
+def asked(address: str, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(address, timeout=30)
+    sent = {"Host": address} | {name.replace("_", "-"): text for name, text in headers.items()}
+    connection.request(method, path, headers=sent)
+    return connection.getresponse()
+
+
+def test_every_option_is_what_is_promised():
+    code = f"from streamlit import config; print([config.get_option(n) for n in {list(SET)}])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(list(SET.values()))
+    assert results.LIMIT <= 256 * 2**20
+
+
+def test_the_page_comes_with_its_policy(address):
+    answer = asked(address, "/")
+    assert answer.status == 200
+    for name, text in served.HEADERS.items():
+        assert answer.headers.get_all(name) == [text]
+    scripts = re.search("script-src ([^;]+)", answer.headers["Content-Security-Policy"])[1]
+    assert "unsafe" not in scripts and "http" not in answer.headers["Content-Security-Policy"]
+    assert len(re.findall("<script>", answer.read().decode())) == scripts.count("sha256-")
+
+
+def test_nothing_is_said_of_other_visitors(address):
+    for path in ("/_stcore/metrics", "/_stcore/metrics/", "/x/_stcore/metrics"):
+        assert asked(address, path).status == 404
+        assert b"session" not in asked(address, path).read()
+    assert asked(address, "/_stcore/health").status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/_stcore/health", "/masks"])
+def test_another_host_or_a_foreign_page_is_refused(address, path):
+    port = address.split(":")[1]
+    assert asked(address, path, Host=f"localhost:{port}").status == 200
+    for host in ("evil.example", f"evil.example:{port}", "", f"127.0.0.1.evil.example:{port}"):
+        assert asked(address, path, Host=host).status == 403
+    for origin in ("http://evil.example", "null", f"http://{OWN}:1", f"http://{address}.evil"):
+        assert asked(address, path, Origin=origin).status == 403
+    assert asked(address, path, Origin=f"http://{address}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"), [(None, "http://evil.example"), ("evil.example", None), (None, "null")]
+)
+def test_a_socket_from_elsewhere_is_refused(address, host, origin):
+    headers = {"Origin": origin} if origin else {}
+    with pytest.raises(InvalidStatus) as refused:
+        if host:
+            connect(
+                f"ws://{host}/_stcore/stream",
+                sock=_socket(address),
+                subprotocols=["streamlit"],
+                additional_headers=headers,
+            )
+        else:
+            connect(
+                f"ws://{address}/_stcore/stream",
+                subprotocols=["streamlit"],
+                additional_headers=headers,
+            )
+    assert refused.value.response.status_code == 403
+
+
+def _socket(address: str):
+    import socket
+
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+@pytest.mark.parametrize("size", [1_100_000, 21_000_000])
+def test_a_message_that_is_too_large_ends_its_own_connection(address, size):
+    with connect(
+        f"ws://{address}/_stcore/stream",
+        subprotocols=["streamlit"],
+        origin=f"http://{address}",
+        max_size=None,
+    ) as socket:
+        with pytest.raises(ConnectionClosed):
+            socket.send(b"\0" * size)
+            while True:
+                socket.recv(timeout=30)
+        # Of a message larger than the server reads, its end finds the connection gone.
+        assert socket.close_code in (1009, 1006)
+    assert asked(address, "/_stcore/health").status == 200
+
+
+def test_a_file_is_taken_only_from_the_page_itself(address):
+    assert asked(address, "/_stcore/upload_file/a/b", "PUT").status == 403
+
+
+def test_the_first_page_is_shown_without_what_only_a_part_needs():
+    """spaCy, torchtext and the rest are imported by the part that needs them."""
+    code = (
+        "import sys; from streamlit.testing.v1 import AppTest; "
+        f"page = AppTest.from_file({str(ROOT / 'app/main.py')!r}, default_timeout=120).run(); "
+        "assert not page.exception; "
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert {"streamlit", "torch", "core"} <= loaded
+    parts = "spacy torchtext scipy sacremoses sacrebleu rich lxml thinc huggingface_hub"
+    assert not loaded & set(parts.split())
