@@ -8,6 +8,7 @@ import pytest
 
 from app.benchmark import BENCHMARKS, EXPLORER, HARNESS, _count_bytes, _timed, texts_of
 from core import benchmark
+from core.benchmarks.contest import Cell
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 
@@ -15,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
-    assert benchmark.benchmarks() == {"why": (benchmark.why_rows, ()), **BENCHMARKS}
-    row = {"what": "nothing", "shape": "none", "value": 1.5, "unit": "ms"}
+    assert benchmark.others() == BENCHMARKS
+    row = Cell("nothing", "none", 1, 1, 3).row("headlight", 1.5, "ms")
 
     class Installed:
         def load(self) -> dict:
@@ -31,7 +32,8 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
     benchmark.run(benchmark.parser().parse_args(arguments))
     found = json.loads(file.read_text())
     assert found["rows"] == [row, row] and set(found["versions"]) == {"torch", "numpy"}
-    with pytest.raises(ValueError, match="no benchmark 'page' is known: choose from nothing, why"):
+    known = "capture, decode, nothing, scale, train, why"
+    with pytest.raises(ValueError, match=f"no benchmark 'page' is known: choose from {known}"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
     assert set(asked) == {"headlight.benchmarks"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
