@@ -1,13 +1,24 @@
 """The benchmark measures what it says: texts of the length it names, and the sizes of messages."""
 
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from app.benchmark import BENCHMARKS, EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from app.benchmark import (
+    BENCHMARKS,
+    EXPLORER,
+    HARNESS,
+    _bertviz,
+    _count_bytes,
+    _timed,
+    texts_of,
+)
 from core import benchmark
+from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
@@ -63,3 +74,22 @@ def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
     before = int(root.get_attribute("data-painted"))
     assert _timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before
+
+
+def test_a_missing_viewer_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bertviz", None)
+    (missing,) = _bertviz(None, 3)
+    assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
+
+
+def test_another_viewer_is_given_as_many_maps():
+    """Where it is installed."""
+    pytest.importorskip("bertviz")
+    html = bertviz.page(2, 3, 4)
+    assert html.count("<option value=") == 3
+    params = json.loads(re.search(r"const params = (\{.*\});", html)[1])
+    kinds = params["attention"]
+    assert [len(kind["attn"]) for kind in kinds] == [2, 2, 2]
+    assert {len(layer) for kind in kinds for layer in kind["attn"]} == {3}
+    decoder = next(kind for kind in kinds if kind["name"] == "Decoder")
+    assert decoder["attn"][0][0][0][1:] == [0.0, 0.0, 0.0]
