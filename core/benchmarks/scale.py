@@ -5,7 +5,6 @@ An exponent is the slope of a line through the logarithms: 1 is twice as much fo
 
 import ctypes
 import gc
-import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -39,7 +38,7 @@ AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "maps": ("all maps of a sentence, by length", (15, 30, 60, 120, 240)),
     "batch": ("one batch's search", (1, 4, 16, 64)),
     "beam": ("16 sentences' search", (1, 2, 4, 8, 16)),
-    "corpus": ("a corpus's search", (64, 256, 1024)),
+    "corpus": ("a corpus's search", (32, 128, 512)),
 }
 
 
@@ -66,14 +65,16 @@ def rows(options: Options) -> Iterator[Row | Missing]:
                 yield Cell(what, weights.shape, *point.size).row("headlight", value, unit)
         for unit, values in found.items():
             slope = exponent([point.at for point in points], values)
+            if slope is None:
+                continue
             at = Cell(f"exponent of {axis}, {unit}", weights.shape, *points[-1].size)
             yield at.row("headlight", slope, "exponent")
 
 
-def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """p of the values ≈ c · size^p, by least squares on logarithms; NaN for fewer than two."""
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
+    """p of the values ≈ c · size^p, by least squares on logarithms; None where none can be said."""
     if len(sizes) < 2 or min(values) <= 0:
-        return math.nan
+        return None
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 

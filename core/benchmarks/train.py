@@ -44,6 +44,11 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     )
     pairs = _pairs(weights, options)
     batches = plan(pairs, config.batch_tokens, seed=config.seed * 100_003)
+    if len(batches) < 4:
+        raise ValueError(
+            f"{len(pairs):,} pairs make {len(batches)} batches of {config.batch_tokens:,} tokens: "
+            "give more text, or leave out --data"
+        )
     tokens = [sum(len(pairs[i][1]) for i in batch) for batch in batches]
     networks = {
         BASELINE: _of(weights, "baseline"),
