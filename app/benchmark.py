@@ -5,6 +5,10 @@
 Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
 the click or the move of the pointer until the frame that shows its effect; the starts are taken
 once. Sizes are those of the largest message that a page is sent for one sentence.
+
+Beside it stands BertViz's model view of as many maps, where it is installed (the extra
+`benchmark`). It loads its scripts from cdnjs.cloudflare.com, or from a folder in BERTVIZ_SCRIPTS
+that holds require.min.js, jquery.min.js and d3.min.js.
 """
 
 import os
@@ -13,12 +17,16 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from core.benchmarks.contest import Cell
+from core.benchmarks.options import Missing
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPLORER = "section[aria-label='Attention explorer']"
@@ -46,7 +54,7 @@ _STOPWATCH = """(root, {type, attribute}) => {
 }"""
 
 
-def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
+def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
     """One row a measurement; there is no baseline to compare with, so `ratio` is None."""
     from playwright.sync_api import sync_playwright
 
@@ -82,7 +90,69 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any]]:
                     yield _row(f"{what} to painted", shape, tokens, statistics.median(times))
                 yield _row("hover to highlighted", shape, tokens, _hover(page, rounds))
                 page.close()
+        yield from _bertviz(browser, rounds)
         browser.close()
+
+
+# Notes when the page last changed; a long task ends before the frame behind it.
+_WATCH = """() => {
+  window.lastChange = 0;
+  addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+    requestAnimationFrame(() => setTimeout(() => { window.lastChange = performance.now(); }));
+  }).observe(document.body, { childList: true, subtree: true, attributes: true }));
+}"""
+
+
+def _bertviz(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
+    """BertViz's page of 3 × 48 maps: its size, how long it is drawn, and another kind."""
+    from playwright.sync_api import TimeoutError
+
+    try:
+        from core.benchmarks import bertviz
+
+        html = bertviz.page(6, 8, 60)
+    except ImportError as error:
+        reason = f"{error.name} is not installed: pip install -e .[benchmark]"
+        yield Missing("bertviz", reason)
+        return
+    shape = f"{SHAPE}, 60×60"
+    drawn, again = [], []
+    scripts = os.environ.get("BERTVIZ_SCRIPTS")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bertviz.html"
+        file.write_text(html, encoding="utf-8")
+        for _ in range(max(3, rounds // 7)):
+            page = browser.new_page(viewport=_SIZE)
+            if scripts:
+                page.route(
+                    "https://cdnjs.cloudflare.com/**",
+                    lambda route: route.fulfill(path=Path(scripts) / Path(route.request.url).name),
+                )
+            page.add_init_script(f"({_WATCH})()")
+            page.goto(file.as_uri(), wait_until="commit")
+            try:
+                page.locator("#vis svg").first.wait_for(timeout=30_000)
+            except TimeoutError:
+                yield Missing("bertviz", "its scripts did not come from cdnjs.cloudflare.com")
+                return
+            drawn.append(_settled(page))
+            for kind in ("1", "2"):
+                started = page.evaluate("performance.now()")
+                page.locator("#filter").select_option(kind)
+                again.append(_settled(page) - started)
+            page.close()
+    for what, value, unit in (
+        ("sent for a sentence", len(html.encode()) / 1e6, "MB"),
+        ("start to maps painted", statistics.median(drawn), "ms"),
+        ("kind to painted", statistics.median(again), "ms"),
+    ):
+        yield _row(what, shape, 60, value, unit, "bertviz")
+
+
+def _settled(page: Any) -> float:
+    """Milliseconds after the page's start at which it last changed, once it is still for 2 s."""
+    page.wait_for_function("window.lastChange && performance.now() - window.lastChange > 2000")
+    return page.evaluate("window.lastChange")
 
 
 def _wait_for_explorer(page: Any) -> None:
@@ -194,18 +264,15 @@ def _hover(page: Any, rounds: int) -> float:
     return statistics.median(times)
 
 
-def _row(what: str, shape: str, length: int, value: float, unit: str = "ms") -> dict[str, Any]:
-    return {
-        "what": what,
-        "contestant": "headlight",
-        "shape": shape,
-        "batch": 1,
-        "beam": 5,
-        "length": length,
-        "value": round(value, 1 if unit == "ms" else 3),
-        "unit": unit,
-        "ratio": None,
-    }
+def _row(
+    what: str,
+    shape: str,
+    length: int,
+    value: float,
+    unit: str = "ms",
+    contestant: str = "headlight",
+) -> dict[str, Any]:
+    return Cell(what, shape, 1, 5, length).row(contestant, value, unit)
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 """Measure speed: run a benchmark by its name, print its rows, write them as JSON.
 
-    python -m core.benchmark NAME [--rounds N] [--json FILE]
+    python -m core.benchmark decode|capture|train|page|scale|why [--rounds N] [--json FILE]
 
-`why` times the questions of core.experiments on one sentence and one thread. The others come from
-elsewhere: an entry point of the group `headlight.benchmarks` is a dictionary of them by name; where
-nothing is installed, it is `BENCHMARKS` in a module `benchmark` of a package beside core.
+`decode` is this project's search against what a user would pick instead, `capture` what all maps
+cost, `train` training against torch.nn.Transformer's, `scale` growth with length, batch, beam and
+corpus, `why` the questions of core.experiments. Others come from elsewhere: an entry point of the
+group `headlight.benchmarks` is a dictionary of them by name; where nothing is installed, it is
+`BENCHMARKS` in a module `benchmark` of a package beside core. The alternatives are an extra:
+pip install -e .[benchmark].
 """
 
 import argparse
@@ -13,73 +16,27 @@ import importlib.util
 import os
 import pkgutil
 import platform
-import statistics
-import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
+from core.benchmarks.contest import Row, show
+from core.benchmarks.options import Missing, Options, Size
 from core.command import main, write_result
 
 GROUP = "headlight.benchmarks"
+OWN = ("decode", "capture", "train", "scale", "why")
 _BESIDE = Path(__file__).resolve().parents[1]
-
-Row = dict[str, Any]
-
+_CHECKPOINT = _BESIDE / "checkpoints/scratch-de-en"
 
 # What yields one row a measurement, each the median of so many rounds, and the packages whose
 # versions matter for its figures.
 Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 
-WHY = (  # what is asked, its name, its arguments behind the record, and how often at most
-    ("head_effects:head_effects", "every head off by itself", (), 21),
-    ("head_effects:pair_effects", "every pair of heads of a kind off", ("cross",), 3),
-    ("score_split:score_split", "split of a score", ("cross", 2, 3, 5, 6), 21),
-    ("lens:lens", "decoder's states read", (), 21),
-    ("attribution:attributions", "seven answers by source words", (), 5),
-    ("attribution:shapley", "Shapley values of all subsets", (), 3),
-)
-_SENTENCE = "Drei Männer in blauen Hemden stehen vor einem Haus."  # 10 words and marks
-_CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
-
-
-def why_rows(rounds: int) -> Iterator[Row]:
-    """Each question of one record, a row each; there is no baseline, so `ratio` is None."""
-    import torch
-
-    from core.translator import Translator
-
-    torch.set_num_threads(1)
-    translator = Translator.load(_CHECKPOINT, device="cpu")
-    record = translator.inspect(_SENTENCE)
-    for function, what, arguments, most in WHY:
-        module, name = function.split(":")
-        ask = getattr(importlib.import_module(f"core.experiments.{module}"), name)
-        times = []
-        for _ in range(min(rounds, most)):
-            start = time.perf_counter()
-            answer = ask(translator, record, *arguments)
-            if isinstance(answer, Iterator):
-                for _step in answer:
-                    pass
-            times.append(1000 * (time.perf_counter() - start))
-        yield {
-            "what": what,
-            "contestant": "headlight",
-            "shape": f"shipped model, {len(record.source)} tokens",
-            "batch": 1,
-            "beam": 5,
-            "length": len(record.source),
-            "value": round(statistics.median(times), 1),
-            "unit": "ms",
-            "ratio": None,
-        }
-
-
-def benchmarks() -> dict[str, Benchmark]:
-    """The own one, and all that are installed; where none is, those of the packages beside core."""
+def others() -> dict[str, Benchmark]:
+    """All that are installed; where none is, those of the packages beside core."""
     registered: dict[str, Benchmark] = {}
     for point in entry_points(group=GROUP):
         registered |= point.load()
@@ -88,21 +45,73 @@ def benchmarks() -> dict[str, Benchmark]:
             name = f"{package.name}.benchmark"
             if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
                 registered |= importlib.import_module(name).BENCHMARKS
-    return {"why": (why_rows, ()), **registered}
+    return registered
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure, print, and write the JSON."""
-    known = benchmarks()
-    if arguments.what not in known:
-        names = ", ".join(sorted(known)) or "none is installed"
-        raise ValueError(f"no benchmark {arguments.what!r} is known: choose from {names}")
-    measure, packages = known[arguments.what]
-    rows = list(measure(arguments.rounds))
-    for row in rows:
-        print(f"{row['what']:<46} {row['shape']:<26} {row['value']:>8g} {row['unit']}")  # noqa: T201
-    versions = {name: version(name) for name in ("torch", *packages)}
-    write_result(arguments.json, {"machine": machine(), "versions": versions, "rows": rows})
+    """Measure, print each row as it comes, and write the JSON."""
+    rows, missing, packages = [], [], ("torch", "numpy")
+    for found, needed in _measured(arguments):
+        packages = tuple(dict.fromkeys((*packages, *needed)))
+        if isinstance(found, Missing):
+            missing.append(found)
+            print(f"without {found.contestant}: {found.reason}", flush=True)  # noqa: T201
+        else:
+            rows.append(found)
+            print(show(found), flush=True)  # noqa: T201
+    versions = {name: installed for name in packages if (installed := _version(name))}
+    result = {"machine": machine(), "versions": versions, "rows": rows}
+    write_result(arguments.json, result | {"missing": [one._asdict() for one in missing]})
+
+
+def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tuple[str, ...]]]:
+    """What the benchmark yields, each beside the packages whose versions matter.
+
+    Raises ValueError for a name that is not known, and for an option that this one does not take.
+    """
+    name, given = arguments.what, _given(arguments)
+    if name in OWN:
+        benchmark = importlib.import_module(f"core.benchmarks.{name}")
+        takes = {"threads", *benchmark.TAKES}
+        rows, packages = benchmark.rows, benchmark.PACKAGES
+    else:
+        known = others()
+        if name not in known:
+            names = ", ".join(sorted((*known, *OWN)))
+            raise ValueError(f"no benchmark {name!r} is known: choose from {names}")
+        measure, packages = known[name]
+        takes = set()
+
+        def rows(options: Options) -> Iterator[Row | Missing]:
+            return measure(options.rounds)
+
+    if odd := sorted(given.keys() - takes):
+        raise ValueError(f"the benchmark {name} takes no --{_flag(odd[0])}")
+    if "random" not in given and "checkpoint" in takes:
+        given.setdefault("checkpoint", _CHECKPOINT)
+    elif "checkpoint" in given:
+        raise ValueError("weights are a checkpoint's or random ones: leave out one of the two")
+    for row in rows(Options(arguments.rounds, arguments.seconds, **given)):
+        yield row, packages
+
+
+def _flag(field: str) -> str:
+    return {"sizes": "size", "axes": "axis"}.get(field, field)
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that only some benchmarks take, where they are given."""
+    names = ("threads", "checkpoint", "random", "sizes", "axes", "data", "device")
+    values = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in values.items() if value is not None}
+    return {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def machine() -> str:
@@ -113,12 +122,48 @@ def machine() -> str:
     return f"{names[0] if names else platform.processor()}, {os.cpu_count()} cores"
 
 
+def _size(text: str) -> Size:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is no BATCH,BEAM,LENGTH such as 64,5,13")
+    return Size(*map(int, parts))
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m core.benchmark", description=__doc__)
-    p.add_argument("what", metavar="NAME", help="such as page")
-    p.add_argument("--rounds", type=int, default=21)
+    p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or one from elsewhere: page")
+    p.add_argument("--rounds", type=_positive, default=21, help="how often at most")
+    p.add_argument(
+        "--seconds", type=float, default=60, help="of one comparison, after three rounds"
+    )
     p.add_argument("--json", type=Path, help="write the rows here")
+    p.add_argument("--threads", type=_positive, help="of torch and the alternatives; else 1")
+    p.add_argument("--checkpoint", type=Path, help="whose weights; scratch-de-en if left out")
+    p.add_argument(
+        "--random",
+        nargs="?",
+        const="",
+        metavar="CHANGES",
+        help="random weights: 4+4 layers of 128/256, or with changes such as d_model=512",
+    )
+    p.add_argument(
+        "--size",
+        dest="sizes",
+        type=_size,
+        action="append",
+        metavar="BATCH,BEAM,LENGTH",
+        help="of decode and capture, in place of the usual ones; may be given again",
+    )
+    p.add_argument("--axis", dest="axes", action="append", help="of scale, such as length")
+    p.add_argument("--data", type=Path, help="train on Multi30k in this folder of corpora")
+    p.add_argument("--device", help="of train, such as cuda")
     return p
 
 

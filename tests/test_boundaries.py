@@ -55,6 +55,7 @@ ROOMS = (
     ("core.analysis",),
     ("core.training", "core.parity", "core.experiments"),
     ("core.translator",),
+    ("core.benchmarks",),
     tuple(
         f"core.{name}"
         for name in ("train", "evaluate", "translate", "verify", "analyse", "benchmark")

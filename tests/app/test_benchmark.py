@@ -1,13 +1,25 @@
 """The benchmark measures what it says: texts of the length it names, and the sizes of messages."""
 
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from app.benchmark import BENCHMARKS, EXPLORER, HARNESS, _count_bytes, _timed, texts_of
+from app.benchmark import (
+    BENCHMARKS,
+    EXPLORER,
+    HARNESS,
+    _bertviz,
+    _count_bytes,
+    _timed,
+    texts_of,
+)
 from core import benchmark
+from core.benchmarks import bertviz
+from core.benchmarks.contest import Cell
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 
@@ -15,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
-    assert benchmark.benchmarks() == {"why": (benchmark.why_rows, ()), **BENCHMARKS}
-    row = {"what": "nothing", "shape": "none", "value": 1.5, "unit": "ms"}
+    assert benchmark.others() == BENCHMARKS
+    row = Cell("nothing", "none", 1, 1, 3).row("headlight", 1.5, "ms")
 
     class Installed:
         def load(self) -> dict:
@@ -31,7 +43,8 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
     benchmark.run(benchmark.parser().parse_args(arguments))
     found = json.loads(file.read_text())
     assert found["rows"] == [row, row] and set(found["versions"]) == {"torch", "numpy"}
-    with pytest.raises(ValueError, match="no benchmark 'page' is known: choose from nothing, why"):
+    known = "capture, decode, nothing, scale, train, why"
+    with pytest.raises(ValueError, match=f"no benchmark 'page' is known: choose from {known}"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
     assert set(asked) == {"headlight.benchmarks"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
@@ -61,3 +74,22 @@ def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
     before = int(root.get_attribute("data-painted"))
     assert _timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before
+
+
+def test_a_missing_viewer_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bertviz", None)
+    (missing,) = _bertviz(None, 3)
+    assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
+
+
+def test_another_viewer_is_given_as_many_maps():
+    """Where it is installed."""
+    pytest.importorskip("bertviz")
+    html = bertviz.page(2, 3, 4)
+    assert html.count("<option value=") == 3
+    params = json.loads(re.search(r"const params = (\{.*\});", html)[1])
+    kinds = params["attention"]
+    assert [len(kind["attn"]) for kind in kinds] == [2, 2, 2]
+    assert {len(layer) for kind in kinds for layer in kind["attn"]} == {3}
+    decoder = next(kind for kind in kinds if kind["name"] == "Decoder")
+    assert decoder["attn"][0][0][0][1:] == [0.0, 0.0, 0.0]

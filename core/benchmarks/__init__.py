@@ -1,0 +1,1 @@
+"""What `core.benchmark` measures, one benchmark a file, and the alternatives that take part."""

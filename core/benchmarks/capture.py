@@ -1,0 +1,85 @@
+"""What all maps cost: of many sentences beside their search, and one sentence's whole record."""
+
+from collections.abc import Iterator
+
+import torch
+
+from core.benchmarks.contest import Cell, Row, alternate, quartiles
+from core.benchmarks.decode import all_maps, own
+from core.benchmarks.networks import Weights
+from core.benchmarks.options import Missing, Options, Size
+from core.config import DecodeConfig
+from core.search.beam import search
+from core.translator import Translator
+
+PACKAGES = ()
+TAKES = ("checkpoint", "sizes")
+SIZES = (Size(64, 1, 13), Size(64, 5, 13), Size(64, 5, 60))
+_SENTENCES = {  # 13 tokens each for the shipped models, <eos> included
+    "de": "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
+    "en": "A little girl in a pink dress plays alone in the garden.",
+}
+
+
+def rows(options: Options) -> Iterator[Row | Missing]:
+    """Search, maps and their share of it at each size; then a sentence's search and its record."""
+    assert options.checkpoint is not None
+    weights = Weights.of(options.checkpoint, None)
+    torch.set_num_threads(options.threads)
+    for size in options.sizes or SIZES:
+        yield from _maps(weights, size, options)
+    yield from _record(weights, options)
+
+
+def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
+    source_NS = weights.sources(size.batch, size.length)
+    scratch, baseline = weights.forced(size.length)
+    for name, network in (("headlight", scratch), ("headlight-baseline", baseline)):
+        if network is baseline and size.beam > 1:
+            continue  # which decodes the whole prefix again: minutes, and its maps cost the same
+        targets = own(network, source_NS, size.beam)
+        all_maps(network, source_NS, targets)
+        searching, looking = alternate(
+            [
+                lambda network=network: own(network, source_NS, size.beam),
+                lambda network=network, targets=targets: all_maps(network, source_NS, targets),
+            ],
+            options.rounds,
+            options.seconds,
+        )
+        shares = [100 * b / a for a, b in zip(searching, looking, strict=True)]
+        for what, values, unit in (
+            ("search", [1000 * x / size.batch for x in searching], "ms a sentence"),
+            ("all maps", [1000 * x / size.batch for x in looking], "ms a sentence"),
+            ("all maps, of the search", shares, "%"),
+        ):
+            low, value, high = quartiles(values)
+            cell = Cell(what, weights.shape, *size)
+            yield cell.row(name, value, unit, low=low, high=high, rounds=len(values))
+
+
+def _record(weights: Weights, options: Options) -> Iterator[Row]:
+    """One sentence: `inspect`, the search in it, and the two passes and the checks behind that."""
+    assert options.checkpoint is not None
+    translator = Translator.load(options.checkpoint, device="cpu")
+    torch.set_num_threads(options.threads)
+    text = _SENTENCES.get(weights.languages[0], _SENTENCES["en"])
+    decode = DecodeConfig()
+    record = translator.inspect(text, decode=decode)
+    length = len(record.source)
+    ids = torch.tensor([[token.id for token in translator.tokens(text, "source")]])
+
+    def searching() -> None:
+        with translator.held() as network:
+            search(network, ids, decode)
+
+    works = {
+        "a sentence's search": searching,
+        "a sentence's passes and checks": lambda: translator.recheck(record),
+        "a sentence's record, search included": lambda: translator.inspect(text, decode=decode),
+    }
+    times = alternate(list(works.values()), options.rounds, options.seconds)
+    for what, values in zip(works, times, strict=True):
+        low, value, high = quartiles(1000 * x for x in values)
+        cell = Cell(what, weights.shape, 1, decode.beam, length)
+        yield cell.row("headlight", value, "ms", low=low, high=high, rounds=len(values))

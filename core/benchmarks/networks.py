@@ -1,0 +1,137 @@
+"""The networks that decode in a comparison: one set of weights, told to write so many tokens."""
+
+import dataclasses
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.checkpoint.folder import load
+from core.config import ModelConfig
+from core.data.batches import pad
+from core.model.baseline import Baseline, copy_weights
+from core.model.build import build
+from core.model.transformer import Transformer
+from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
+
+_NEVER = -10_000.0  # a logit's bias: no <eos> before the limit, no <pad> and no <bos>
+_SMALL = ModelConfig(
+    source_vocab_size=8000,
+    target_vocab_size=8000,
+    d_model=128,
+    num_heads=4,
+    num_encoder_layers=4,
+    num_decoder_layers=4,
+    dim_feedforward=256,
+    share_embeddings=True,
+    tie_classifier=True,
+    final_norm=False,
+)
+_PARTS = (  # of sentences in either language; each begins one, and goes on where the last one ends
+    ("Ein Mann", "Eine Frau", "Ein Junge", "Ein Hund", "Zwei Kinder", "Drei Leute"),
+    ("steht", "sitzt", "spielt", "geht", "wartet", "liegt"),
+    ("im Park", "auf der Straße", "am Strand", "vor einem Haus", "in einem Zimmer"),
+    ("und lacht", "und liest ein Buch", "mit einem Ball", "in der Sonne", "und schaut zu"),
+)
+_ENGLISH = (
+    ("A man", "A woman", "A boy", "A dog", "Two children", "Three people"),
+    ("stands", "sits", "plays", "walks", "waits", "lies"),
+    ("in the park", "on the street", "at the beach", "in front of a house", "in a room"),
+    ("and laughs", "and reads a book", "with a ball", "in the sun", "and looks on"),
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A scratch network whose weights all contestants have, its name, and what it is fed."""
+
+    shape: str
+    network: Transformer
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None
+    languages: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of(cls, folder: Path | None, random: str | None) -> "Weights":
+        """A checkpoint's weights, or random ones; `random` are changes such as "d_model=512".
+
+        Raises ValueError for changes that ModelConfig does not know, CheckpointError for a folder.
+        """
+        if random is not None:
+            config = _changed(_SMALL, random)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                network = Transformer(config)
+            return cls(f"random {_described(config)}", network.eval())
+        assert folder is not None
+        checkpoint = load(folder)
+        network = Transformer(checkpoint.card.model)
+        copy_weights(checkpoint.model, network)
+        card = checkpoint.card
+        return cls(
+            f"{card.folder.name} {_described(card.model)}",
+            network.eval(),
+            (checkpoint.source_tokenizer, checkpoint.target_tokenizer),
+            (card.source_language, card.target_language),
+        )
+
+    def forced(self, length: int) -> tuple[Transformer, Baseline]:
+        """Both implementations, which write exactly `length` tokens whatever they are fed."""
+        own = self.network
+        config = dataclasses.replace(
+            own.config, dropout=0.0, tie_classifier=False, max_length=length
+        )
+        weight, bias = own.embeddings.projection
+        state = dict(own.state_dict())
+        state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
+        never = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
+        never[[PAD, BOS, EOS]] = _NEVER
+        state |= {"embeddings.classifier.weight": weight, "embeddings.classifier.bias": never}
+        scratch = Transformer(config).eval().requires_grad_(False)
+        scratch.load_state_dict(state)
+        baseline = build("baseline", config).eval().requires_grad_(False)
+        copy_weights(scratch, baseline)
+        assert isinstance(baseline, Baseline)
+        return scratch, baseline
+
+    def sources(self, batch: int, length: int) -> Tensor:
+        """Ids [batch, length], each row another one and as long, <eos> included."""
+        chosen = random.Random(0)
+        parts = _ENGLISH if self.languages[0] == "en" else _PARTS
+        rows = []
+        for _ in range(batch):
+            ids: list[int] = []
+            while len(ids) < length - 1:
+                if self.tokenizers is None:
+                    ids.append(chosen.randrange(4, self.network.config.source_vocab_size))
+                else:
+                    text = " ".join(chosen.choice(options) for options in parts) + "."
+                    ids += [token.id for token in self.tokenizers[0].encode(text)]
+            rows.append([*ids[: length - 1], EOS])
+        return pad(rows)
+
+
+def _changed(config: ModelConfig, changes: str) -> ModelConfig:
+    """The configuration with changes such as "d_model=512,norm_first=true"."""
+    kinds = {f.name: f.type for f in dataclasses.fields(ModelConfig)}
+    values = {}
+    for change in filter(None, changes.split(",")):
+        name, _, value = change.partition("=")
+        try:
+            if kinds[name] is bool:
+                values[name] = {"true": True, "false": False}[value]
+            else:
+                values[name] = int(value)
+        except (KeyError, ValueError):
+            raise ValueError(
+                f"--random {change!r} is no change of a network: give such as "
+                "d_model=512,num_heads=8,norm_first=true"
+            ) from None
+    return dataclasses.replace(config, **values)
+
+
+def _described(config: ModelConfig) -> str:
+    layers = f"{config.num_encoder_layers}+{config.num_decoder_layers}"
+    sizes = f"{layers} × {config.d_model}/{config.dim_feedforward}, {config.target_vocab_size}"
+    return f"{sizes} {'pre' if config.norm_first else 'post'}"

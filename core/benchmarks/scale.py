@@ -1,0 +1,128 @@
+"""How time and memory grow: with length, batch, beam and corpus, and the exponent of each.
+
+An exponent is the slope of a line through the logarithms: 1 is twice as much for twice the size.
+"""
+
+import ctypes
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from core.benchmarks.contest import Cell, Row, alternate
+from core.benchmarks.decode import all_maps, own
+from core.benchmarks.networks import Weights
+from core.benchmarks.options import Missing, Options, Size
+from core.config import DecodeConfig
+from core.search.many import translate_ids
+
+PACKAGES = ()
+TAKES = ("checkpoint", "random", "axes")
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Point(NamedTuple):
+    """What is done at one place of an axis."""
+
+    size: Size
+    at: int
+    work: Callable[[], object]
+
+
+AXES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "length": ("a sentence's search", (15, 30, 60, 120, 240)),
+    "maps": ("all maps of a sentence, by length", (15, 30, 60, 120, 240)),
+    "batch": ("one batch's search", (1, 4, 16, 64)),
+    "beam": ("16 sentences' search", (1, 2, 4, 8, 16)),
+    "corpus": ("a corpus's search", (32, 128, 512)),
+}
+
+
+def rows(options: Options) -> Iterator[Row | Missing]:
+    """Time and memory at each place of each axis, and behind each axis its two exponents."""
+    weights = Weights.of(options.checkpoint, options.random)
+    torch.set_num_threads(options.threads)
+    if not _memory_is_known():
+        yield Missing("memory", "only Linux with glibc says how much was needed at most")
+    for axis in options.axes or tuple(AXES):
+        if axis not in AXES:
+            raise ValueError(f"no axis {axis!r} is known: choose from {', '.join(AXES)}")
+        what, places = AXES[axis]
+        points = [_point(weights, axis, at) for at in places if _fits(weights, axis, at)]
+        for point in points:
+            point.work()
+        rounds, most = max(3, options.rounds // 5), options.seconds
+        times = alternate([point.work for point in points], rounds, most)
+        found = {"ms": [1000 * statistics.median(own) for own in times]}
+        if _memory_is_known():
+            found["MB"] = [_peak(point.work) for point in points]
+        for unit, values in found.items():
+            for point, value in zip(points, values, strict=True):
+                yield Cell(what, weights.shape, *point.size).row("headlight", value, unit)
+        for unit, values in found.items():
+            slope = exponent([point.at for point in points], values)
+            if slope is None:
+                continue
+            at = Cell(f"exponent of {axis}, {unit}", weights.shape, *points[-1].size)
+            yield at.row("headlight", slope, "exponent")
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
+    """p of the values ≈ c · size^p, by least squares on logarithms; None where none can be said."""
+    if len(sizes) < 2 or min(values) <= 0:
+        return None
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def _fits(weights: Weights, axis: str, at: int) -> bool:
+    return axis not in ("length", "maps") or at <= weights.network.config.max_length
+
+
+def _point(weights: Weights, axis: str, at: int) -> Point:
+    if axis == "corpus":
+        return _corpus(weights, at)
+    size = {
+        "length": Size(1, 5, at),
+        "maps": Size(1, 1, at),
+        "batch": Size(at, 5, 13),
+        "beam": Size(16, at, 13),
+    }[axis]
+    network, _ = weights.forced(size.length)
+    source_NS = weights.sources(size.batch, size.length)
+    if axis == "maps":
+        targets = [tuple(row) for row in source_NS.tolist()]
+        return Point(size, at, lambda: all_maps(network, source_NS, targets))
+    return Point(size, at, lambda: own(network, source_NS, size.beam))
+
+
+def _corpus(weights: Weights, sentences: int) -> Point:
+    size = Size(sentences, 5, 13)
+    network, _ = weights.forced(size.length)
+    ids = weights.sources(sentences, size.length)[:, :-1].tolist()
+    return Point(size, sentences, lambda: translate_ids(network, ids, DecodeConfig(beam=5), "cpu"))
+
+
+def _memory_is_known() -> bool:
+    return _RESET.exists() and hasattr(ctypes.CDLL(None), "malloc_trim")
+
+
+def _peak(work: Callable[[], object]) -> float:
+    """Megabytes that this process needs at most while it works, beyond what it holds before."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed is given back, or it would be used again
+    before = _status("VmRSS")
+    _RESET.write_text("5")
+    kept = work()
+    most = _status("VmHWM")
+    del kept
+    return (most - before) / 1024
+
+
+def _status(name: str) -> float:
+    """A value of this process in KiB."""
+    lines = _STATUS.read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))

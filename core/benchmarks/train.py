@@ -1,0 +1,157 @@
+"""Training, against torch.nn.Transformer trained the usual way: real target tokens a second.
+
+`baseline` is nn.Transformer with cross_entropy over all logits and torch's AdamW in float32;
+`baseline-tuned` has fused AdamW, clipping and autocast where the machine multiplies in bfloat16, as
+the others do. All do the same batches in turns, from the same weights, step by step.
+"""
+
+import copy
+import random
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from core.benchmarks.contest import BASELINE, Cell, Row, alternate, quartiles
+from core.benchmarks.networks import Weights
+from core.benchmarks.options import Missing, Options
+from core.config import TrainConfig
+from core.data.batches import Pair, collate, encode_pairs, plan
+from core.data.corpora import read_pairs
+from core.device import autocast_dtype
+from core.model.baseline import Baseline, copy_weights
+from core.model.build import Model
+from core.text.tokenizer import EOS, PAD
+from core.training.loop import Stepped, train
+from core.training.loss import negative_log_likelihood
+
+PACKAGES = ()
+TAKES = ("checkpoint", "random", "data", "device")
+_NO_END = 10**9  # steps: neither a validation nor a snapshot falls into what is timed
+_EPSILON = 1e-4  # of the loss of the first batch, relative
+
+
+def rows(options: Options) -> Iterator[Row | Missing]:
+    """Tokens a second of each contestant, and the share of padding in the batches."""
+    weights = Weights.of(options.checkpoint, options.random)
+    torch.set_num_threads(options.threads)
+    config = TrainConfig(
+        steps=_NO_END, batch_tokens=2048, validate_every=_NO_END, snapshot_every=_NO_END
+    )
+    pairs = _pairs(weights, options)
+    batches = plan(pairs, config.batch_tokens, seed=config.seed * 100_003)
+    if len(batches) < 4:
+        raise ValueError(
+            f"{len(pairs):,} pairs make {len(batches)} batches of {config.batch_tokens:,} tokens: "
+            "give more text, or leave out --data"
+        )
+    tokens = [sum(len(pairs[i][1]) for i in batch) for batch in batches]
+    networks = {
+        BASELINE: _of(weights, "baseline"),
+        "baseline-tuned": _of(weights, "baseline"),
+        "headlight": _of(weights, "scratch"),
+        "headlight-baseline": _of(weights, "baseline"),
+    }
+    first = collate([pairs[i] for i in batches[0]])
+    losses = {name: negative_log_likelihood(x.eval(), first)[0] for name, x in networks.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        steps = {}
+        for name, network in networks.items():
+            network.to(options.device)
+            if name in (BASELINE, "baseline-tuned"):
+                tuned = name != BASELINE
+                steps[name] = _usual(network, pairs, batches, config, options.device, tuned)
+            else:
+                state = Path(folder) / name
+                events = train(
+                    network, pairs, pairs[:1], config, state, options.device, resuming=False
+                )
+                steps[name] = (event for event in events if isinstance(event, Stepped))
+        for run in steps.values():
+            next(run)  # which also warms up
+        rounds = min(options.rounds, len(batches) - 1)
+        works = [lambda run=run: next(run) for run in steps.values()]
+        times = dict(zip(steps, alternate(works, rounds, options.seconds), strict=True))
+    length = round(statistics.mean(len(target) for _, target in pairs))
+    cell = Cell("train", weights.shape, len(batches[0]), 1, length)
+    for name, own in times.items():
+        low, value, high = quartiles(n / t for n, t in zip(tokens[1:], own, strict=False))
+        found: Row = {"low": low, "high": high, "rounds": len(own)}
+        if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
+            ratios = [b / a for a, b in zip(own, times[BASELINE], strict=True)]
+            low, ratio, high = quartiles(ratios)
+            found |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+        else:
+            found["reason"] = f"another network: loss {losses[name]:.6g}, {losses[BASELINE]:.6g}"
+        yield cell.row(name, value, "target tokens a second", **found)
+    cells = sum(
+        len(batch) * max(len(pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)
+    )
+    real = sum(len(source) + len(target) for source, target in pairs)
+    yield Cell("padding", weights.shape, len(batches[0]), 1, length).row(
+        "headlight", 100 * (1 - real / cells), "%"
+    )
+
+
+def _of(weights: Weights, architecture: str) -> Model:
+    network = copy.deepcopy(weights.network)
+    if architecture == "baseline":
+        network = Baseline(weights.network.config)
+        copy_weights(weights.network, network)
+    return network.requires_grad_(True)
+
+
+def _pairs(weights: Weights, options: Options) -> list[Pair]:
+    """Multi30k's, where its folder is given; else random ids in pairs of such lengths."""
+    config = weights.network.config
+    if options.data and weights.tokenizers:
+        text = read_pairs("multi30k", "train", *weights.languages, options.data)
+        return list(encode_pairs(text, *weights.tokenizers))
+    drawn = random.Random(0)
+
+    def row(length: int, size: int) -> list[int]:
+        return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
+
+    found = []
+    for _ in range(200 * (options.rounds + 2)):
+        length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
+        other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
+        found.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
+    return found
+
+
+def _usual(
+    network: Model,
+    pairs: Sequence[Pair],
+    batches: list[list[int]],
+    config: TrainConfig,
+    device: str,
+    tuned: bool,
+) -> Iterator[None]:
+    """One optimiser step after the other, as a tutorial writes it."""
+    network.embeddings.register_module("dropout", nn.Dropout(network.config.dropout))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=tuned or None)
+    dtype = autocast_dtype(device)
+    amp = torch.autocast(torch.device(device).type, dtype, enabled=tuned and dtype != torch.float32)
+    network.train()
+    for indices in batches:
+        batch = collate([pairs[i] for i in indices]).to(device)
+        with amp:
+            logits = network(batch.source, batch.target_in)
+            loss = F.cross_entropy(
+                logits.flatten(0, 1),
+                batch.target_out.flatten(),
+                ignore_index=PAD,
+                label_smoothing=config.label_smoothing,
+            )
+        optimizer.zero_grad()
+        loss.backward()
+        if tuned:
+            nn.utils.clip_grad_norm_(network.parameters(), config.clip_norm or 1.0)
+        optimizer.step()
+        loss.item()
+        yield

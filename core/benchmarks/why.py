@@ -1,0 +1,48 @@
+"""The questions of core.experiments, asked of one sentence's record."""
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from core.benchmarks.contest import Cell, Row, seconds
+from core.benchmarks.options import Missing, Options
+from core.experiments.attribution import attributions, shapley
+from core.experiments.head_effects import head_effects, pair_effects
+from core.experiments.lens import lens
+from core.experiments.score_split import score_split
+from core.translator import Translator
+
+PACKAGES = ()
+TAKES = ("checkpoint",)
+WHY: tuple[tuple[Callable[..., Any], str, tuple[Any, ...], int], ...] = (
+    # what is asked, its name, its arguments behind the record, and how often at most
+    (head_effects, "every head off by itself", (), 21),
+    (pair_effects, "every pair of heads of a kind off", ("cross",), 3),
+    (score_split, "split of a score", ("cross", 2, 3, 5, 6), 21),
+    (lens, "decoder's states read", (), 21),
+    (attributions, "seven answers by source words", (), 5),
+    (shapley, "Shapley values of all subsets", (), 3),
+)
+_SENTENCE = "Drei Männer in blauen Hemden stehen vor einem Haus."  # 10 words and marks
+
+
+def rows(options: Options) -> Iterator[Row | Missing]:
+    """Each question of one record, a row each; there is no baseline, so `ratio` is None."""
+    assert options.checkpoint is not None
+    translator = Translator.load(options.checkpoint, device="cpu")
+    torch.set_num_threads(options.threads)
+    record = translator.inspect(_SENTENCE)
+    length = len(record.source)
+    for ask, what, arguments, most in WHY:
+
+        def work(ask=ask, arguments=arguments) -> None:
+            answer = ask(translator, record, *arguments)
+            if isinstance(answer, Iterator):
+                for _step in answer:
+                    pass
+
+        times = [seconds(work) for _ in range(min(options.rounds, most))]
+        cell = Cell(what, f"shipped model, {length} tokens", 1, 5, length)
+        yield cell.row("headlight", 1000 * statistics.median(times), "ms")

@@ -1,0 +1,240 @@
+"""The benchmarks: what takes part answers the same, what does not is refused or named."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from core import benchmark
+from core.benchmarks import capture, decode, scale, train, tutorial
+from core.benchmarks.contest import BASELINE, Cell, Contestant, alternate, compete
+from core.benchmarks.networks import Weights
+from core.benchmarks.options import Missing, Options, Size
+from core.record.capture import capture as watching
+from core.text.tokenizer import BOS, EOS, PAD
+
+TINY = (
+    "source_vocab_size=60,target_vocab_size=60,d_model=16,num_heads=4,"
+    "num_encoder_layers=2,num_decoder_layers=1,dim_feedforward=24"
+)
+KEYS = {"what", "contestant", "shape", "batch", "beam", "length", "value", "unit", "ratio"}
+SIZES = (Size(3, 1, 6), Size(2, 3, 5))
+ALTERNATIVES = {"transformers": ("hf", "hf+maps"), "ctranslate2": ("ct2", "ct2-int8")}
+
+
+def tiny(**more: object) -> Options:
+    return Options(**{"rounds": 2, "random": TINY, **more})
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Nothing of the extra is installed."""
+    for name in ALTERNATIVES:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def by_contestant(found: list) -> dict[str, list[dict]]:
+    rows: dict[str, list[dict]] = {}
+    for row in found:
+        if not isinstance(row, Missing):
+            rows.setdefault(row["contestant"], []).append(row)
+    return rows
+
+
+@pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
+def test_own_contestants_of_decode_answer_as_the_tutorial_does(alone, norm):
+    found = list(decode.rows(tiny(random=TINY + norm, sizes=SIZES)))
+    rows = by_contestant(found)
+    assert set(rows) == {BASELINE, "headlight", "headlight+maps", "headlight-baseline"}
+    for own in rows.values():
+        assert [(r["batch"], r["beam"], r["length"]) for r in own] == list(SIZES)
+        for row in own:
+            assert row.keys() >= KEYS and row["same"] == row["batch"] and "reason" not in row
+            assert row["ratio"] > 0 and row["low"] <= row["value"] <= row["high"]
+    assert {row["ratio"] for row in rows[BASELINE]} == {1.0}
+    missing = [one for one in found if isinstance(one, Missing)]
+    engine = ["headlight-engine", "headlight-engine+maps"]
+    assert [one.contestant for one in missing] == ["ct2", "ct2-int8", *engine, "hf", "hf+maps"]
+    assert "transformers is not installed: pip install -e .[benchmark]" in missing[-1].reason
+
+
+def test_another_answer_is_refused(alone, monkeypatch):
+    real = decode.own
+
+    def other(*given: object, **more: object) -> list[tuple[int, ...]]:
+        first, *rest = real(*given, **more)
+        return [(*first[:-1], 4 + (first[-1] == 4)), *rest]
+
+    monkeypatch.setattr(decode, "own", other)
+    rows = by_contestant(list(decode.rows(tiny(sizes=SIZES[:1]))))
+    (refused,), (kept,) = rows["headlight+maps"], rows[BASELINE]
+    assert refused["ratio"] is None and refused["reason"] == "another answer: 2 of 3 the same"
+    assert refused["same"] == 2 and refused["value"] > 0 and kept["ratio"] == 1.0
+
+
+def test_another_arithmetic_is_marked():
+    answers = {"exact": [(4,), (5,)], "int8": [(4,), (6,)], BASELINE: [(4,), (5,)]}
+    contestants = [
+        Contestant(name, lambda own=own: own, name != "int8") for name, own in answers.items()
+    ]
+    rows = by_contestant(list(compete(Cell("decode", "none", 2, 1, 1), contestants, 3, 9.0)))
+    (int8,) = rows["int8"]
+    assert int8["ratio"] > 0 and int8["reason"] == "another arithmetic: 1 of 2 the same"
+    assert "reason" not in rows["exact"][0]
+
+
+def test_contestants_take_turns_and_stop_in_time():
+    done: list[int] = []
+    works = [lambda i=i: done.append(i) for i in range(3)]
+    assert [len(own) for own in alternate(works, 5, 60.0)] == [5, 5, 5]
+    rounds = [tuple(done[i : i + 3]) for i in range(0, 15, 3)]
+    assert all(sorted(one) == [0, 1, 2] for one in rounds) and len(set(rounds)) > 1
+    assert [len(own) for own in alternate(works, 50, 0.0)] == [3, 3, 3]
+
+
+def test_networks_write_as_many_tokens_as_they_are_told():
+    weights = Weights.of(None, TINY)
+    scratch, baseline = weights.forced(7)
+    source = weights.sources(4, 7)
+    assert source.shape == (4, 7) and (source[:, -1] == EOS).all() and (source != PAD).all()
+    assert len({tuple(row) for row in source.tolist()}) == 4
+    for beam in (1, 3):
+        answers = decode.own(scratch, source, beam)
+        assert {len(ids) for ids in answers} == {7}
+        assert not {PAD, BOS, EOS} & {id for ids in answers for id in ids}
+        assert answers == tutorial.translate(baseline, source, beam, 7)
+    with watching(scratch) as captured:
+        scratch(source, torch.full((4, 1), BOS))
+    kinds = decode.all_maps(scratch, source, [tuple(row) for row in source.tolist()])
+    assert torch.allclose(kinds[0], captured.maps("encoder"), atol=1e-6)
+    assert [kind.shape for kind in kinds] == [(n, 4, 4, 7, 7) for n in (2, 1, 1)]
+
+
+def test_a_checkpoints_sentences_are_of_its_language(checkpoint_folder):
+    weights = Weights.of(checkpoint_folder, None)
+    source = weights.sources(3, 40)
+    assert source.shape == (3, 40) and len({tuple(row) for row in source.tolist()}) == 3
+    assert weights.shape.startswith("scratch-de-en") and weights.languages == ("de", "en")
+
+
+@pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
+@pytest.mark.parametrize("package", sorted(ALTERNATIVES))
+def test_an_alternative_with_the_same_weights_answers_the_same(package, norm):
+    """Where it is installed."""
+    pytest.importorskip(package)
+    rows = by_contestant(list(decode.rows(tiny(random=TINY + norm, sizes=SIZES))))
+    for name in ALTERNATIVES[package]:
+        exact = name != "ct2-int8"
+        assert all(row["same"] == row["batch"] or not exact for row in rows[name])
+        assert all(row["ratio"] for row in rows[name])
+
+
+def test_what_an_alternative_cannot_hold_is_named():
+    """A norm behind layers that end with one, as torch.nn.Transformer has it."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("ctranslate2")
+    found = list(decode.rows(tiny(random=f"{TINY},final_norm=true", sizes=SIZES[:1])))
+    reasons = {one.contestant: one.reason for one in found if isinstance(one, Missing)}
+    assert "norm" in reasons["hf"] and "norm" in reasons["ct2"]
+
+
+def test_capture_says_what_maps_cost(checkpoint_folder):
+    options = Options(rounds=2, checkpoint=checkpoint_folder, sizes=(Size(2, 1, 5), Size(2, 2, 5)))
+    found = list(capture.rows(options))
+    assert all(row.keys() >= KEYS for row in found)
+    shares = [row for row in found if row["unit"] == "%"]
+    assert [(r["contestant"], r["beam"]) for r in shares] == [
+        ("headlight", 1),
+        ("headlight-baseline", 1),
+        ("headlight", 2),
+    ]
+    assert [row["what"] for row in found[-3:]] == [
+        "a sentence's search",
+        "a sentence's passes and checks",
+        "a sentence's record, search included",
+    ]
+
+
+def test_training_contestants_begin_alike(monkeypatch):
+    found = list(train.rows(tiny()))
+    rows = by_contestant(found[:-1])
+    assert set(rows) == {BASELINE, "baseline-tuned", "headlight", "headlight-baseline"}
+    assert all(row["ratio"] > 0 and row["value"] > 0 for (row,) in rows.values())
+    assert found[-1]["what"] == "padding" and 0 <= found[-1]["value"] < 50
+
+    real = train._of
+
+    def other(weights: Weights, architecture: str):
+        network = real(weights, architecture)
+        if architecture == "scratch":
+            with torch.no_grad():
+                network.embeddings.source_table.weight += 0.1
+        return network
+
+    monkeypatch.setattr(train, "_of", other)
+    (refused,) = by_contestant(list(train.rows(tiny()))[:-1])["headlight"]
+    assert refused["ratio"] is None and refused["reason"].startswith("another network: loss ")
+
+
+def test_a_text_too_short_to_train_on_is_one_line(checkpoint_folder, data):
+    with pytest.raises(ValueError, match="120 pairs make 1 batches of 2,048 tokens: give more"):
+        list(train.rows(Options(checkpoint=checkpoint_folder, data=data)))
+
+
+def test_growth_is_the_slope_of_logarithms(monkeypatch):
+    assert scale.exponent([1, 2, 4, 8], [3, 12, 48, 192]) == pytest.approx(2)
+    assert scale.exponent([10, 100], [5, 5]) == pytest.approx(0)
+    assert scale.exponent([10], [5]) is None and scale.exponent([1, 2], [0, 3]) is None
+    monkeypatch.setattr(
+        scale,
+        "AXES",
+        {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()},
+    )
+    found = list(scale.rows(tiny(rounds=3)))
+    slopes = {row["what"] for row in found if row["unit"] == "exponent"}
+    expected = {f"exponent of {axis}, {unit}" for axis in scale.AXES for unit in ("ms", "MB")}
+    assert {f"exponent of {axis}, ms" for axis in scale.AXES} <= slopes <= expected
+    assert len([row for row in found if row["unit"] == "ms"]) == 2 * len(scale.AXES)
+    assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [3, 6]
+
+
+def test_memory_is_what_a_work_needs_at_most():
+    if not scale._memory_is_known():
+        pytest.skip("only Linux with glibc says it")
+    found = scale._peak(lambda: torch.ones(8 << 20).sum())
+    assert 30 < found < 45  # 32 MiB, and what a product needs besides
+
+
+def command(*given: object) -> None:
+    benchmark.run(benchmark.parser().parse_args([str(x) for x in given]))
+
+
+def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
+    file = tmp_path / "rows.json"
+    command("decode", "--random", TINY, "--size", "1,1,3", "--rounds", 1, "--json", file)
+    result = json.loads(file.read_text())
+    assert result.keys() == {"machine", "versions", "rows", "missing"}
+    assert {row["contestant"] for row in result["rows"]} >= {BASELINE, "headlight"}
+    missing = {one["contestant"] for one in result["missing"]}
+    assert missing >= {"hf", "hf+maps", "ct2", "ct2-int8", "headlight-engine"}
+    assert "torch" in result["versions"]
+    said = capsys.readouterr().out
+    assert "without ct2: ctranslate2 is not installed" in said and "headlight+maps" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("nothing",), "no benchmark 'nothing' is known: choose from capture, decode, "),
+        (("train", "--size", "1,1,3"), "the benchmark train takes no --size"),
+        (("why", "--random"), "the benchmark why takes no --random"),
+        (("scale", "--axis", "width"), "no axis 'width' is known: choose from length, "),
+        (("decode", "--random", "d_modell=3"), "--random 'd_modell=3' is no change of a network"),
+        (("decode", "--random", "norm_first=1"), "--random 'norm_first=1' is no change"),
+        (("decode", "--random", "--checkpoint", "x"), "a checkpoint's or random ones: leave out"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(given, message):
+    with pytest.raises(ValueError, match=message):
+        command(*given)
