@@ -279,7 +279,7 @@ def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
 
 
 def _adam(model: Model, batch: Batch) -> None:
-    optimiser = torch.optim.Adam(model.parameters(), lr=ADAM_RATE, eps=ADAM_EPS)
+    optimiser = torch.optim.Adam(model.parameters(), lr=ADAM_RATE, eps=ADAM_EPS, fused=True)
     for _ in range(ADAM_STEPS):
         optimiser.zero_grad()
         _loss(model, batch).backward()

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -49,6 +49,7 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
+            "--process-per-site",  # all pages of `visits` in one process: see there
         ],
     }
 
@@ -138,17 +139,45 @@ def watched(page: Page) -> Iterator[Page]:
     assert not surprises, surprises
 
 
+@pytest.fixture(scope="session")
+def visits(browser: Browser) -> Iterator[BrowserContext]:
+    """What the pages of the app share: one process, which reads Streamlit's scripts only once.
+
+    A page in a process of its own takes twice as long to load. The process lasts as long as one of
+    its pages is open, so an empty one stays beside those of the tests.
+    """
+    context = browser.new_context()
+    empty = context.new_page()
+    empty.route("**", lambda route: route.fulfill(body=""))
+    empty.goto("http://127.0.0.1/")
+    yield context
+    context.close()
+
+
+@contextmanager
+def visited(context: BrowserContext) -> Iterator[Page]:
+    """A new page, watched; what it leaves behind in the browser goes with it."""
+    page = context.new_page()
+    try:
+        with watched(page):
+            yield page
+        if page.url.startswith("http"):
+            page.evaluate("localStorage.clear()")
+    finally:
+        page.close()
+        context.clear_cookies()
+        context.clear_permissions()
+
+
 @pytest.fixture
-def local_page(page: Page) -> Iterator[Page]:
-    """A page of the test's own, watched."""
-    with watched(page):
+def local_page(visits: BrowserContext) -> Iterator[Page]:
+    """A page of the test's own."""
+    with visited(visits) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
-def shared_page(browser: Browser) -> Iterator[Page]:
+def shared_page(visits: BrowserContext) -> Iterator[Page]:
     """One page for tests that only type another text: to load it takes longer than they do."""
-    page = browser.new_page()
-    with watched(page):
+    with visited(visits) as page:
         yield page
-    page.close()

@@ -335,7 +335,7 @@ def test_a_wrong_twin_is_called_wrong(monkeypatch):
 
 def test_the_page_in_a_browser(local_page, serve):
     """As a student would: open, read the difference, run the checklist, see every tick."""
-    local_page.goto(f"{serve(MAIN)}/comparison")
+    local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")  # the smaller networks
     main = local_page.locator("[data-testid=stMain]")
     expect(main.get_by_text("Every difference lies within 0 to 1e-5")).to_be_visible(timeout=60_000)
     expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")

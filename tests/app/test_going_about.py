@@ -46,12 +46,21 @@ def expect_query(page: Page, **wanted: str | None) -> None:
 
 
 def settled(page: Page) -> None:
-    """Nothing runs on the server any more, and what was to be written into the address is."""
-    page.wait_for_timeout(200)
-    expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
-        "data-test-script-state", "running", timeout=60_000
+    """Nothing has run on the server, and the address has stayed as it is, for 250 ms in a row."""
+    page.evaluate("window.calm = null")
+    page.wait_for_function(
+        """() => {
+            const app = document.querySelector("[data-testid=stApp]");
+            const now = performance.now();
+            const idle = app && app.dataset.testScriptState !== "running";
+            if (!idle || window.calm?.at !== location.href) {
+                window.calm = { at: idle && location.href, since: now };
+            }
+            return idle && now - window.calm.since >= 250;
+        }""",
+        polling=25,
+        timeout=60_000,
     )
-    page.wait_for_timeout(200)
 
 
 def opened(page: Page, serve, path: str = "", **asked: str) -> None:

@@ -145,15 +145,19 @@ def test_a_pair_longer_than_the_positions_is_named(checkpoint_folder, tmp_path):
     ],
 )
 def test_nothing_to_score_is_one_line_and_an_exit_code(
-    checkpoint_folder, tmp_path, source, reference, message
+    checkpoint_folder, tmp_path, monkeypatch, capsys, source, reference, message
 ):
     (tmp_path / "a").write_text(source)
     (tmp_path / "b").write_text(reference)
-    text = ("--src", tmp_path / "a", "--ref", tmp_path / "b", "--json", tmp_path / "scores.json")
-    done = command("core.evaluate", "--checkpoint", checkpoint_folder, *text)
-    error = done.stderr.decode()
-    assert done.returncode == 1 and not (tmp_path / "scores.json").exists()
-    assert error.startswith(f"error: {message}") and error.count("\n") == 1
+    text = ["--src", tmp_path / "a", "--ref", tmp_path / "b", "--json", tmp_path / "scores.json"]
+    command_line = ["evaluate", "--checkpoint", checkpoint_folder, *text]
+    monkeypatch.setattr("sys.argv", list(map(str, command_line)))
+    with pytest.raises(SystemExit) as stopped:
+        evaluate.main(evaluate.parser(), evaluate.run)
+    # A text as the exit code: Python prints it to stderr and leaves with 1.
+    error = stopped.value.code
+    assert error.startswith(f"error: {message}") and "\n" not in error
+    assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()
 
 
 def test_translate_is_line_for_line(checkpoint_folder):
