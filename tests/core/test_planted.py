@@ -258,11 +258,11 @@ def no_eos_in_the_length(translator: Translator, monkeypatch) -> None:
 
 def steps_see_another_position(translator: Translator, monkeypatch) -> None:
     with translator.held() as model:
-        honest = model.embeddings.target
+        honest = model.embeddings.target_token
     monkeypatch.setattr(
         model.embeddings,
-        "target",
-        lambda ids, offset=0: honest(ids, offset + (ids.shape[1] == 1 and offset > 0)),
+        "target_token",
+        lambda ids, position: honest(ids, position + (position > 0)),
     )
 
 
