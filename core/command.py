@@ -61,8 +61,6 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
     except KeyboardInterrupt:
         sys.exit("stopped")
     except (ValueError, OSError, RuntimeError) as error:
-        if isinstance(error, BrokenPipeError):  # Python would try once more, and say so
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(f"error: {_one_line(str(error))}")
 
 
