@@ -15,11 +15,12 @@ from pathlib import Path
 from core.checkpoint.configuration import FILE, own_sha256
 from core.checkpoint.folder import load
 from core.command import main
-from core.files import write_json
+from core.files import finish_together, write_json
 
 
 def seal(folder: Path) -> str:
     """Load a folder, then write its configuration's hash, and return it. Raises CheckpointError."""
+    finish_together(folder, FILE)  # what waits for this config.json would not be found by another
     load(folder, sealed=False)
     file = folder / FILE
     config = json.loads(file.read_bytes())

@@ -12,7 +12,15 @@ import pytest
 
 from core.checkpoint import folder as checkpoint
 from core.checkpoint.folder import load, read_card
-from core.files import check_writable, current, finish_together, write_atomic, write_together
+from core.checkpoint.seal import seal
+from core.files import (
+    check_writable,
+    current,
+    finish_together,
+    write_atomic,
+    write_json,
+    write_together,
+)
 from tests.core.plugs import killed
 
 OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}
@@ -55,6 +63,20 @@ def test_later_metrics_are_not_replaced_by_those_that_waited(checkpoint_folder, 
     checkpoint.save_metrics(folder, {"curve": [], "final": {}})
     assert read_card(folder).metrics == {"curve": [], "final": {}}
     load(folder)
+
+
+def test_a_folder_that_was_not_saved_to_its_end_is_sealed_with_what_waits(
+    checkpoint_folder, tmp_path
+):
+    folder = unfinished(tmp_path / "c", checkpoint_folder)
+    config = json.loads((folder / "config.json").read_text())
+    waiting = next(folder.glob("metrics-*.json"))
+    del config["sha256"]
+    write_json(folder / "config.json", config)
+    mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
+    waiting.rename(folder / f"metrics-{mark}.json")
+    seal(folder)
+    assert read_card(folder).metrics == read_card(checkpoint_folder).metrics != {}
 
 
 def test_a_folder_that_was_not_saved_to_its_end_is_read_without_writing(
