@@ -65,7 +65,11 @@ def cards() -> dict[tuple[str, str], Card]:
     A model in use stays, though its folder has become unusable since; without a folder it is gone.
     """
     usable = {card.folder: card for card in _listed()[0]}
-    in_use = {folder: card for folder, card in _loaded.items() if folder.is_dir()}
+    in_use = {
+        folder: card
+        for folder, card in _loaded.items()
+        if folder.parent == CHECKPOINTS and folder.is_dir()
+    }
     found = [card for _, card in sorted({**in_use, **usable}.items())]
     return {(card.direction, model_name(card)): card for card in found}
 
