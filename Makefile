@@ -15,10 +15,10 @@ app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 	$(BIN)/streamlit run app/serve.py --server.port $(PORT)
 
 test: check  ## everything that CI runs
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
 
 soak: $(ENV)/tests  ## the tests that take minutes: many visitors, pulled plugs, thousands of mutants
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak -s
+	$(BIN)/python -m pytest -m soak -s
 
 check: $(ENV)/tests  ## formatting, lint and types
 	$(BIN)/ruff format --check .
