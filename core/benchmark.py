@@ -23,7 +23,7 @@ from typing import Any
 
 from core.benchmarks.contest import Row, show
 from core.benchmarks.options import Missing, Options, Size
-from core.command import main, write_result
+from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"
 OWN = ("decode", "capture", "train", "scale", "why")
@@ -129,22 +129,16 @@ def _size(text: str) -> Size:
     return Size(*map(int, parts))
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.benchmark", description=__doc__)
+    p = Parser(prog="python -m core.benchmark", description=__doc__)
     p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or one from elsewhere: page")
-    p.add_argument("--rounds", type=_positive, default=21, help="how often at most")
+    p.add_argument("--rounds", type=whole_number(1), default=21, help="how often at most")
     p.add_argument(
         "--seconds", type=float, default=60, help="of one comparison, after three rounds"
     )
     p.add_argument("--json", type=Path, help="write the rows here")
-    p.add_argument("--threads", type=_positive, help="of torch and the alternatives; else 1")
+    p.add_argument("--threads", type=whole_number(1), help="of torch and the alternatives; else 1")
     p.add_argument("--checkpoint", type=Path, help="whose weights; scratch-de-en if left out")
     p.add_argument(
         "--random",

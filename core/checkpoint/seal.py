@@ -7,14 +7,14 @@ refused. Whether the configuration itself is the right one (where a norm stands,
 share the weights) nobody can tell afterwards, so seal only a folder that you trust.
 """
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 from core.checkpoint.configuration import FILE, own_sha256
 from core.checkpoint.folder import load
-from core.command import main
+from core.command import Parser, main
 from core.files import finish_together, write_json
 
 
@@ -29,15 +29,15 @@ def seal(folder: Path) -> str:
     return config["sha256"]
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: Namespace) -> None:
     """Seal each folder in turn; the first that cannot be loaded ends it."""
     for folder in arguments.folders:
         sys.stdout.write(f"{folder}: config.json carries its SHA-256 {seal(folder)[:16]}…\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The command line."""
-    p = argparse.ArgumentParser(prog="python -m core.checkpoint.seal", description=__doc__)
+    p = Parser(prog="python -m core.checkpoint.seal", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
     return p
 

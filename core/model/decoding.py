@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.model.packed import PackedLayer, packed
+from core.model.packed import Affine, PackedLayer, packed
 
 _ROOM = 8  # steps that a new buffer has room for
 
@@ -162,27 +162,44 @@ def step(network: Network, token_B: Tensor, state: DecoderState) -> tuple[Tensor
     new = tree.tensor[..., M - K : M, :].unbind(0)
     own = zip(*(tree.tensor[:, i, ..., :M, :].unbind(0) for i in (0, 1)), strict=True)
     cross = zip(*(state.memory[:, i].unbind(0) for i in (0, 1)), strict=True)
-    for layer, w, new_kv, kv, cross_kv in zip(
-        network.decoder, state.weights, new, own, cross, strict=True
-    ):
-        norm1, norm2, norm3 = w.norms
-        h_BD = norm1(x_BD) if w.norm_first else x_BD
-        q_NHKE, k_NHKE, v_NHKE = _heads(w.qkv(h_BD), (N, K, 3, w.num_heads))
-        new_kv[0].copy_(k_NHKE)
-        new_kv[1].copy_(v_NHKE)
-        looked_BD = _attend(layer.self_attention, h_BD, q_NHKE, kv, path, w.output)
-        x_BD = x_BD + looked_BD if w.norm_first else norm1(x_BD + looked_BD)
-        h_BD = norm2(x_BD) if w.norm_first else x_BD
-        (q_NHKE,) = _heads(w.cross_query(h_BD), (N, K, 1, w.num_heads))
-        looked_BD = _attend(
-            layer.cross_attention, h_BD, q_NHKE, cross_kv, state.source, w.cross_output
-        )
-        x_BD = x_BD + looked_BD if w.norm_first else norm2(x_BD + looked_BD)
-        fed_BD = w.outer(w.inner(norm3(x_BD) if w.norm_first else x_BD).relu_())
-        x_BD = x_BD + fed_BD if w.norm_first else norm3(x_BD + fed_BD)
+    layers = zip(network.decoder, state.weights, new, own, cross, strict=True)
+    for layer, w, new_kv, kv, cross_kv in layers:
+        x_BD = _layer_step(layer, w, x_BD, new_kv, (kv, path), (cross_kv, state.source))
     tree.filled = M
     logits_BV = network.classify(network.decoder_norm(x_BD))
     return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
+
+
+_KeysValues = tuple[Tensor, Tensor]
+
+
+def _layer_step(
+    layer: Any,
+    w: PackedLayer,
+    x_BD: Tensor,
+    new_kv: Tensor,
+    own: tuple[_KeysValues, Cells],
+    memory: tuple[_KeysValues, Cells],
+) -> Tensor:
+    """`DecoderLayer.forward` for one new token a row, whose keys and values go to `new_kv`."""
+    _, N, _, K, _ = new_kv.shape
+
+    def look_back(h_BD: Tensor) -> Tensor:
+        q_NHKE, *kv = _heads(w.qkv(h_BD), (N, K, 3, w.num_heads))
+        for room, written in zip(new_kv, kv, strict=True):
+            room.copy_(written)
+        return _attend(layer.self_attention, h_BD, q_NHKE, *own, w.output)
+
+    def look_across(h_BD: Tensor) -> Tensor:
+        (q_NHKE,) = _heads(w.cross_query(h_BD), (N, K, 1, w.num_heads))
+        return _attend(layer.cross_attention, h_BD, q_NHKE, *memory, w.cross_output)
+
+    def feed_forward(h_BD: Tensor) -> Tensor:
+        return w.outer(w.inner(h_BD).relu_())
+
+    for norm, sublayer in zip(w.norms, (look_back, look_across, feed_forward), strict=True):
+        x_BD = x_BD + sublayer(norm(x_BD)) if w.norm_first else norm(x_BD + sublayer(x_BD))
+    return x_BD
 
 
 def _heads(x: Tensor, shape: tuple[int, int, int, int]) -> tuple[Tensor, ...]:
@@ -194,9 +211,9 @@ def _attend(
     attention: Any,
     h_BD: Tensor,
     q_NHKE: Tensor,
-    kv: tuple[Tensor, Tensor],
+    kv: _KeysValues,
     cells: Cells,
-    output: Any,
+    output: Affine,
 ) -> Tensor:
     """`MultiHeadAttention.attend` with its query projected: [B, D]; its own where an edit or a
     finite mask value stands in it, which the fused kernel does not know.

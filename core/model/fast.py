@@ -4,6 +4,8 @@ Gains are ratios of processor time with torch's own to that without, alternating
 AMD EPYC (Zen 3), 2 cores, one thread, shared load.
 """
 
+import platform
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 _MANY = 500_000  # weights: a vocabulary's matrix, which is read from memory for each product
 _ROWS = range(2, 129)  # of x, where the blocked layout is the faster one
 _HINT = 64  # rows: the layout is the same for all of these
+_BLOCKS = torch.backends.mkldnn.is_available() and platform.machine() in ("x86_64", "AMD64")
 
 _blocked: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
@@ -29,7 +32,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or x.device.type != "cpu"
         or x.dtype != torch.float32
         or x.numel() // x.shape[-1] not in _ROWS
-        or not torch.backends.mkldnn.is_available()
+        or not _BLOCKS
         or weight.is_inference()  # counts no writes
     ):
         return F.linear(x, weight, bias)
