@@ -29,6 +29,7 @@ def tree(room: str, text: str) -> dict[str, str]:
     for line in block[1].splitlines() if block else ():
         indent, name, said = re.fullmatch(r"((?: {4})*)(\S+) *(.*)", line).groups()
         above[len(indent) // 4 :] = [name]
+        assert "".join(above) not in entries, f"{''.join(above)} stands there twice"
         entries["".join(above)] = said
     return entries
 
