@@ -37,10 +37,11 @@ chosen = controls.selection()
 with st.container(key="translation"):
     st.text(record.translation)
 own = record.translation
-if chosen.target:
-    with st.container(key="own_translation"):
-        own = results.inspect(card, chosen.source, decode=chosen.decode).translation
-        st.text(f"The model itself writes: {own}")
-show_doubts(record, controls.learned(card))
+with st.container():  # also where it stays empty: so the explorer is not drawn anew
+    if chosen.target:
+        with st.container(key="own_translation"):
+            own = results.inspect(card, chosen.source, decode=chosen.decode).translation
+            st.text(f"The model itself writes: {own}")
+    show_doubts(record, controls.learned(card))
 passed(card, record, own, chosen.decode)
 controls.target_shown()

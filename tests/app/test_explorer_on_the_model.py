@@ -106,12 +106,14 @@ def test_a_step_shows_what_else_was_likely_and_the_map_is_saved(
 
 def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, translator) -> None:
     root = opened(local_page, serve, LINK)
+    root.evaluate("explorer => { explorer.stays = true; }")
     own = translator.inspect(SENTENCE, decode=_greedy())
     box = local_page.locator(".st-key-target input")
     box.fill(TARGET)
     box.press("Enter")
     given = translator.inspect(SENTENCE, TARGET)
     expect(root).to_have_attribute("data-sentence", given.id)
+    assert root.evaluate("explorer => explorer.stays"), "the explorer was drawn anew"
     expect(local_page.locator(".st-key-translation")).to_have_text(TARGET)
     expect(local_page.locator(".st-key-own_translation")).to_have_text(
         f"The model itself writes: {own.translation}"
