@@ -75,9 +75,8 @@ st.title("Two at once")
 card, record = controls.sentence(given_target=False)
 chosen = controls.selection()
 st.caption(
-    "Two passes beside each other, their weights drawn on one scale, from 0 to 1; other quantities "
-    "have each their own, which stands above its maps. Choose a head or pin a word in one, and the "
-    "other follows: look where it answers in another way."
+    "Two passes beside each other, both drawn on one scale. Choose a head or pin a word in one, "
+    "and the other follows: look where it answers in another way."
 )
 asked = choose("Beside it", SECONDS, "sentence", "beside")
 try:

@@ -262,7 +262,9 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
 def test_a_script_is_fetched_once_and_no_answer_carries_one(local_page: Page, serve):
     fetched, messages = [], []
     local_page.on("request", lambda request: fetched.append(urlsplit(request.url).path))
-    local_page.on("websocket", lambda socket: socket.on("framereceived", lambda m: messages.append(m)))
+    local_page.on(
+        "websocket", lambda socket: socket.on("framereceived", lambda m: messages.append(m))
+    )
     local_page.goto(serve(MAIN))
     root = painted(local_page)
     for sentence in SENTENCES:
