@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
+from core.analysis.doubts import doubts
 from core.checkpoint.folder import CheckpointError, list_cards, load, read_card
 from core.checkpoint.seal import seal
 from core.config import DecodeConfig
+from core.data.corpora import read_pairs
 from core.files import json_bytes
 from core.model.transformer import Transformer
 from core.translator import Translator
@@ -148,6 +150,20 @@ def test_weights_as_large_as_may_be_give_finite_hypotheses(
         (found,) = translator.translate(["Ein Hund."], DecodeConfig(beam=beam))
         assert math.isfinite(found.log_prob)
     assert translator.inspect("Ein Hund.").log_probs.size
+
+
+def test_languages_that_are_not_known_are_called_by_their_codes(folder):
+    strange_folders.config(source_language="fr", target_language="yue")(folder)
+    (card,), problems = list_cards(folder.parent)
+    assert card.direction == "fr-yue" and not problems
+    translator = Translator.load(folder, "cpu")
+    assert "fr → yue" in repr(translator)
+    record = translator.inspect("Ein Hund.")
+    assert (record.source_language, record.target_language) == ("fr", "yue")
+    assert translator.recheck(record).checks == record.checks
+    assert doubts(record).language is None
+    with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
+        read_pairs("multi30k", "val", card.source_language, card.target_language)
 
 
 BROKEN_METRICS = {
