@@ -121,6 +121,7 @@ def test_forty_texts_on_every_part_make_no_element(serve, local_page: Page):
 @pytest.mark.soak
 def test_all_texts_on_every_part_make_no_element(serve, local_page: Page):
     walk(local_page, serve, list(range(0, len(TEXTS), ROWS)))
+    print(f"\n{len(TEXTS)} texts on every part of a page: no element, no request, no dialog")  # noqa: T201
 
 
 PAGES = ["", "tour", "steps", "head", "why", "together", "masks", "positions", "comparison"]
@@ -164,3 +165,5 @@ def test_all_texts_on_every_page_of_the_guarded_app(serve, page: Page, name):
                 refused = page.get_by_test_id("stAlert").count()
                 assert refused or bare(text) == bare("".join(shown).split("→")[0]), text
     assert not broken
+    title = name or "the first page"
+    print(f"\n{len(TEXTS)} texts on {title}: nothing active, no request, no dialog")  # noqa: T201
