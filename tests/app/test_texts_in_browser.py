@@ -131,7 +131,8 @@ def visited(page: Page, url: str, text: str) -> set[str]:
     """What is active on a page of the app that shows a text; Streamlit's own part included."""
     page.goto(f"{url}?direction=de-en&model=scratch&search=greedy&source={quote(text)}")
     expect(page.get_by_test_id("stSidebarUserContent")).to_be_visible(timeout=60_000)
-    page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links a").first.wait_for()
+    shown = page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links a")
+    shown.first.wait_for(timeout=60_000)
     page.get_by_test_id("stSidebar").locator("img").first.wait_for()  # the logo
     settled(page)
     assert page.get_by_test_id("stException").count() == 0
