@@ -9,6 +9,7 @@ from core.checkpoint.problem import CheckpointError, about, printable
 from core.checkpoint.strict_json import read_small
 from core.files import current
 
+_MOST_BYTES = 512 << 10  # a recipe of 1,000 epochs writes as many rows: 170 KB
 _MOST_SCORES = 100  # corpora that a network was scored on
 
 
@@ -22,7 +23,7 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     try:
         with about(file):
             try:
-                values = read_small(file)
+                values = read_small(file, _MOST_BYTES)
             except FileNotFoundError:
                 return {}, ""
             _check(values)

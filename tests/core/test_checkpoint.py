@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
-from core.checkpoint.folder import CheckpointError, list_cards, load, read_card
+from core.analysis.doubts import doubts
+from core.checkpoint.folder import CheckpointError, list_cards, load, read_card, save_metrics
 from core.checkpoint.seal import seal
 from core.config import DecodeConfig
+from core.data.corpora import read_pairs
 from core.files import json_bytes
 from core.model.transformer import Transformer
 from core.translator import Translator
@@ -150,11 +152,26 @@ def test_weights_as_large_as_may_be_give_finite_hypotheses(
     assert translator.inspect("Ein Hund.").log_probs.size
 
 
+def test_languages_that_are_not_known_are_called_by_their_codes(folder):
+    strange_folders.config(source_language="fr", target_language="yue")(folder)
+    (card,), problems = list_cards(folder.parent)
+    assert card.direction == "fr-yue" and not problems
+    translator = Translator.load(folder, "cpu")
+    assert "fr → yue" in repr(translator)
+    record = translator.inspect("Ein Hund.")
+    assert (record.source_language, record.target_language) == ("fr", "yue")
+    assert translator.recheck(record).checks == record.checks
+    assert doubts(record).language is None
+    with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
+        read_pairs("multi30k", "val", card.source_language, card.target_language)
+
+
 BROKEN_METRICS = {
     "not JSON": b"\xff",
     "deep": b"[" * 60_000,
     "a list": b"[]",
-    "large": b" " * ((64 << 10) + 1),
+    "large": b"{}".ljust((512 << 10) + 1),
+    "items without end": b'{"x": [' + b"0," * 70_000 + b"0]}",
     "NaN": b'{"curve": [{"step": NaN}]}',
     "a name twice": b'{"final": {}, "final": {}}',
     "final a list": b'{"final": []}',
@@ -185,6 +202,16 @@ def test_broken_metrics_cost_only_the_scores(folder, what):
     assert card.note.startswith("No scores: ") and "metrics.json" in card.note
     assert card.note.isprintable()
     assert load(folder).card.note == card.note
+
+
+def test_the_curve_of_the_longest_recipe_is_not_too_long(folder):
+    """It validates after each of 1,000 epochs."""
+    (row, *_), final = read_card(folder).metrics["curve"], read_card(folder).metrics["final"]
+    curve = [row | {"step": 227 * epoch, "epoch": float(epoch)} for epoch in range(1, 1001)]
+    save_metrics(folder, {"curve": curve, "final": final})
+    assert (folder / "metrics.json").stat().st_size > 100_000
+    card = read_card(folder)
+    assert (card.metrics, card.note) == ({"curve": curve, "final": final}, "")
 
 
 def test_no_metrics_are_nothing_to_note(folder):
