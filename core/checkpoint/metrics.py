@@ -9,7 +9,6 @@ from core.checkpoint.problem import CheckpointError, about, printable
 from core.checkpoint.strict_json import read_small
 from core.files import current
 
-_MOST_BYTES = 512 << 10  # a recipe of 1,000 epochs writes as many rows: 170 KB
 _MOST_SCORES = 100  # corpora that a network was scored on
 
 
@@ -23,7 +22,7 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     try:
         with about(file):
             try:
-                values = read_small(file, _MOST_BYTES)
+                values = read_small(file)
             except FileNotFoundError:
                 return {}, ""
             _check(values)

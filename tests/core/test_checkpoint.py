@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
 from core.analysis.doubts import doubts
-from core.checkpoint.folder import CheckpointError, list_cards, load, read_card, save_metrics
+from core.checkpoint.folder import CheckpointError, list_cards, load, read_card
 from core.checkpoint.seal import seal
 from core.config import DecodeConfig
 from core.data.corpora import read_pairs
@@ -170,8 +170,7 @@ BROKEN_METRICS = {
     "not JSON": b"\xff",
     "deep": b"[" * 60_000,
     "a list": b"[]",
-    "large": b"{}".ljust((512 << 10) + 1),
-    "items without end": b'{"x": [' + b"0," * 70_000 + b"0]}",
+    "large": b" " * ((64 << 10) + 1),
     "NaN": b'{"curve": [{"step": NaN}]}',
     "a name twice": b'{"final": {}, "final": {}}',
     "final a list": b'{"final": []}',
@@ -202,16 +201,6 @@ def test_broken_metrics_cost_only_the_scores(folder, what):
     assert card.note.startswith("No scores: ") and "metrics.json" in card.note
     assert card.note.isprintable()
     assert load(folder).card.note == card.note
-
-
-def test_the_curve_of_the_longest_recipe_is_not_too_long(folder):
-    """It validates after each of 1,000 epochs."""
-    (row, *_), final = read_card(folder).metrics["curve"], read_card(folder).metrics["final"]
-    curve = [row | {"step": 227 * epoch, "epoch": float(epoch)} for epoch in range(1, 1001)]
-    save_metrics(folder, {"curve": curve, "final": final})
-    assert (folder / "metrics.json").stat().st_size > 100_000
-    card = read_card(folder)
-    assert (card.metrics, card.note) == ({"curve": curve, "final": final}, "")
 
 
 def test_no_metrics_are_nothing_to_note(folder):
