@@ -55,6 +55,7 @@ ROOMS = (
     ("core.analysis",),
     ("core.training", "core.parity", "core.experiments"),
     ("core.translator",),
+    ("core.serving",),
     ("core.benchmarks",),
     tuple(
         f"core.{name}"
@@ -147,6 +148,7 @@ def test_the_rooms_of_core(module):
         ("core.model.transformer", "import core.search.beam"),
         ("core.text.words", "from core.data.corpora import LANGUAGES"),
         ("core.translate", "from core import evaluate"),
+        ("core.translator", "from core.serving.backend import InspectRequest"),
     ],
 )
 def test_a_broken_rule_is_seen(module, source):

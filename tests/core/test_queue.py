@@ -1,0 +1,285 @@
+"""A model's queue and the line of long work: order, limits, who is let go, what is given back."""
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from core.config import DecodeConfig
+from core.record.edits import Edits
+from core.serving import line as lines
+from core.serving import queue as queues
+from core.serving.backend import MAX_BATCH, InspectRequest, TranslateRequest
+from core.serving.line import Line
+from core.serving.queue import BusyError, LateError, Queue, Replaced
+
+SOON = 20  # seconds after which a test has hung
+
+
+class Held:
+    """A backend that answers a batch when it is let; it says what it was asked."""
+
+    def __init__(self):
+        self.batches: list[list[str]] = []
+        self.go = threading.Semaphore(0)
+
+    def inspect(self, batch):
+        self.batches.append([one.source for one in batch])
+        assert self.go.acquire(timeout=SOON)
+        if batch[0].source == "fails":
+            raise MemoryError("no room")
+        return [
+            ValueError(one.source) if one.source.startswith("wrong") else f"{one.source}!"
+            for one in batch
+        ]
+
+    def translate(self, batch):
+        return [f"{answer} in words" for answer in self.inspect(batch)]
+
+
+class Asked(threading.Thread):
+    """Someone who asks in a thread of their own and leaves when told so."""
+
+    def __init__(self, queue: Queue, request, visitor=None):
+        super().__init__(daemon=True)
+        self.queue, self.visitor = queue, visitor
+        self.request = InspectRequest(request) if isinstance(request, str) else request
+        self.gone, self.waited, self.answer = False, None, None
+        self.start()
+
+    def still_here(self):
+        if self.gone:
+            raise GeneratorExit
+
+    def run(self):
+        try:
+            self.answer = self.queue.ask(
+                self.request, self.visitor, self.still_here, lambda s: setattr(self, "waited", s)
+            )
+        except BaseException as error:
+            self.answer = error
+
+    def end(self):
+        self.join(SOON)
+        assert not self.is_alive()
+        return self.answer
+
+
+def until(so: Callable[[], object]) -> None:
+    end = time.monotonic() + SOON
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def backend() -> Held:
+    return Held()
+
+
+def lined_up(queue: Queue, *requests, visitor=None) -> list[Asked]:
+    """Each asked after the one before it stands in the line."""
+    found = []
+    for request in requests:
+        count = len(queue._waiting)
+        found.append(Asked(queue, request, visitor))
+        until(lambda count=count: len(queue._waiting) > count or queue._backend.batches == [])
+    return found
+
+
+def at_work(queue: Queue, backend: Held) -> Asked:
+    """One whose request is being answered: the others wait."""
+    first = Asked(queue, "first")
+    until(lambda: backend.batches == [["first"]])
+    return first
+
+
+def test_what_waits_is_answered_together_in_its_order(backend):
+    queue = Queue(backend)
+    first = at_work(queue, backend)
+    greedy = InspectRequest("greedy", decode=DecodeConfig(beam=1))
+    alone = InspectRequest("alone", edits=Edits(causal_mask=False), target="t")
+    also = InspectRequest("also alone", edits=Edits(causal_mask=False), target="t")
+    text = TranslateRequest("text")
+    asked = lined_up(queue, "a", alone, "b", greedy, "wrong", also, text)
+    backend.go.release(10)
+    said = [first.end(), *(one.end() for one in asked)]
+    assert backend.batches[1:] == [
+        ["a", "b", "wrong"],
+        ["alone"],
+        ["greedy"],
+        ["also alone"],
+        ["text"],
+    ]
+    assert [str(one) for one in said] == [
+        "first!", "a!", "alone!", "b!", "greedy!", "wrong", "also alone!", "text! in words"
+    ]  # fmt: skip
+    assert isinstance(said[5], ValueError)
+    assert all(one.waited >= 0 for one in asked) and queue._jobs == {} == queue._tickets
+
+
+def test_a_batch_is_bounded_in_number_and_in_size(backend):
+    queue = Queue(backend)
+    at_work(queue, backend)
+    lined_up(queue, *(f"{i}" for i in range(MAX_BATCH + 3)), "long " * 90, "tail")
+    backend.go.release(10)
+    until(lambda: not queue._jobs)
+    assert [len(batch) for batch in backend.batches] == [1, MAX_BATCH, 4, 1]
+    assert backend.batches[-1] == ["long " * 90]
+
+
+def test_equal_requests_are_answered_once(backend):
+    queue = Queue(backend, limit=1)
+    first = at_work(queue, backend)
+    asked = [Asked(queue, "same", visitor) for visitor in range(5)] + [Asked(queue, "first")]
+    until(lambda: sum(len(job.tickets) for job in queue._jobs.values()) == 7)
+    asked[0].gone = True  # who came first has left: the others are answered all the same
+    assert isinstance(asked[0].end(), GeneratorExit)
+    backend.go.release(10)
+    assert [one.end() for one in (*asked[1:], first)] == ["same!"] * 4 + ["first!"] * 2
+    assert backend.batches == [["first"], ["same"]]
+
+
+def test_a_full_line_says_so_at_once(backend):
+    queue = Queue(backend)
+    at_work(queue, backend)
+    lined_up(queue, *(f"{i}" for i in range(queues.LIMIT)))
+    begun = time.monotonic()
+    with pytest.raises(BusyError, match="^busy, 65 ahead: try again") as refused:
+        queue.ask(InspectRequest("one too many"))
+    assert time.monotonic() - begun < 0.2 and refused.value.ahead == 65
+    backend.go.release(100)
+    until(lambda: not queue._jobs)
+    assert queue.ask(InspectRequest("now")) == "now!"
+
+
+def test_nobody_waits_beyond_the_deadline(backend):
+    queue = Queue(backend, deadline_s=0.1)
+    at_work(queue, backend)
+    with pytest.raises(LateError, match="^no answer within 0.1 s"):
+        queue.ask(InspectRequest("late"))
+    backend.go.release(10)
+    until(lambda: not queue._jobs)
+    assert backend.batches == [["first"]], "who was told so is not worked for"
+
+
+def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):
+    queue = Queue(backend)
+    at_work(queue, backend)
+    alone = [InspectRequest(name, activations=i > 0) for i, name in enumerate(["older", "other"])]
+    older, other = (Asked(queue, request, i) for i, request in enumerate(alone))
+    until(lambda: len(queue._waiting) == 2)
+    newer = Asked(queue, "newer", 0)
+    assert isinstance(older.end(), Replaced)
+    backend.go.release(10)
+    assert (newer.end(), other.end()) == ("newer!", "other!")
+    assert sorted(backend.batches[1:]) == [["newer"], ["other"]]
+
+
+def test_who_left_is_not_worked_for(backend):
+    queue = Queue(backend)
+    first = at_work(queue, backend)
+    (left,) = lined_up(queue, "left")
+    left.gone = first.gone = True
+    assert isinstance(left.end(), GeneratorExit) and isinstance(first.end(), GeneratorExit)
+    assert left.waited > 0
+    backend.go.release(10)
+    until(lambda: not queue._jobs)
+    assert backend.batches == [["first"]]
+
+
+def test_a_failure_is_told_to_all_whom_it_met_and_the_next_are_answered(backend):
+    queue = Queue(backend)
+    at_work(queue, backend)
+    asked = lined_up(queue, "fails", "b")
+    backend.go.release(10)
+    assert [type(one.end()) for one in asked] == [MemoryError] * 2
+    assert queue.ask(InspectRequest("next")) == "next!"
+
+
+def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):
+    queue = Queue(backend)
+    backend.go.release(10)
+    assert queue.ask(InspectRequest("one")) == "one!"
+    until(lambda: "headlight-worker" not in {thread.name for thread in threading.enumerate()})
+    there = weakref.ref(queue)
+    del queue
+    gc.collect()
+    assert there() is None
+
+
+def long_work(line: Line, name: str, said: list[str], waits=lambda ahead: None):
+    """A long work of three steps, which says where it is."""
+
+    def begin():
+        said.append(f"{name} begins")
+        try:
+            yield from range(3)
+        finally:
+            said.append(f"{name} ends")
+
+    return line.steps(begin, waits)
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    """Without the half second that it takes to collect all garbage beside torch."""
+    monkeypatch.setattr(lines, "give_back", lambda: None)
+
+
+def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
+    line, said = Line(), []
+    first = long_work(line, "first", said)
+    assert next(first) == 0
+    ahead, threads = {}, []
+    for i in range(lines.WAITING):
+        work = long_work(line, f"{i}", said, lambda n, i=i: ahead.setdefault(i, n))
+        threads.append(threading.Thread(target=list, args=(work,), daemon=True))
+        threads[-1].start()
+        until(lambda i=i: i in ahead)
+    with pytest.raises(BusyError, match="^busy, 5 ahead"):
+        next(long_work(line, "too many", said))
+    assert ahead == {0: 1, 1: 2, 2: 3, 3: 4} and said == ["first begins"]
+    assert list(first) == [1, 2]
+    for thread in threads:
+        thread.join(SOON)
+    assert said == [f"{name} {what}" for name in ("first", *"0123") for what in ("begins", "ends")]
+
+
+def test_who_leaves_the_line_makes_room(quickly):
+    line, said = Line(waiting=1), []
+    first = long_work(line, "first", said)
+    next(first)
+
+    def leaves(ahead):
+        raise GeneratorExit
+
+    with pytest.raises(GeneratorExit):
+        next(long_work(line, "left", said, leaves))
+    first.close()
+    assert said == ["first begins", "first ends"]
+    with closing(long_work(line, "next", said)) as steps:
+        assert next(steps) == 0
+
+
+def test_memory_is_given_back_when_nothing_holds_it_any_more(monkeypatch):
+    class Large:
+        """Weights in double precision."""
+
+    there, gone = [], []
+    monkeypatch.setattr(lines, "give_back", lambda: gone.append(there[-1]() is None))
+
+    def begin():
+        large = Large()
+        there.append(weakref.ref(large))
+        yield from range(3)
+
+    assert list(Line().steps(begin)) == [0, 1, 2]
+    stopped = Line().steps(begin)
+    next(stopped)
+    stopped.close()
+    assert gone == [True, True]
