@@ -1,6 +1,6 @@
-"""Products, and whole steps of a decoder, in step.c: float32 on a CPU, without gradients.
+"""What step.c computes of tensors: products, softmax, the largest, whole steps of a decoder.
 
-Axes as in decoding.py.
+It is for float32 on a CPU, without gradients; torch's own runs elsewhere. Axes as in decoding.py.
 """
 
 from __future__ import annotations
@@ -30,6 +30,33 @@ def takes(x: Tensor) -> bool:
     )
 
 
+def softmax(x: Tensor) -> Tensor:
+    """torch's x.softmax(dim=-1), whose rows of a few keys take half a microsecond each."""
+    found = library()
+    if found is None or not takes(x):
+        return x.softmax(dim=-1)
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    width = max(x.shape[-1], 1)
+    found.softmax(x.data_ptr(), x.numel() // width, width, y.data_ptr())
+    return y
+
+
+def topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """torch's x.topk(k): values and places, and of equal ones the first first."""
+    found = library()
+    if found is None or not takes(x):
+        value, place = x.topk(k)
+        return value, place
+    x = x.contiguous()
+    *rows, width = x.shape
+    if not 0 < k <= width:
+        raise ValueError(f"the {k} largest of {width} do not exist")
+    value, place = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
+    found.topk(x.data_ptr(), x.numel() // width, width, k, value.data_ptr(), place.data_ptr())
+    return value, place
+
+
 class _Affine(ctypes.Structure):
     _fields_ = (("panels", c_void_p), ("bias", c_void_p), ("in_", c_int64), ("out", c_int64))
 
@@ -56,15 +83,17 @@ class Product:
         self.weight, self.bias, self._panels = weight, bias, panels
         at = None if bias is None else bias.data_ptr()
         self.struct = _Affine(panels.data_ptr(), at, width, out)
-        self._pointer, self._run = ctypes.byref(self.struct), found.product
+        self._pointer, self._product = ctypes.byref(self.struct), found.product
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not takes(x):
-            return F.linear(x, self.weight, self.bias)
+        return self.run(x) if takes(x) else F.linear(x, self.weight, self.bias)
+
+    def run(self, x: Tensor) -> Tensor:
+        """The same for an x that step.c takes."""
         x = x.contiguous()
         *shape, width = x.shape
         y = x.new_empty(*shape, self.struct.out)
-        self._run(self._pointer, x.data_ptr(), x.numel() // width, 0, y.data_ptr())
+        self._product(self._pointer, x.data_ptr(), x.numel() // width, 0, y.data_ptr())
         return y
 
 

@@ -31,14 +31,19 @@ def library() -> ctypes.CDLL | None:
         found = ctypes.CDLL(str(compiled(cache_folder() / "compiled")))
     except (OSError, RuntimeError, subprocess.SubprocessError):
         return None
-    found.panel.restype = c_int64
-    found.product.restype = found.decode.restype = None
     pointer, number = c_void_p, c_int64
-    found.product.argtypes = [pointer, pointer, number, c_int, pointer]
-    found.decode.argtypes = [
-        *(pointer, number, number, number, number, number, pointer, pointer, number, number),
-        *(pointer, pointer, number, pointer, pointer, pointer, pointer),
-    ]
+    found.panel.restype = number
+    for name, arguments in {
+        "product": (pointer, pointer, number, c_int, pointer),
+        "softmax": (pointer, number, number, pointer),
+        "topk": (pointer, number, number, number, pointer, pointer),
+        "decode": (
+            *(pointer, number, number, number, number, number, pointer, pointer, number, number),
+            *(pointer, pointer, number, pointer, pointer, pointer, pointer),
+        ),
+    }.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = None, arguments
     return found
 
 

@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ):
         return F.linear(x, weight, bias)
     if takes(x):
-        return _kept(weight, bias, Product)(x)
+        return _kept(weight, bias, Product).run(x)
     if weight.numel() < _MANY or x.numel() // x.shape[-1] not in _ROWS or not _BLOCKS:
         return F.linear(x, weight, bias)
     blocks = _kept(weight, None, _in_blocks)

@@ -19,6 +19,7 @@ enum { LANES = 4 };
 enum { PANEL = 2 * LANES, ROWS = 6 }; /* what fits into registers: ROWS · 2 sums, 2 weights */
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t whole __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 typedef struct {
     const float *panels, *bias; /* no bias is NULL */
@@ -44,21 +45,25 @@ int64_t panel(void) { return PANEL; }
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* e^x for x ≤ 0, in a form that a processor does for many at once: 2ⁿ·eʳ with |r| ≤ ln(2)/2. */
-static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x;
-    float n = (float)(int32_t)(x * 1.44269504f - 0.5f);
-    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
+/* Where the mask's bits are 1, a; elsewhere b. */
+static inline vec chosen(whole mask, vec a, vec b) {
+    return (vec)((mask & (whole)a) | (~mask & (whole)b));
+}
+
+/* e^x for x ≤ 0: 2ⁿ·eʳ with |r| ≤ ln(2)/2. */
+static inline vec exponential(vec x) {
+    x = chosen(x < -87.0f, (vec){0} - 87.0f, x);
+    const whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole);
+    const vec count = __builtin_convertvector(n, vec);
+    const vec r = (x - count * 0.693359375f) + count * 2.12194440e-4f;
+    vec p = r * (1.0f / 5040) + 1.0f / 720;
     p = p * r + 1.0f / 120;
     p = p * r + 1.0f / 24;
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    union { int32_t bits; float value; } power = {((int32_t)n + 127) << 23};
-    return p * power.value;
+    return p * (vec)((n + 127) << 23);
 }
 
 /* One panel's columns of x W + b for `rows` rows, a constant wherever this is called. */
@@ -122,25 +127,58 @@ static void normalise(const Norm *norm, const float *x, int64_t B, int64_t D, fl
     }
 }
 
+/* So many numbers in whole vectors. */
+static inline int64_t rounded(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+/* Scores become weights: e^x over the sum of it, NaN where nothing is above −∞. There is room for
+   `rounded(count)` numbers. */
+static inline void weigh(float *score, int64_t count) {
+    vec most = (vec){0} - INFINITY, total = {0};
+    float largest = -INFINITY, sum = 0;
+    for (int64_t i = count; i < rounded(count); i++) score[i] = -INFINITY;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const vec x = *(vec *)(score + i);
+        most = chosen(x > most, x, most);
+    }
+    for (int i = 0; i < LANES; i++) largest = most[i] > largest ? most[i] : largest;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const vec x = *(vec *)(score + i);
+        total += *(vec *)(score + i) = chosen(x == -INFINITY, (vec){0}, exponential(x - largest));
+    }
+    for (int i = 0; i < LANES; i++) sum += total[i];
+    for (int64_t i = 0; i < count; i += LANES) *(vec *)(score + i) /= sum;
+}
+
+/* y [B, S] is the softmax of each row of x. */
+void softmax(const float *x, int64_t B, int64_t S, float *y) {
+    float score[rounded(S) + 1];
+    for (; B--; x += S, y += S) {
+        memcpy(score, x, S * sizeof *x);
+        weigh(score, S);
+        memcpy(y, score, S * sizeof *y);
+    }
+}
+
 /* softmax(q Kᵀ / √E) V of one query over the listed cells; zeros where there are none. */
-static void attend(const float *q, const float *keys, const float *values, const int32_t *cells,
-                   int64_t count, int64_t E, float *score, float *out) {
+static inline __attribute__((always_inline)) void attend(
+    const float *restrict q, const float *restrict keys, const float *restrict values,
+    const int32_t *restrict cells, int64_t count, const int64_t E, float *restrict score,
+    float *restrict out) {
     const float scale = 1 / sqrtf((float)E);
-    float most = -INFINITY, total = 0;
     for (int64_t i = 0; i < count; i++) {
         const float *key = keys + cells[i] * E;
         float sum = 0;
+        __builtin_prefetch(values + cells[i] * E); /* of many sentences: 1.25 */
 #pragma omp simd reduction(+ : sum)
         for (int64_t e = 0; e < E; e++) sum += q[e] * key[e];
         score[i] = sum * scale;
-        most = score[i] > most ? score[i] : most;
     }
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < count; i++) total += score[i] = exponential(score[i] - most);
-    memset(out, 0, E * sizeof *out);
-    for (int64_t i = 0; i < count; i++) {
-        const float *value = values + cells[i] * E, weight = score[i] / total;
-        for (int64_t e = 0; e < E; e++) out[e] += weight * value[e];
+    weigh(score, count);
+#pragma omp simd
+    for (int64_t e = 0; e < E; e++) {
+        float sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += score[i] * values[cells[i] * E + e];
+        out[e] = sum;
     }
 }
 
@@ -157,12 +195,19 @@ static void list(const uint8_t *mask, int64_t rows, int64_t width, int32_t *cell
 static void attention(const float *q, int64_t width, const float *kv, int64_t room, Size s,
                       const int32_t *cells, int64_t most, const int64_t *counts, int64_t share,
                       float *out) {
-    float score[most + 1];
+    float score[rounded(most) + 1];
     for (int64_t b = 0; b < s.N * s.K; b++)
         for (int64_t h = 0; h < s.H; h++) {
             const float *keys = kv + (b / s.K * s.H + h) * room * s.E;
-            attend(q + b * width + h * s.E, keys, keys + s.N * s.H * room * s.E,
-                   cells + b / share * most, counts[b / share], s.E, score, out + (b * s.H + h) * s.E);
+            const float *values = keys + s.N * s.H * room * s.E;
+            const int32_t *open = cells + b / share * most;
+            const float *query = q + b * width + h * s.E;
+            float *to = out + (b * s.H + h) * s.E;
+            switch (s.E) { /* a constant size is faster */
+#define SIZE(E) case E: attend(query, keys, values, open, counts[b / share], E, score, to); break;
+                SIZE(16) SIZE(32) SIZE(64)
+                default: attend(query, keys, values, open, counts[b / share], s.E, score, to);
+            }
         }
 }
 
@@ -211,4 +256,32 @@ void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int
         tree += 2 * N * H * room * E;
         memory += 2 * N * H * S * E;
     }
+}
+
+/* Whether a stands before b: what is larger does, and NaN before all, as torch has it. */
+static inline int before(float a, float b) { return a > b || (a != a && b == b); }
+
+/* The k largest of each row of x [B, V], the largest first, of equal ones the first first. */
+void topk(const float *x, int64_t B, int64_t V, int64_t k, float *value, int64_t *place) {
+    for (; B--; x += V, value += k, place += k)
+        for (int64_t i = 0, count = 0; i < V; i++) {
+            if (count == k) /* go on to where something may be larger than the last */
+                for (; i + LANES <= V; i += LANES) {
+                    const whole larger = ~(*(const vec *)(x + i) <= value[k - 1]);
+                    int32_t any = 0;
+                    for (int j = 0; j < LANES; j++) any |= larger[j];
+                    if (any) break;
+                }
+            for (const int64_t end = least(i + LANES, V); i < end; i++) {
+                if (count == k && !before(x[i], value[k - 1])) continue;
+                int64_t j = count < k ? count++ : k - 1;
+                for (; j && before(x[i], value[j - 1]); j--) {
+                    value[j] = value[j - 1];
+                    place[j] = place[j - 1];
+                }
+                value[j] = x[i];
+                place[j] = i;
+            }
+            i--; /* which the loop adds again */
+        }
 }

@@ -100,6 +100,7 @@ FAULTS = {
     "sentence": ("(b / s.K * s.H + h) * room", "h * room"),
     "mask": ("if (mask[i])", "if (1)"),
     "exponential": ("1.0f / 6;", "1.0f / 5;"),
+    "sum": ("float largest = -INFINITY, sum = 0;", "float largest = -INFINITY, sum = 0.001f;"),
     "relu": ("if (relu)", "if (0)"),
     "eps": (" + (float)norm->eps", ""),
     "last panel": ("last + r * PANEL, width", "last, width"),
@@ -130,6 +131,27 @@ def test_a_row_is_multiplied_alike_in_any_company():
         assert_close(together, torch.nn.functional.linear(x, product.weight, product.bias))
         assert torch.equal(product(x.t().contiguous().t()), together)
         assert product(x[:0]).shape == (0, 70)
+
+
+@needs_compiler
+def test_softmax_and_the_largest_are_torchs():
+    with torch.inference_mode():
+        for shape in ((1,), (7,), (3, 16), (2, 5, 33), (9, 1000), (0, 4), (4, 200)):
+            x = torch.randn(shape)
+            x[..., 1:3] = -torch.inf
+            assert_close(compiled.softmax(x), x.softmax(-1))
+            for k in range(1, min(12, shape[-1] + 1)):
+                value, place = compiled.topk(x, k)
+                assert torch.equal(value, x.topk(k).values)
+                assert torch.equal(x.gather(-1, place), value)
+                assert all(len({*row}) == k for row in place.view(-1, k).tolist())
+        same = torch.zeros(2, 70)
+        assert compiled.topk(same, 3)[1].tolist() == [[0, 1, 2]] * 2
+        same[0, 50], same[1, :2] = torch.nan, -torch.inf
+        assert compiled.topk(same, 2)[1].tolist() == [[50, 0], [2, 3]]
+        assert compiled.softmax(torch.full((3, 5), -torch.inf)).isnan().all()
+        with pytest.raises(ValueError, match="3 largest of 2"):
+            compiled.topk(torch.ones(1, 2), 3)
 
 
 @needs_compiler
