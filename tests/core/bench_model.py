@@ -15,10 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from core.config import DecodeConfig
 from core.data.batches import collate
@@ -94,6 +96,11 @@ def plain_loss(self: Objective, batch: Any, count: int) -> Tensor:
 
 
 PLAIN: dict[str, list[Any]] = {
+    "compiled": [  # with rearranged weights of its own, for those of the two are not the same
+        patch("core.model.compiled.library", lambda: None),
+        patch("core.model.packed._known", WeakKeyDictionary()),
+        patch("core.model.fast._rearranged", WeakIdKeyDictionary()),
+    ],
     "linear": [
         patch.object(fast.Linear, "forward", nn.Linear.forward),
         patch("core.model.transformer.linear", F.linear),
