@@ -8,7 +8,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts o
 import streamlit as st
 
 from app import controls
+from app.look.markdown import plain
 from app.state import address
+from core.serving.queue import UnansweredError
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
 st.html(Path(__file__).parent / "look.css")
@@ -29,5 +31,8 @@ page = st.navigation(
 )
 address.arrive(page.url_path)
 controls.sidebar()
-page.run()
+try:
+    page.run()
+except UnansweredError as error:
+    st.error(plain(error))
 controls.model_note()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.checkpoint.folder import Card, list_cards
+from core.serving.queue import Queue
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from core.translator import Translator
@@ -91,8 +92,22 @@ def problems() -> list[str]:
     return problems
 
 
+@dataclass(frozen=True)
+class Served:
+    """A loaded model, and the queue of those who ask it."""
+
+    translator: Translator
+    queue: Queue
+
+
+def _served(translator: Translator) -> Served:
+    from core.serving.local import LocalBackend
+
+    return Served(translator, Queue(LocalBackend(translator)))
+
+
 @st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")
-def _own(folder: str, config_sha256: str) -> Translator:
+def _own(folder: str, config_sha256: str) -> Served:
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
     time.sleep(0.3)
@@ -106,18 +121,23 @@ def _own(folder: str, config_sha256: str) -> Translator:
     # Frozen objects are left out of that.
     gc.collect()
     gc.freeze()
-    return loaded
+    return _served(loaded)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _other(folder: str, config_sha256: str) -> Translator:
-    return _own(folder, config_sha256).other_implementation()
+def _other(folder: str, config_sha256: str) -> Served:
+    return _served(_own(folder, config_sha256).translator.other_implementation())
+
+
+def served(model: Model) -> Served:
+    """The loaded model and its queue, shared by all visitors. Raises CheckpointError."""
+    folder, config_sha256, other = key_of(model)
+    return (_other if other else _own)(folder, config_sha256)
 
 
 def translator(model: Model) -> Translator:
     """The loaded model, shared by all visitors. Raises CheckpointError."""
-    folder, config_sha256, other = key_of(model)
-    return (_other if other else _own)(folder, config_sha256)
+    return served(model).translator
 
 
 def device_label(card: Card) -> str:

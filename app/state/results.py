@@ -6,33 +6,43 @@ import statistics
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from threading import Lock
+from threading import Condition
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
 
 from app.look.labels import label
-from app.state import log
-from app.state.models import Model, cards, key_of, translator
+from app.state import log, waiting
+from app.state.models import Model, cards, key_of, served, translator
+from core.analysis.difference import KINDS
+from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
+from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
+from core.serving.backend import InspectRequest
+from core.serving.queue import POLL_S
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from numpy.typing import NDArray
 
+    from core.experiments.cheating import CheatingPoint
     from core.parity.checklist import Check
-    from core.record.edits import Edits
     from core.search.tree import WrittenTree
 
 LIMIT = 256 * 2**20
 """Bytes of all kept results: some hundred sentences with what was asked about them."""
 
+LONG = {"core.experiments.head_effects:pair_effects", "core.experiments.attribution:shapley"}
+"""Questions that take many seconds: one at a time, for all visitors."""
+
+Corpus = tuple[tuple[str, str], ...]
+Matchings = dict[str, Matching]
 Ids = tuple[int, ...]
 """Token ids of one side of a sentence; a target's end with <eos>."""
 
@@ -48,30 +58,43 @@ class Store:
         self.limit = limit
         self.size = 0
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._lock = Lock()
-        self._making: dict[Hashable, Lock] = {}
+        self._changed = Condition()
+        self._making: set[Hashable] = set()
 
-    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of a key; where there is none, `make` is called, and may raise."""
-        with self._lock:
-            making = self._making.setdefault(key, Lock())
+    def get(
+        self,
+        key: Hashable,
+        make: Callable[[], Any],
+        still_here: Callable[[], object] = lambda: None,
+    ) -> Any:
+        """The value of a key; where there is none, `make` is called, and may raise.
+
+        Whoever finds it being made waits for it, and makes it if that has failed or its visitor
+        has left; what `still_here` raises meanwhile ends the wait.
+        """
+        while True:
+            with self._changed:
+                if key in self._values:
+                    self._values.move_to_end(key)
+                    return self._values[key][0]
+                if key not in self._making:
+                    self._making.add(key)
+                    break
+                self._changed.wait(POLL_S)
+            still_here()
         try:
-            with making:
-                with self._lock:
-                    if key in self._values:
-                        self._values.move_to_end(key)
-                        return self._values[key][0]
-                value = make()
-                size = sealed(value)
-                with self._lock:
-                    self._values[key] = value, size
-                    self.size += size
-                    while self.size > self.limit and len(self._values) > 1:
-                        self.size -= self._values.popitem(last=False)[1][1]
-                return value
+            value = make()
+            size = sealed(value)
+            with self._changed:
+                self._values[key] = value, size
+                self.size += size
+                while self.size > self.limit and len(self._values) > 1:
+                    self.size -= self._values.popitem(last=False)[1][1]
+            return value
         finally:
-            with self._lock:
-                self._making.pop(key, None)
+            with self._changed:
+                self._making.remove(key)
+                self._changed.notify_all()
 
 
 def sealed(value: Any) -> int:
@@ -97,7 +120,7 @@ def _store() -> Store:
 
 def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
     """A result by all that decides it, made where it is not kept."""
-    return _store().get(key, log.logged(key, make))
+    return _store().get(key, log.logged(key, make), waiting.still_here)
 
 
 def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
@@ -128,16 +151,14 @@ def inspect(
 ) -> TranslationRecord:
     """The record of a sentence: of the model's own translation, or of a target or its ids.
 
-    Raises InputError, EditError or CheckpointError, each one line for the reader.
+    Raises InputError, EditError, CheckpointError or UnansweredError, each one line for the reader.
     """
 
-    def make() -> TranslationRecord:
-        edited: dict[str, Any] = {} if edits is None else {"edits": edits}
-        return translator(model).inspect(
-            source, target, decode=decode, target_ids=target_ids, **edited
-        )
-
-    return kept((key_of(model), source, target, edits, decode, target_ids), make)
+    request = InspectRequest(source, target, edits or Edits(), decode, target_ids)
+    return kept(
+        (key_of(model), source, target, edits, decode, target_ids),
+        lambda: waiting.answer(served(model).queue, request),
+    )
 
 
 def search_tree(
@@ -217,21 +238,27 @@ def ask(
     record: TranslationRecord,
     *arguments: Hashable,
     progress: Callable[[int, int], object] = lambda done, total: None,
+    waits: waiting.Waits = lambda ahead: None,
 ) -> Any:
     """The answer to a question of core, named "module:function", about a record.
 
     One that is worked out in steps tells `progress` after each how many of how many are done; what
-    that raises ends it. Raises what the function raises.
+    that raises ends it, as does a visitor who leaves. A long one waits for its turn, which `waits`
+    is told of, and may raise BusyError. Raises what the function raises.
     """
 
-    def make() -> Any:
+    def begin() -> Any:
         module, name = function.split(":")
-        answer = getattr(import_module(module), name)(translator(card), record, *arguments)
+        return getattr(import_module(module), name)(translator(card), record, *arguments)
+
+    def make() -> Any:
+        answer = waiting.in_line(begin, waits) if function in LONG else begin()
         if not isinstance(answer, Iterator):
             return answer
         with closing(answer) as steps:
             for step in steps:
                 progress(step.done, step.total)
+                waiting.still_here()
         return step.result
 
     return kept((function, key_of(card), record.id, arguments), make)
@@ -265,13 +292,47 @@ def decoding_seconds(
     return first, second
 
 
-def checks(card: Card) -> tuple[int, Iterator[Check]]:
-    """The parity checklist on a checkpoint: how many lines, and each of them as it is done.
+def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> Matchings:
+    """Which heads of two models belong together, by kind, over sentences (source, target).
 
-    It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError.
+    Raises BusyError, and ValueError, in one line, for models that cannot be matched.
+    """
+
+    def match() -> Iterator[Matchings]:
+        records = [[inspect(model, *texts) for texts in corpus] for model in pair]
+        yield {
+            kind: match_heads(*([record.maps(kind) for record in side] for side in records))
+            for kind in KINDS
+        }
+
+    def make() -> Matchings:
+        with closing(waiting.in_line(match, waits)) as steps:
+            return next(steps)
+
+    return kept(("matched", *map(key_of, pair), corpus), make)
+
+
+def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
+    """The parity checklist on a checkpoint: each line as it is done, with the number of them all.
+
+    It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError and
+    BusyError.
     """
     from core.checkpoint.folder import load
     from core.parity.checklist import checklist, count_lines
 
-    checkpoint = load(card.folder)
-    return count_lines(checkpoint), checklist(checkpoint)
+    def begin() -> Iterator[tuple[int, Check]]:
+        checkpoint = load(card.folder)
+        total = count_lines(checkpoint)
+        return ((total, check) for check in checklist(checkpoint))
+
+    with log.request("checklist", card.folder.name):
+        yield from waiting.in_line(begin, waits)
+
+
+def cheating(waits: waiting.Waits) -> Generator[CheatingPoint]:
+    """The two small networks of the lesson on masks, as they learn. Raises BusyError."""
+    from core.experiments.cheating import cheating
+
+    with log.request("cheating", ""):
+        yield from waiting.in_line(cheating, waits)

@@ -19,6 +19,7 @@ from app.views.shared.figure import show
 from app.views.shared.what_if import asked_edits, edits_line
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
+from core.serving.queue import UnansweredError
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.record.edits import Edits
@@ -92,7 +93,11 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edi
                 st.error(plain(error))
     node = tree.nodes[chosen.node]
     here = chosen.node if node.parent is not None else tree.path(tree.ends[0])[0]
-    path = results.inspect(card, record.source_text, edits=edits, target_ids=tree.ids(here))
+    try:
+        path = results.inspect(card, record.source_text, edits=edits, target_ids=tree.ids(here))
+    except UnansweredError as error:
+        st.error(plain(error))
+        return
     st.subheader("Where the heads looked at this step", anchor=False)
     with st.container(key="step_words"):
         st.text(

@@ -17,6 +17,7 @@ from app.state.models import CHECKPOINTS, MODELS_KEPT, Implementation
 from app.state.results import Store, sealed
 from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
+from core.record.edits import Edits
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = "A group of young people sit at a long table in the garden of an old house"
@@ -74,6 +75,41 @@ def test_two_visitors_wait_for_one_result_and_a_failure_is_not_kept():
     assert store.get("z", lambda: "yes") == "yes"
 
 
+def test_where_the_maker_leaves_one_of_those_who_wait_makes_it():
+    store, started, gone, made, seen = Store(1000), Event(), Event(), [], []
+
+    def leaves():
+        started.set()
+        gone.wait(10)
+        raise GeneratorExit
+
+    def first():
+        with pytest.raises(GeneratorExit):
+            store.get("x", leaves)
+
+    def other():
+        seen.append(store.get("x", lambda: made.append("x") or "result"))
+
+    threads = [Thread(target=first), Thread(target=other), Thread(target=other)]
+    threads[0].start()
+    started.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    impatient: list[int] = []
+
+    def still_here():
+        impatient.append(1)
+        if len(impatient) == 2:
+            raise KeyError("left")
+
+    with pytest.raises(KeyError, match="left"):  # while the maker is still at it
+        store.get("x", lambda: made.append("never"), still_here)
+    gone.set()
+    for thread in threads:
+        thread.join(10)
+    assert seen == ["result"] * 2 and made == ["x"]
+
+
 def test_shared_arrays_are_read_only_wherever_they_are():
     @dataclass(frozen=True)
     class Result:
@@ -112,8 +148,10 @@ class Echo:
     def __exit__(self, *failure):
         return None
 
-    def inspect(self, source, target=None, edits=None, *, decode=None, target_ids=None):
-        return self.name, source, target, edits, decode, target_ids
+    def ask(self, request, *who):
+        edits = None if request.edits == Edits() else request.edits
+        asked = request.source, request.target, edits, request.decode, request.target_ids
+        return self.name, *asked
 
     def search_tree(self, source, *, decode, prefix=()):
         return self.name, source, decode, prefix
@@ -126,6 +164,7 @@ def cards(monkeypatch):
         return Echo(Path(folder).name, other)
 
     monkeypatch.setattr(results, "translator", translator)
+    monkeypatch.setattr(results, "served", lambda model: SimpleNamespace(queue=translator(model)))
     own = [read_card(CHECKPOINTS / name) for name in ("scratch-en-de", "baseline-en-de")]
     return [*own, Implementation(own[0], other=True)]
 

@@ -1,6 +1,7 @@
 """Runs the checklist when asked and shows its lines."""
 
 import time
+from contextlib import closing
 from typing import Any
 
 import streamlit as st
@@ -8,6 +9,7 @@ import streamlit as st
 from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import results, visit
+from app.views.shared.long_work import Bar
 from core.checkpoint.folder import Card
 
 
@@ -25,19 +27,18 @@ def checklist(card: Card) -> None:
     with st.container(key="checks"):
         verdict, place = st.empty(), st.empty()
         if run:
+            lines, drawn, bar = [], 0.0, Bar(verdict)
             try:
-                total, checks = results.checks(card)
-            except ValueError as error:
+                with closing(results.checks(card, bar.waits)) as checks:
+                    for total, check in checks:
+                        lines.append(check)
+                        bar.done(len(lines), total, f"lines · {plain(check.name)}")
+                        if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
+                            drawn = time.monotonic()
+                            show_checks(place, lines[::-1])
+            except ValueError as error:  # CheckpointError and BusyError: one line for the reader
                 verdict.error(plain(error))
                 return
-            lines, drawn = [], 0.0
-            for check in checks:
-                lines.append(check)
-                done = f"{len(lines)} of {total} lines"
-                verdict.progress(min(1.0, len(lines) / total), f"{done} · {plain(check.name)}")
-                if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
-                    drawn = time.monotonic()
-                    show_checks(place, lines[::-1])
             visit.keep(kept, lines)
         if lines := visit.kept(kept):
             failed = sum(not check.passed for check in lines)

@@ -1,7 +1,5 @@
 """The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from app import controls
@@ -15,33 +13,14 @@ from app.views.comparison.maps import Matchings, maps, say_largest
 from app.views.comparison.names import CODE, name
 from app.views.comparison.side_by_side import side_by_side, speed
 from app.views.shared.figure import show
-from core.analysis.difference import KINDS, check_comparable, largest_difference
-from core.analysis.matching import Matching, match_heads
+from app.views.shared.long_work import Bar
+from core.analysis.difference import check_comparable, largest_difference
 from core.data.corpora import LANGUAGES
 
 
 def shape(lengths: tuple[int, ...]) -> str:
     """384 × 128"""
     return " × ".join(map(str, lengths))
-
-
-def matched(
-    pair: Sequence[models.Implementation], corpus: tuple[tuple[str, str], ...]
-) -> dict[str, Matching]:
-    """Which heads of two models belong together, by kind, over sentences (source, target).
-
-    Raises ValueError, in one line, for models that cannot be matched.
-    """
-
-    def match() -> dict[str, Matching]:
-        records = [[results.inspect(model, *texts) for texts in corpus] for model in pair]
-        return {
-            kind: match_heads(*([record.maps(kind) for record in side] for side in records))
-            for kind in KINDS
-        }
-
-    with st.spinner("Matching heads…"):
-        return results.kept(("matched", *map(models.key_of, pair), corpus), match)
 
 
 st.title("Scratch and baseline")
@@ -103,7 +82,10 @@ st.text(f"{source}\n→ {own[0].translation}")
 result: Matchings = None
 try:
     check_comparable(*shared)
-    result = matched(pair, corpus)
+    with st.spinner("Matching heads…"):
+        bar = Bar()
+        result = results.matched(pair, corpus, bar.waits)
+        bar.empty()
     largest = largest_difference(*shared, None if same_weights else result)
 except ValueError as error:
     st.error(plain(error))

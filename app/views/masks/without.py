@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,9 @@ from app.state import results, visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson, edited, show_edited, words_of
+from app.views.shared.long_work import Bar
 from core.analysis import leaks
+from core.serving.queue import BusyError
 
 if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
@@ -82,16 +85,19 @@ def without_causal(lesson: Lesson) -> None:
 
 def _train() -> None:
     """Train both small networks when asked, and draw them as they learn."""
-    from core.experiments.cheating import cheating
-
     asked = st.button("Train the two networks now", key="train_cheating")
     holder = st.empty()
     if asked:
         points = []
-        for point in cheating():
-            points.append(point)
-            if point.step % 20 == 0:
-                _draw(holder, points, f"cheating_{point.step}")
+        try:
+            with closing(results.cheating(Bar(holder).waits)) as learning:
+                for point in learning:
+                    points.append(point)
+                    if point.step % 20 == 0:
+                        _draw(holder, points, f"cheating_{point.step}")
+        except BusyError as error:
+            holder.error(plain(error))
+            return
         visit.keep("cheating", points)
     if points := visit.kept("cheating"):
         _draw(holder, points, "cheating")

@@ -50,9 +50,12 @@ class Lesson:
         function: str,
         *arguments: Hashable,
         progress: Callable[[int, int], object] = lambda done, total: None,
+        waits: Callable[[int], object] = lambda ahead: None,
     ) -> Any:
         """The answer to a question of core about this lesson's record; see `results.ask`."""
-        return results.ask(self.card, function, self.record, *arguments, progress=progress)
+        return results.ask(
+            self.card, function, self.record, *arguments, progress=progress, waits=waits
+        )
 
 
 def ask_for_sentence() -> Lesson:

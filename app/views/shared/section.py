@@ -5,7 +5,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.look.markdown import plain
 from app.state import address, visit
+from core.serving.queue import UnansweredError
 
 
 @st.fragment
@@ -22,4 +24,7 @@ def section(
     fold = st.expander("Work it out", key=key, on_change="rerun")
     if fold.open:
         with fold:
-            body(*arguments)
+            try:
+                body(*arguments)
+            except UnansweredError as error:
+                st.error(plain(error))

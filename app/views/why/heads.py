@@ -9,6 +9,7 @@ from app.state import visit
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
+from app.views.shared.long_work import Bar
 from core.analysis.difference import KINDS
 
 _SHOWN = 12
@@ -62,11 +63,12 @@ def pairs(lesson: Lesson) -> None:
         "other was of no use any more."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
-    bar = st.empty()
+    bar = Bar()
     effects = lesson.ask(
         "core.experiments.head_effects:pair_effects",
         kind,
-        progress=lambda done, total: bar.progress(done / total, f"{done:,} of {total:,} pairs"),
+        progress=lambda done, total: bar.done(done, total, "pairs"),
+        waits=bar.waits,
     )
     bar.empty()
     beyond = effects.beyond()

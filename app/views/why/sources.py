@@ -11,6 +11,7 @@ from app.state import visit
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
+from app.views.shared.long_work import Bar
 from core.analysis.attribution import MAX_LIVE, agreement, source_words
 
 
@@ -26,11 +27,12 @@ def sources(lesson: Lesson) -> None:
     if not words:
         st.caption("This sentence has no word to ask about.")
         return
-    bar = st.empty()
+    bar = Bar()
     answers = lesson.ask("core.experiments.attribution:attributions")
     referee = lesson.ask(
         "core.experiments.attribution:shapley",
-        progress=lambda done, total: bar.progress(done / total, f"{done:,} of {total:,} subsets"),
+        progress=lambda done, total: bar.done(done, total, "subsets"),
+        waits=bar.waits,
     )
     bar.empty()
     tokens = labels(record.target_out, 1)

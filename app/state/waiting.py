@@ -1,0 +1,76 @@
+"""A visitor's wait for a model or for the line of long work, which ends when they leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from typing import TypeVar
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from app.state import log
+from core.record.record import TranslationRecord
+from core.serving.backend import InspectRequest
+from core.serving.line import Line
+from core.serving.queue import Queue, Replaced
+
+LINE = Line()
+"""Where all long work of this process waits: the checklist, trainings, questions of minutes."""
+T = TypeVar("T")
+Waits = Callable[[int], object]
+"""Is told, while a visitor waits, how many are ahead."""
+
+
+def visitor() -> str | None:
+    """Whose run of a page this is; None outside one."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context.session_id if context else None
+
+
+def still_here() -> None:
+    """End this run if its visitor has closed the tab or asked for something else.
+
+    Streamlit asks a run to stop and waits until the run next touches the visit's state or the page.
+    """
+    if visitor() is not None:
+        _ = "waiting" in st.session_state
+
+
+def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
+    """The answer to a visitor's request. Raises UnansweredError, and what is wrong with it."""
+    try:
+        return queue.ask(request, visitor(), still_here, _begun)
+    except Replaced:  # by this visitor's next run, which Streamlit has begun before this one ended
+        st.stop()
+
+
+def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None) -> Generator[T]:
+    """The steps of a long work when its turn has come; it ends with a step if the visitor leaves.
+
+    Whoever reads them closes them. Raises BusyError where too many wait already.
+    """
+    asked, told = time.perf_counter(), 0
+
+    def begun() -> Iterable[T]:
+        _begun(time.perf_counter() - asked)
+        return begin()
+
+    def waiting(ahead: int) -> None:
+        nonlocal told
+        still_here()
+        if ahead != told:
+            waits(ahead)
+            told = ahead
+
+    with closing(LINE.steps(begun, waiting)) as steps:
+        for step in steps:
+            yield step
+            still_here()
+
+
+def _begun(seconds: float) -> None:
+    """Put into the log for how long a request has waited."""
+    if (request := log.current()) is not None:
+        request.queue_s = seconds

@@ -1,0 +1,143 @@
+"""Many visitors at one server: nobody's work goes on behind them, and long work has its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.load.client import Visitor
+from tests.load.crowd import crowd
+from tests.load.proxy import proxy, seat_of
+from tests.load.sentences import MOST, sentences, wrong
+from tests.load.server import Server, server
+
+LONG = " und ".join(text.removesuffix(".") for text in sentences(11))[:490]
+SOON = 60  # seconds after which a test has hung
+TABS = 10
+
+
+class Log:
+    """The requests that the server has written down."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, what: str, outcome: str) -> list[dict]:
+        lines = [line for line in self._path.read_text().splitlines() if line.startswith("{")]
+        asked = map(json.loads, lines)
+        return [line for line in asked if (line["what"], line["outcome"]) == (what, outcome)]
+
+    async def until(self, so: Callable[[], object]) -> None:
+        end = time.monotonic() + SOON
+        while not so():
+            assert time.monotonic() < end, self._path.read_text()[-2000:]
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Iterator[tuple[Server, Log]]:
+    """A server of this file's own, its model loaded, and its log."""
+    path = tmp_path_factory.mktemp("many") / "log.txt"
+
+    async def load(port: int) -> None:
+        async with await Visitor.arrive(port) as visitor:
+            assert (await visitor.open()).translation
+
+    with server(path) as found:
+        asyncio.run(load(found.port))
+        yield found, Log(path)
+
+
+def test_each_of_many_is_told_what_the_model_says_alone(own):
+    found, _ = own
+    seen = asyncio.run(crowd(found.port, visitors=12, seconds=4, think=(0.1, 0.3)))
+    assert not seen.errors and len(seen.answers) >= 12
+    assert wrong(seen.answers) == []
+    text, said = seen.answers[0]
+    assert len(wrong([(text, said), (text, f"{said} Not.")])) == 1
+
+
+def test_a_request_ends_when_its_tab_is_closed(own):
+    found, log = own
+    before = len(log("inspect", "stopped"))
+
+    async def leave() -> None:
+        visitor = await Visitor.arrive(found.port)
+        await visitor.open()
+        await visitor.begin("source", LONG)
+        await asyncio.sleep(0.1)
+        await visitor.leave()
+        await log.until(lambda: len(log("inspect", "stopped")) > before)
+
+    asyncio.run(leave())
+
+
+def test_what_is_too_long_is_one_line_before_any_work(own):
+    found, _ = own
+
+    async def ask() -> tuple[list[str], list[str]]:
+        async with await Visitor.arrive(found.port) as visitor:
+            await visitor.open()
+            first = await visitor.type("source", "a" * 100_000)
+            await visitor.open("masks")
+            box = next(key for key in visitor.keys if key.startswith("mask_batch_"))
+            begun = time.monotonic()
+            second = await visitor.type(box, "\n".join(sentences(200)))
+            assert time.monotonic() - begun < SOON
+            return first.errors, second.errors
+
+    (characters,), (lines,) = asyncio.run(ask())
+    assert "100,000 characters are too many: the limit is 500" in characters
+    assert "200 sentences are too many: the limit is 6" in lines
+
+
+async def at_the_checklist(port: int) -> Visitor:
+    visitor = await Visitor.arrive(port)
+    await visitor.open("comparison")
+    await visitor.press("run_checks")
+    return visitor
+
+
+def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_once(own):
+    """Ten at once took 8 GB, and each went on when nobody read it any more."""
+    found, log = own
+    before = found.memory
+
+    async def ten() -> list[list[str]]:
+        tabs = [await at_the_checklist(found.port) for _ in range(TABS)]
+        reading = [asyncio.create_task(tab.read()) for tab in tabs]
+        await log.until(lambda: len(log("checklist", "refused")) == TABS - 5)
+        await asyncio.sleep(0.2)
+        errors = [task.result().errors for task in reading if task.done()]
+        for task, tab in zip(reading, tabs, strict=True):
+            task.cancel()
+            await tab.leave()
+        await log.until(lambda: len(log("checklist", "stopped")) == 5)
+        return errors
+
+    assert asyncio.run(ten()) == [["busy, 5 ahead: try again in a few seconds"]] * (TABS - 5)
+    assert found.most_memory < before + 1000  # one copy in double precision, and the pages
+
+
+def test_a_visit_stays_at_its_process(own):
+    found, _ = own
+    heads = [f"GET / HTTP/1.1\r\nCookie: a=b; seat={i}; c=d\r\n\r\n".encode() for i in range(40)]
+    assert {seat_of(head, 2) for head in heads} == {0, 1}
+    assert seat_of(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 2) == 0
+
+    async def through() -> list[str | None]:
+        async with (
+            proxy([found.port, found.port]) as port,
+            await Visitor.arrive(port, "seat=7") as visitor,
+        ):
+            await visitor.open()
+            return [(await visitor.type("source", text)).translation for text in asked]
+
+    asked = sentences(MOST)[-2:]
+    answers = list(zip(asked, asyncio.run(through()), strict=True))
+    assert wrong(answers) == []

@@ -1,0 +1,163 @@
+"""Put load on the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from tests.load.abuse import KINDS, abuse, alone, beside, ratio
+from tests.load.client import Visitor
+from tests.load.crowd import Seen, crowd
+from tests.load.proxy import proxy
+from tests.load.sentences import wrong
+from tests.load.server import Server, server
+from tests.load.sessions import sessions
+
+WARM = 100
+"""Sessions before memory is read for the first time."""
+
+
+def bounded(most: float, kind: Callable = int) -> Callable[[str], float]:
+    """An argument from 1 to a limit, so that nobody floods a machine by a slip of the finger."""
+
+    def read(text: str) -> float:
+        value = kind(text)
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"{text}: choose from 1 to {most}")
+        return value
+
+    return read
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
+    found.add_argument(
+        "--port", type=bounded(65535), help="of a server on this machine; else one is started"
+    )
+    commands = found.add_subparsers(dest="command", required=True)
+    many = commands.add_parser("crowd", help="many visitors at once: seconds, errors, memory")
+    processes = commands.add_parser("proxy", help="the same crowd, one process and then two")
+    for one in (many, processes):
+        one.add_argument("--visitors", type=bounded(200), default=50)
+        one.add_argument("--seconds", type=bounded(900), default=300)
+        one.add_argument("--think", type=bounded(60, float), nargs=2, default=(3.0, 7.0))
+    after = commands.add_parser("sessions", help="one after another: does memory grow?")
+    after.add_argument("--count", type=bounded(5000), default=1000)
+    abused = commands.add_parser("abuse", help="one abuser of each kind beside one visitor")
+    abused.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    abused.add_argument("--sentences", type=bounded(100), default=12)
+    abuser = commands.add_parser("abuser", help="one abuser, for a server that runs")
+    abuser.add_argument("kind", choices=KINDS)
+    abuser.add_argument("--seconds", type=bounded(900), default=300)
+    return found
+
+
+def say(*lines: object) -> None:
+    print(*lines, sep="\n", flush=True)  # noqa: T201
+
+
+@contextmanager
+def served(args: argparse.Namespace) -> Iterator[Server]:
+    """The server that was named, or one of our own; its model is loaded."""
+    with ExitStack() as stack:
+        found = Server(args.port) if args.port else stack.enter_context(server())
+        asyncio.run(opened(found.port))
+        yield found
+
+
+async def opened(port: int) -> None:
+    async with await Visitor.arrive(port) as visitor:
+        await visitor.open()
+
+
+def judged(answers: list[tuple[str, str | None]]) -> str:
+    """How many answers are not the model's own, and the first of them."""
+    bad = wrong(answers)
+    return "; ".join([f"{len(bad)} of {len(answers)} wrong", *bad[:3]])
+
+
+def run_crowd(args: argparse.Namespace) -> None:
+    with served(args) as own:
+        before, cost = own.memory, own.seconds
+        seen = asyncio.run(crowd(own.port, args.visitors, args.seconds, tuple(args.think)))
+        count = len(seen.seconds) + len(seen.first)
+        say(
+            seen.line(),
+            *seen.errors[:3],
+            f"memory {before:.0f} → {own.memory:.0f} MB (most {own.most_memory:.0f}); "
+            f"{(own.seconds - cost) / count:.3f} s of processor time a request",
+        )
+    say(judged(seen.answers))
+
+
+def run_proxy(args: argparse.Namespace) -> None:
+    """Half of the visitors at one process, then all of them at two behind the proxy."""
+
+    async def behind(ports: list[int], visitors: int) -> Seen:
+        async with proxy(ports) as port:
+            return await crowd(port, visitors, args.seconds, tuple(args.think))
+
+    for count in (1, 2):
+        with ExitStack() as stack:
+            ports = [stack.enter_context(server()).port for _ in range(count)]
+            for port in ports:
+                asyncio.run(opened(port))
+            visitors = args.visitors * count // 2
+            seen = asyncio.run(behind(ports, visitors))
+        say(f"{count} behind the proxy, {visitors} visitors: {seen.line()}", judged(seen.answers))
+
+
+def run_sessions(args: argparse.Namespace) -> None:
+    memory = {}
+    with served(args) as own:
+        asyncio.run(sessions(own.port, WARM))
+        memory[0] = own.memory
+
+        def after(done: int) -> None:
+            if done % 100 == 0:
+                memory[done] = own.memory
+
+        answers, errors = asyncio.run(sessions(own.port, args.count, after))
+    say(
+        f"{args.count} sessions, {len(errors)} errors; memory "
+        + ", ".join(f"{at}: {mb:.0f}" for at, mb in memory.items()),
+        f"grown by {100 * (max(memory.values()) / memory[0] - 1):.1f} %",
+        judged(answers),
+    )
+
+
+def run_abuse(args: argparse.Namespace) -> None:
+    count, answers = args.sentences, []
+    with served(args) as own:
+        usual, own_answers = asyncio.run(alone(own.port, count, 0))
+        answers += own_answers
+        say(f"alone: p50 {statistics.median(usual):.2f} s, {own.memory:.0f} MB")
+        for i, kind in enumerate(args.kinds, start=1):
+            abused, seen = asyncio.run(beside(own.port, kind, count, i * count))
+            answers += seen
+            say(
+                f"{kind}: p50 {statistics.median(abused):.2f} s, {ratio(usual, abused):.1f} times; "
+                f"{own.memory:.0f} MB, most {own.most_memory:.0f}"
+            )
+    say(judged(answers))
+
+
+def main() -> None:
+    args = parser().parse_args()
+    runs = {
+        "crowd": run_crowd,
+        "proxy": run_proxy,
+        "sessions": run_sessions,
+        "abuse": run_abuse,
+    }
+    if args.command == "abuser":
+        asyncio.run(abuse(args.port, args.kind, args.seconds))
+    else:
+        runs[args.command](args)
+
+
+if __name__ == "__main__":
+    main()

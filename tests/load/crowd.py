@@ -1,0 +1,84 @@
+"""A crowd: visitors who come together, type, read for some seconds and type again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+
+from tests.load.client import Visitor
+from tests.load.sentences import MOST, sentences
+
+
+@dataclass
+class Seen:
+    """What a crowd has seen: seconds of each answer, what was answered, and what failed."""
+
+    seconds: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    answers: list[tuple[str, str | None]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    lasted: float = 0.0
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def p95(self) -> float:
+        return percentile(self.seconds, 0.95)
+
+    def line(self) -> str:
+        """The figures, in one line."""
+        count = len(self.seconds)
+        return (
+            f"{count} answers in {self.lasted:.0f} s ({count / self.lasted:.1f} a second), "
+            f"{len(self.errors)} errors; p50 {self.p50:.2f} s, p95 {self.p95:.2f} s, "
+            f"max {max(self.seconds):.2f} s"
+        )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which so large a share lies."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+async def crowd(
+    port: int,
+    visitors: int,
+    seconds: float,
+    think: tuple[float, float],
+    seed: int = 0,
+) -> Seen:
+    """So many visitors for so long, each with sentences that nobody has asked before.
+
+    They arrive within one thinking time; the first page of each is measured apart.
+    """
+    seen = Seen()
+    left = cycle(sentences(MOST))
+    begun = time.monotonic()
+
+    async def visit(own: random.Random) -> None:
+        await asyncio.sleep(own.uniform(0, think[1]))
+        try:
+            async with await Visitor.arrive(port, f"seat={own.random()}") as visitor:
+                seen.first.append((await visitor.open()).seconds)
+                while time.monotonic() - begun < seconds:
+                    await asyncio.sleep(own.uniform(*think))
+                    text = next(left)
+                    page = await visitor.type("source", text)
+                    seen.seconds.append(page.seconds)
+                    if page.errors or page.failed:
+                        seen.errors += [*page.errors, *page.failed]
+                    else:
+                        seen.answers.append((text, page.translation))
+        except (OSError, TimeoutError, KeyError) as error:
+            seen.errors.append(repr(error))
+
+    await asyncio.gather(*(visit(random.Random(f"{seed} {i}")) for i in range(visitors)))
+    seen.lasted = time.monotonic() - begun
+    return seen

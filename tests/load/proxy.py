@@ -1,0 +1,53 @@
+"""A small proxy that keeps a visit at its process, by a cookie: for the client's figures only."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from tests.load.client import HOST
+
+_SEAT = re.compile(rb"^cookie:.*\bseat=([^;\s]+)", re.I | re.M)
+_HEAD = 64 * 2**10
+
+
+def seat_of(head: bytes, count: int) -> int:
+    """Which of so many processes a request's visit belongs to; without a cookie the first."""
+    seat = _SEAT.search(head)
+    return zlib.crc32(seat[1]) % count if seat else 0
+
+
+@asynccontextmanager
+async def proxy(ports: Sequence[int]) -> AsyncIterator[int]:
+    """A port of this machine that stands for several processes, until the block ends."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            up_reader, up_writer = await asyncio.open_connection(
+                HOST, ports[seat_of(head, len(ports))], limit=_HEAD
+            )
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            writer.close()
+            return
+        up_writer.write(head)
+        await asyncio.gather(_pipe(reader, up_writer), _pipe(up_reader, writer))
+
+    server = await asyncio.start_server(serve, HOST, 0, limit=_HEAD)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hand on what comes, until it ends on either side."""
+    try:
+        while data := await reader.read(_HEAD):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()

@@ -1,0 +1,34 @@
+"""Sentences in any number, and what the model says of each alone."""
+
+from itertools import product
+
+WHO = "Ein Mann|Eine Frau|Ein Kind|Ein Mädchen|Ein Junge|Ein alter Mann|Eine junge Frau|Ein Hund"
+WHAT = "läuft|steht|sitzt|wartet|schläft|spielt|lacht|singt|liest|arbeitet"
+HOW = "allein|ruhig|fröhlich|müde|lange|heute"
+WHERE = "im Park|am Strand|vor einem Haus|auf der Straße|im Garten|in der Küche|im Schnee|am Fluss"
+
+
+MOST = 3840
+
+
+def sentences(count: int) -> list[str]:
+    """So many German sentences, each another one, of 5 to 8 words."""
+    every = [
+        f"{who} {what} {how} {where}."
+        for how, where, what, who in product(*(t.split("|") for t in (HOW, WHERE, WHAT, WHO)))
+    ]
+    if count > len(every):
+        raise ValueError(f"{count} sentences are too many: there are {len(every)}")
+    step = 7919  # a prime: neighbours are unlike each other
+    return [every[i * step % len(every)] for i in range(count)]
+
+
+def wrong(answers: list[tuple[str, str | None]]) -> list[str]:
+    """The answers that are not what the shipped model writes for a sentence alone, in words."""
+    from core.device import spare_threads
+    from core.translator import Translator
+
+    translator = Translator.load("checkpoints/scratch-de-en", device="cpu")
+    spare_threads(translator.card.parameters)
+    alone = {text: translator.translate([text])[0].text for text in {text for text, _ in answers}}
+    return [f"{text} → {said}, not {alone[text]}" for text, said in answers if said != alone[text]]
