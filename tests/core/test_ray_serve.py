@@ -4,15 +4,12 @@ import io
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -25,6 +22,7 @@ from core.serving.local import LocalBackend
 from core.serving.ray_serve import SETTING, Answering, LostError, RayBackend, backend_of
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
+from tests.core.elsewhere import free_port, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"
@@ -79,32 +77,9 @@ def test_nothing_is_built_from_bytes_but_what_is_known(tmp_path, monkeypatch):
         to_bytes(tmp_path)
 
 
-@contextmanager
-def served(port: int) -> Generator[None]:
-    """What Ray's replicas do with a request, without Ray."""
-    answering = Answering([str(FOLDER)])
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            answer = answering(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", port), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield
-        server.shutdown()
-
-
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture
@@ -138,14 +113,14 @@ def lost(backend: RayBackend) -> None:
 def test_one_who_asks_outlives_the_machines(backend, translator, port):
     lost(backend)
     for _ in range(2):
-        with served(port):
+        with served(port, FOLDER):
             answers_alike(backend, translator)
         lost(backend)
 
 
 def test_another_model_there_is_said(port, translator, monkeypatch):
     address = f"http://127.0.0.1:{port}"
-    with served(port):
+    with served(port, FOLDER):
         twin = translator.other_implementation()
         assert RayBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
         for changed, says in (("config_sha256", "is another"), ("folder", "not among")):
@@ -159,9 +134,9 @@ def test_another_model_there_is_said(port, translator, monkeypatch):
 def test_the_setting(translator, monkeypatch):
     monkeypatch.delenv(SETTING, raising=False)
     assert isinstance(backend_of(translator), LocalBackend)
-    monkeypatch.setenv(SETTING, "127.0.0.1:8000")
-    with pytest.raises(ValueError, match="give an address such as"):
-        backend_of(translator)
+    for odd in ("127.0.0.1:8000", "x", "http://"):
+        monkeypatch.setenv(SETTING, odd)
+        lost(backend_of(translator))
 
 
 @contextmanager
