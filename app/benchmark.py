@@ -1,12 +1,14 @@
 """Measure how fast the page answers, in a real headless browser.
 
-    python -m core.benchmark page [--rounds N] [--json FILE]
+    python -m core.benchmark page|growth [--rounds N] [--json FILE]
 
 Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
 the click or the move of the pointer until the frame that shows its effect; the starts are taken
 once. Sizes are those of the largest message that a page is sent for one sentence.
 
-Beside it stands BertViz's model view of as many maps, where it is installed (the extra
+`growth` shows made-up maps of many sizes, up to 512 tokens and 12 layers of 16 heads.
+
+Beside `page` stands BertViz's model view of as many maps, where it is installed (the extra
 `benchmark`). It loads its scripts from cdnjs.cloudflare.com, or from a folder in BERTVIZ_SCRIPTS
 that holds require.min.js, jquery.min.js and d3.min.js.
 """
@@ -27,6 +29,7 @@ from typing import Any
 
 from core.benchmarks.contest import Cell
 from core.benchmarks.options import Missing
+from core.benchmarks.scale import exponent
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPLORER = "section[aria-label='Attention explorer']"
@@ -92,6 +95,64 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
                 page.close()
         yield from _bertviz(browser, rounds)
         browser.close()
+
+
+def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
+    """What a sentence's maps take to send, to paint and to switch, by their number and size.
+
+    Behind the rows of growing sentences stands the exponent of each: 2 is four times as much for
+    twice as many tokens. What the page does not show is named.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright, serve(HARNESS) as url:
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=_FLAGS)
+        by_length: dict[str, list[tuple[int, float]]] = {}
+        for layers, heads, tokens in (*_LONGER, *_MORE_HEADS):
+            shape = f"{layers} layers × {heads} heads, {tokens}×{tokens}"
+            found = _grown(browser, f"{url}/?case={tokens}&layers={layers}&heads={heads}", rounds)
+            if not found:
+                yield Missing(
+                    shape, "the page shows no maps of this size: its message is too large"
+                )
+            for what, (value, unit) in found.items():
+                yield _row(what, shape, tokens, value, unit)
+                if (layers, heads, tokens) in _LONGER:
+                    by_length.setdefault(what, []).append((tokens, value))
+        for what, points in by_length.items():
+            if (slope := exponent(*zip(*points, strict=True))) is not None:
+                yield _row(f"exponent of length, {what}", "", points[-1][0], slope, "exponent")
+        browser.close()
+
+
+_LONGER = tuple((4, 4, tokens) for tokens in (32, 64, 128, 256, 512))
+_MORE_HEADS = tuple((layers, heads, 60) for layers, heads in ((4, 4), (4, 8), (6, 8), (12, 16)))
+
+
+def _grown(browser: Any, address: str, rounds: int) -> dict[str, tuple[float, str]]:
+    """What one size takes, by name, each with its unit; nothing where the page shows no map."""
+    from playwright.sync_api import TimeoutError
+
+    page = browser.new_page(viewport=_SIZE)
+    received = _count_bytes(page)
+    try:
+        page.goto(address)
+        _wait_for_explorer(page)
+        another = page.locator(".st-key-another label")
+        sentences = [_timed(page, "click", another.click, "sentence") for _ in range(3)]
+        root = page.locator(EXPLORER)
+        thumbnails = root.locator(".thumbnail[data-l][data-h]")
+        heads = [_timed(page, "click", thumbnails.nth(i % 3).click) for i in range(rounds)]
+        return {
+            "sent for a sentence": (max(received) / 1e6, "MB"),
+            "another sentence to painted": (statistics.median(sentences), "ms"),
+            "layer or head to painted": (statistics.median(heads), "ms"),
+            "hover to highlighted": (_hover(page, rounds), "ms"),
+        }
+    except TimeoutError:
+        return {}
+    finally:
+        page.close()
 
 
 # Notes when the page last changed; a long task ends before the frame behind it.
@@ -310,4 +371,7 @@ def _chromium() -> str:
 _SIZE: Any = {"width": 1440, "height": 900}
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 
-BENCHMARKS = {"page": (page_rows, ("streamlit", "playwright"))}
+BENCHMARKS = {
+    "page": (page_rows, ("streamlit", "playwright")),
+    "growth": (growth_rows, ("streamlit", "playwright")),
+}

@@ -31,12 +31,12 @@ address_page, and address_ before the key of each choice that a page keeps in it
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import streamlit as st
 
 from app.components.one_line import one_line
-from app.examples import EXAMPLES
+from app.examples import EXAMPLES, examples
 from app.look.markdown import plain
 from app.state import address, models, results, visit
 from core.checkpoint.folder import Card
@@ -124,7 +124,9 @@ def target_shown() -> None:
 
 
 def _directions() -> list[str]:
-    return sorted({direction for direction, _ in models.cards()})
+    """Those between known languages first, for a page opens on the first."""
+    found = {direction for direction, _ in models.cards()}
+    return sorted(found, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
 
 def sidebar() -> None:
@@ -157,17 +159,19 @@ def sidebar() -> None:
             required=True,
             key="search",
         )
-        with st.container(key="examples", gap=None):
-            st.caption("Examples")
-            for i, example in enumerate(EXAMPLES):
-                st.button(
-                    example.title,
-                    key=f"example_{i}",
-                    type="tertiary",
-                    on_click=visit.put,
-                    args=("source", example.text(direction)),
-                )
-                st.caption(example.hint(direction))
+        if known := examples(direction):
+            with st.container(key="examples", gap=None):
+                st.caption("Examples")
+                for i, example in enumerate(known):
+                    st.button(
+                        example.title,
+                        key=f"example_{i}",
+                        type="tertiary",
+                        on_click=visit.put,
+                        args=("source", example.text(direction)),
+                    )
+                    if hint := example.hint(direction):
+                        st.caption(hint)
     chosen = selection()
     address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
 
@@ -180,9 +184,9 @@ def _swap() -> None:
     """
     now = selection()
     before = "-".join(reversed(now.direction.split("-")))
-    examples = {example.text(before): example for example in EXAMPLES}
-    if now.source in examples:
-        visit.put("source", examples[now.source].text(now.direction))
+    typed = {example.text(before): example for example in examples(before)}
+    if now.source in typed and (text := typed[now.source].text(now.direction)):
+        visit.put("source", text)
         return
     card = models.cards().get((before, visit.get("model")))
     translated, original = visit.kept(_SWAPPED) or (None, None)
@@ -240,7 +244,8 @@ def target_box() -> None:
         placeholder=f"Optional: another translation into {language} to look at instead",
         label_visibility="collapsed",
     )
-    references = {e.text(chosen.direction): e.text(chosen.target_code) for e in EXAMPLES}
+    known = examples(chosen.direction)
+    references = {e.text(chosen.direction): e.text(chosen.target_code) for e in known}
     reference = references.get(chosen.source)
     # A text that was typed is applied by leaving its box, which a click on the button does: so the
     # button may not wait for the text, nor be another one at the next click.
@@ -276,8 +281,7 @@ def sentence(
     if chosen.card is None:
         st.stop()
     if not chosen.source:
-        st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
-        st.stop()
+        ask(chosen)
     target = chosen.target if given_target else ""
     try:
         record = results.inspect(chosen.card, chosen.source, target or None, decode=chosen.decode)
@@ -285,6 +289,13 @@ def sentence(
         st.error(plain(error))
         st.stop()
     return chosen.card, record
+
+
+def ask(chosen: Selection) -> NoReturn:
+    """Ask for a sentence where there is none, and stop the page."""
+    or_choose = ", or choose an example" if examples(chosen.direction) else ""
+    st.caption(f"Type a sentence in {chosen.source_language}{or_choose}.")
+    st.stop()
 
 
 def learned(card: Card) -> str:

@@ -13,12 +13,12 @@ class Example:
     en: str
 
     def hint(self, direction: str) -> str:
-        """What to look for in a direction."""
-        return self.look_for[direction.startswith("en")]
+        """What to look for in a direction; nothing in one that the examples were not made for."""
+        return dict(zip(("de-en", "en-de"), self.look_for, strict=True)).get(direction, "")
 
     def text(self, direction: str) -> str:
-        """The sentence in the language that a direction starts from."""
-        return {"de": self.de, "en": self.en}[direction.split("-")[0]]
+        """The sentence in the language that a direction starts from; empty in any other."""
+        return {"de": self.de, "en": self.en}.get(direction.split("-")[0], "")
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class MinimalPair:
     en: tuple[str, str]
 
     def texts(self, direction: str) -> tuple[str, str]:
-        """The two in the language that a direction starts from."""
-        return {"de": self.de, "en": self.en}[direction.split("-")[0]]
+        """The two in the language that a direction starts from; empty in any other."""
+        return {"de": self.de, "en": self.en}.get(direction.split("-")[0], ("", ""))
 
 
 MINIMAL_PAIRS = (
@@ -56,6 +56,12 @@ MINIMAL_PAIRS = (
         ("The man sees the woman.", "The woman sees the man."),
     ),
 )
+
+
+def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
+    """Those that can be typed in a direction: none where it starts from another language."""
+    return tuple(pair for pair in MINIMAL_PAIRS if any(pair.texts(direction)))
+
 
 EXAMPLES = (
     Example(
@@ -95,3 +101,8 @@ EXAMPLES = (
         "A tourist from 東京 takes a picture of a dog.",
     ),
 )
+
+
+def examples(direction: str) -> tuple[Example, ...]:
+    """Those that can be typed in a direction: none where it starts from another language."""
+    return tuple(example for example in EXAMPLES if example.text(direction))

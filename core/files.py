@@ -70,7 +70,8 @@ def write_together(folder: Path, contents: dict[str, bytes], switch: str) -> Non
         _sync(folder)
         (folder / f"{switch}.part").replace(folder / switch)
     except BaseException:
-        if not _marked(folder, switch):
+        # Under a switch that stays as it was, the others bear its mark before it is renamed.
+        if (folder / f"{switch}.part").is_file() or not _marked(folder, switch):
             _clean(folder, contents)
         raise
     try:

@@ -122,6 +122,7 @@
  * @property {WhatIf | null} whatIf
  * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
+ * @property {Map<Explorer, RecordData>} beside  of the explorers that are shown together with this one
  * @property {Map<string, any>} maps
  *
  * @typedef {object} AttentionMap  one map as it is shown, by query * keys + key

@@ -52,7 +52,7 @@ def model_name(card: Card) -> str:
     return card.folder.name.removesuffix(f"-{card.direction}")
 
 
-@st.cache_data(ttl=30, show_spinner=False)
+@st.cache_resource(ttl=30, show_spinner=False)  # as it is: a copy for each of ten asks a run
 def _listed() -> tuple[list[Card], list[str]]:
     return list_cards(CHECKPOINTS)
 

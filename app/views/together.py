@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls
-from app.examples import MINIMAL_PAIRS
+from app.examples import minimal_pairs
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, models, results, visit
@@ -21,19 +21,22 @@ SECONDS = {
 }
 
 
-def another_sentence(direction: str) -> str:
+def another_sentence(chosen: controls.Selection) -> str:
     """The second sentence: typed, or one of the pairs that differ in one thing."""
-    with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-        st.caption("Pairs that differ in one thing:", width="content")
-        for i, pair in enumerate(MINIMAL_PAIRS):
-            st.button(
-                pair.title,
-                key=f"minimal_pair_{i}",
-                type="tertiary",
-                on_click=take_pair,
-                args=pair.texts(direction),
-            )
-    address.settle_text("second_source", MINIMAL_PAIRS[0].texts(direction)[1])
+    pairs = minimal_pairs(chosen.direction)
+    if pairs:
+        with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
+            st.caption("Pairs that differ in one thing:", width="content")
+            for i, pair in enumerate(pairs):
+                st.button(
+                    pair.title,
+                    key=f"minimal_pair_{i}",
+                    type="tertiary",
+                    on_click=take_pair,
+                    args=pair.texts(chosen.direction),
+                )
+    opening = pairs[0].texts(chosen.direction)[1] if pairs else chosen.source
+    address.settle_text("second_source", opening)
     text = st.text_input("Second sentence", key="second_source", persist_state="session")
     address.keep({"second_source": text}, "second_source")
     return address.one_line(text)
@@ -50,7 +53,7 @@ def second_of(
 ) -> tuple[TranslationRecord, Card]:
     """What stands on the right. Raises ValueError, in one line for the reader."""
     if asked == "sentence":
-        text = another_sentence(chosen.direction)
+        text = another_sentence(chosen)
         return results.inspect(card, text, decode=chosen.decode), card
     target = results.ids(record.target_out)
     if asked == "edits":
@@ -75,9 +78,8 @@ st.title("Two at once")
 card, record = controls.sentence(given_target=False)
 chosen = controls.selection()
 st.caption(
-    "Two passes beside each other, their weights drawn on one scale, from 0 to 1; other quantities "
-    "have each their own, which stands above its maps. Choose a head or pin a word in one, and the "
-    "other follows: look where it answers in another way."
+    "Two passes beside each other, both drawn on one scale. Choose a head or pin a word in one, "
+    "and the other follows: look where it answers in another way."
 )
 asked = choose("Beside it", SECONDS, "sentence", "beside")
 try:

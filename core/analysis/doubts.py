@@ -99,8 +99,11 @@ def doubts(record: TranslationRecord) -> Doubts:
 def other_language(text: str, expected: str) -> str | None:
     """The language that a text's function words belong to, if it is not the expected one.
 
-    None where too few of them speak: a name or a single noun is of any language.
+    None where too few of them speak (a name or a single noun is of any language), and where
+    nothing is known of the expected one.
     """
+    if expected not in _FUNCTION_WORDS:
+        return None
     words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
     words = [word.replace("’", "'") for word in words]
     own = _FUNCTION_WORDS[expected]

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.problem import CheckpointError, about, printable, quoted, unusable
+from core.checkpoint.problem import about, quoted, unusable
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
-from core.data.corpora import LANGUAGES
 from core.files import sha256
 from core.model.shapes import Shapes, count_parameters, weight_shapes
 
 FORMAT = 1
 FILE = "config.json"
 MOST_PARAMETERS = 300_000_000
+_LANGUAGE = re.compile("[a-z]{2,8}")  # its code, which a direction and a link hold as well
 _HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _MOST = 2**64  # of any whole number in how a network was trained
@@ -79,10 +79,10 @@ def _checked(file: Path, config: Any, sealed: bool) -> Configuration:
         _check_seal(file, config)
     for side in ("source", "target"):
         language = config.get(f"{side}_language")
-        if language not in tuple(LANGUAGES):
-            raise CheckpointError(
-                f"{printable(str(file))} is of the language {printable(repr(language))[:100]}: "
-                f"use a checkpoint between {' and '.join(LANGUAGES)}"
+        if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
+            raise ValueError(
+                f"its {side}_language {repr(language)[:100]} is no code of a language, which has 2 "
+                "to 8 letters from a to z"
             )
     architecture, network = config.get("architecture"), config.get("model")
     if not isinstance(architecture, str) or not isinstance(network, dict):

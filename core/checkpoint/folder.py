@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
 from core.checkpoint.gate import Parts, read_parts
-from core.checkpoint.metrics import read_metrics
+from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.problem import CheckpointError, again, printable, unusable
 from core.config import ModelConfig
-from core.files import finish_together, json_bytes, sha256, write_json, write_together
+from core.files import finish_together, json_bytes, sha256, write_atomic, write_together
 
 if TYPE_CHECKING:
     from core.model.build import Model
@@ -104,14 +104,14 @@ def save(
         },
     }
     config["sha256"] = own_sha256(config)
-    files |= {"metrics.json": json_bytes(metrics), "config.json": json_bytes(config)}
+    files |= {"metrics.json": metrics_bytes(metrics), "config.json": json_bytes(config)}
     write_together(folder, files, switch="config.json")
 
 
 def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Write new metrics beside a checkpoint, or where there is none yet."""
     finish_together(folder, "config.json")  # or older ones that still wait would replace these
-    write_json(folder / "metrics.json", metrics)
+    write_atomic(folder / "metrics.json", metrics_bytes(metrics))
 
 
 def read_card(folder: Path) -> Card:

@@ -13,6 +13,7 @@ from core.checkpoint.header import largest_file, read_header
 from core.checkpoint.plain_file import opened, read, read_exactly
 from core.checkpoint.problem import about
 from core.checkpoint.strict_json import parse
+from core.data.corpora import LANGUAGES
 from core.files import current, sha256
 from core.text.vocabulary import check
 
@@ -58,6 +59,9 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
                 raise ValueError(f"a vocabulary of {found:,} tokens, and {size:,} in config.json")
             if values.get("language", language) != language:
                 raise ValueError(f"its language is {values['language']!r}, not {language!r}")
+            if values["kind"] == "words" and language not in LANGUAGES:
+                known = " and ".join(LANGUAGES.values())
+                raise ValueError(f"words are split by the rules of {known} alone, not {language}")
     source, target = (read_values[listed.name] for listed in config.tokenizers)
     return source, target
 

@@ -1,4 +1,4 @@
-"""Reads metrics.json, the curve and the scores: broken ones cost only themselves."""
+"""Reads and writes metrics.json, the curve and the scores: broken ones cost only themselves."""
 
 import math
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 from core.checkpoint.configuration import FILE
 from core.checkpoint.problem import CheckpointError, about, printable
-from core.checkpoint.strict_json import read_small
-from core.files import current
+from core.checkpoint.strict_json import MOST_BYTES, read_small
+from core.files import current, json_bytes
 
 _MOST_SCORES = 100  # corpora that a network was scored on
 
@@ -29,6 +29,20 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     except CheckpointError as error:
         return {}, f"No scores: {error}"
     return values, ""
+
+
+def metrics_bytes(metrics: dict[str, Any]) -> bytes:
+    """The file that holds them; a curve too long for it loses every second point until it fits.
+
+    Its last point stays, and so does the one of the lowest validation loss.
+    """
+    content = json_bytes(metrics)
+    while len(content) > MOST_BYTES and len(curve := metrics["curve"]) > 2:
+        best = min(curve, key=lambda row: row["val_loss"])
+        thinned = [row for i, row in enumerate(reversed(curve)) if i % 2 == 0 or row is best]
+        metrics = metrics | {"curve": thinned[::-1]}
+        content = json_bytes(metrics)
+    return content
 
 
 def _check(values: Any) -> None:

@@ -103,17 +103,19 @@ def plan(
     """Indices of each batch: at most `budget` padded tokens on the longer side, lengths alike.
 
     With `sentences`, each batch holds that many pairs instead, the last one what is left.
-    With a seed, pairs of like length are shuffled and so are the batches; without, the order is
+    With a seed, pairs of equal lengths are shuffled and so are the batches; without, the order is
     by length alone; `as_they_stand`, it is that of the pairs, whatever the seed.
     The same arguments always give the same plan, so a run can be resumed in it.
     """
     shuffled = random.Random(seed)
     noise = [shuffled.random() if seed is not None else 0.0 for _ in range(len(pairs))]
     lengths = pair_lengths(pairs)
-    # Close on both sides, so that there is little padding.
-    alike = np.lexsort((lengths[:, 0] + 2 * np.array(noise), lengths[:, 1] // 3))
+    longer, difference = lengths.max(axis=1, initial=0), lengths[:, 0] - lengths[:, 1]
+    # By the longer side, which the budget counts. Of equal ones by the other side, up and down in
+    # turns: a batch that ends one length and begins the next is alike on both sides, too.
+    alike = np.lexsort((noise, np.where(longer % 2, difference, -difference), longer))
     order = range(len(pairs)) if as_they_stand else alike.tolist()
-    longest = lengths.max(axis=1, initial=0).tolist()
+    longest = longer.tolist()
     batches: list[list[int]] = []
     batch: list[int] = []
     widest = 0

@@ -8,7 +8,15 @@ from pathlib import Path
 from core.data import iwslt, names, tatoeba, wmt
 from core.data.text_files import Find, LinePairs, finder
 
-LANGUAGES = {"de": "German", "en": "English"}
+
+class Languages(dict[str, str]):
+    """Names of languages by code; one that is not known here is called by its code."""
+
+    def __missing__(self, code: str) -> str:
+        return code
+
+
+LANGUAGES = Languages(de="German", en="English")
 
 Pairs = list[tuple[str, str]]
 
@@ -131,6 +139,11 @@ def read_pairs(name: str, split: str, source: str, target: str, data: Path | Non
     """
     if name not in CORPORA:
         raise ValueError(f"unknown corpus {name!r}: choose one of {', '.join(CORPORA)}")
+    if {source, target} != set(LANGUAGES):
+        raise ValueError(
+            f"{name} is between {' and '.join(LANGUAGES.values())}, not from {LANGUAGES[source]} "
+            f"to {LANGUAGES[target]}: give --src FILE and --ref FILE"
+        )
     corpus = CORPORA[name]
     if split not in corpus.splits:
         raise ValueError(f"{name} has no split {split!r}: choose one of {', '.join(corpus.splits)}")

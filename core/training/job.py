@@ -348,7 +348,10 @@ def _finish(job: _Job, curve: list[Row]) -> None:
         for name, pairs in job.data.validation_text.items()
     }
     job.keep(out, kept, curve, scores)
-    write_atomic(out / "MODEL_CARD.md", card.render(checkpoint.read_card(out)).encode())
+    written = checkpoint.read_card(out)
+    if written.note:
+        raise ValueError(written.note)
+    write_atomic(out / "MODEL_CARD.md", card.render(written).encode())
     for name, measured in scores.items():
         table([("corpus", f"{name}, validation split"), *measured.items()])
 

@@ -1,8 +1,9 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
 `?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4&failing=0`, where
-`failing` is the check that does not hold. Every weight of a record differs from its neighbours, and
-no map is a transpose or a copy of another, so that a wrong layer, head or axis cannot pass.
+`failing` is the check that does not hold; a number as the case is a sentence of so many tokens.
+Every weight of a record differs from its neighbours, and no map is a transpose or a copy of
+another, so that a wrong layer, head or axis cannot pass.
 """
 
 from __future__ import annotations
@@ -49,6 +50,14 @@ TARGETS = {
 SOURCES["hundred"] = f"{SOURCES['long']} Ein Hund läuft und " + "ein Mann sieht zu und " * 7
 SOURCES["hundred"] += "Hund"
 TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and " * 7 + "dog"
+
+
+def text(texts: dict[str, str], case: str) -> str:
+    """A case's text; of a number, one short of so many words, for <eos> comes behind them."""
+    if case in texts:
+        return texts[case]
+    words = range(1, int(case.removesuffix("+")))
+    return " ".join(f"{'word' if case.endswith('+') else 'Wort'}{i}" for i in words)
 
 
 @dataclass(frozen=True)
@@ -189,8 +198,8 @@ def synthetic_record(
     """Return the same record for the same arguments, in the server and in the tests."""
     decoder_layers = decoder_layers or layers
     end = Token("<eos>", special=True)
-    source = (*pieces(SOURCES[case]), end)
-    words = pieces(TARGETS[case])
+    source = (*pieces(text(SOURCES, case)), end)
+    words = pieces(text(TARGETS, case))
     target_in, target_out = (Token("<bos>", special=True), *words), (*words, end)
     source_length, target_length = len(source), len(target_out)
     encoder_mask = np.ones((source_length, source_length), dtype=bool)
@@ -223,8 +232,8 @@ def synthetic_record(
         log_probs=log_probs,
         log_prob=float(log_probs.sum()),
         search="beam 5",
-        source_text=SOURCES[case].replace("|", ""),
-        translation=TARGETS[case].replace("|", ""),
+        source_text=text(SOURCES, case).replace("|", ""),
+        translation=text(TARGETS, case).replace("|", ""),
         alternatives=alternatives,
         alternative_log_probs=alternative_log_probs,
     )
@@ -262,7 +271,7 @@ def main() -> None:
     query = st.query_params
     case = query.get("case", "short")
     if st.sidebar.toggle("Another sentence", key="another"):
-        case = "other"
+        case = f"{case}+" if case.isdigit() else "other"
     count = st.sidebar.button("Run again", key="again")
     st.sidebar.text(f"run again: {count}")
     layers = int(query.get("layers", 4))

@@ -259,6 +259,25 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
     models._listed.clear()
 
 
+def test_a_script_is_fetched_once_and_no_answer_carries_one(local_page: Page, serve):
+    fetched, messages = [], []
+    local_page.on("request", lambda request: fetched.append(urlsplit(request.url).path))
+    local_page.on(
+        "websocket", lambda socket: socket.on("framereceived", lambda m: messages.append(m))
+    )
+    local_page.goto(serve(MAIN))
+    root = painted(local_page)
+    for sentence in SENTENCES:
+        shown = root.get_attribute("data-sentence")
+        translate(local_page, sentence)
+        expect(root).not_to_have_attribute("data-sentence", shown or "")
+    scripts = [path for path in fetched if "/bidi-components/headlight.explorer/" in path]
+    assert len(scripts) == 1 and scripts[0].endswith(".js")
+    texts = [m if isinstance(m, bytes) else m.encode() for m in messages]
+    assert not any(b"export default" in text for text in texts)
+    assert sum(SENTENCES[1].encode() in text for text in texts), "messages are seen"
+
+
 def test_what_is_opened_is_a_record_or_one_line(translator):
     app = AppTest.from_file(str(MAIN), default_timeout=60).run()
     for content in (b"no archive", b"PK\x03\x04broken", b"\x80\x04N."):

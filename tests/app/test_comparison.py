@@ -92,7 +92,7 @@ def unpack(packed: bytes) -> dict:
 
 def sent(app: AppTest) -> tuple[dict, np.ndarray, np.ndarray]:
     """The row of maps as the browser gets it: its values, and both models' [L, H, query, key]."""
-    (row,) = [c for c in app.get("bidi_component") if c.proto.component_name == "map_row"]
+    (row,) = [c for c in app.get("bidi_component") if c.proto.component_name == "headlight.map_row"]
     data = unpack(row.proto.bytes)
     shape = (
         len(data["layers"]),

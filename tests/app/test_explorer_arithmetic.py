@@ -22,9 +22,11 @@ FOLDER = Path(__file__).parents[2] / "app/components/explorer"
 SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 # Every map of one choice, as numbers; `ask` names quantity, unit and combine.
-WORK = f"""([bytes, ask, hide, share]) => {{
+WORK = f"""([bytes, ask, hide, share, others]) => {{
 {SCRIPTS}
-  const data = decodePayload(unpack(Uint8Array.from(bytes)));
+  const decoded = (bytes) => decodePayload(unpack(Uint8Array.from(bytes)));
+  const data = decoded(bytes);
+  others.forEach((other, i) => data.beside.set(i, decoded(other)));
   const hidden = new Set(hide);
   const found = {{}};
   for (const kind of KINDS) {{
@@ -87,9 +89,15 @@ def random_record(seed: int) -> Record:
     )
 
 
-def work(page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7) -> dict:
-    data = pack(payload(record, VIEW, quantities=dict([quantity] if quantity else [])))
-    return page.evaluate(WORK, [list(data), ask, list(hide), share])
+def sent(record: Record, quantity=None) -> list[int]:
+    return list(pack(payload(record, VIEW, quantities=dict([quantity] if quantity else []))))
+
+
+def work(
+    page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
+) -> dict:
+    """`beside` are what is sent of explorers that are shown together with this one."""
+    return page.evaluate(WORK, [sent(record, quantity), ask, list(hide), share, list(beside)])
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
@@ -354,3 +362,25 @@ def test_a_label_is_cut_between_what_is_read_as_one_letter(page: Page) -> None:
         family * 3,
     )
     assert {text.removesuffix("\u2026").replace(family, "") for text in cut} == {""}
+
+
+@quick
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
+def test_explorers_beside_each_other_have_the_larger_ones_scale(page, seed, name):
+    records = [random_record(seed), random_record(seed + 7)]
+    both = [(name, synthetic_quantity(record, name)) for record in records]
+    both[1] = (name, {kind: 0.9 * numbers for kind, numbers in both[1][1].items()})
+    weights = sent(records[1])  # of an explorer that does not have the quantity yet
+    for unit in ("pieces", "words"):
+        ask = {"quantity": name, "unit": unit, "combine": "mean"}
+        alone = [
+            work(page, *each, quantity=own)
+            for *each, own in zip(records, [ask] * 2, both, strict=True)
+        ]
+        for i in (0, 1):
+            other = sent(records[1 - i], both[1 - i])
+            found = work(page, records[i], ask, quantity=both[i], beside=[other, weights])
+            for kind in KINDS:
+                for end, widest in (("lo", min), ("hi", max)):
+                    expected = widest(one[kind][0][end] for one in alone)
+                    assert found[kind][0][end] == pytest.approx(expected)

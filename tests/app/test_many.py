@@ -84,6 +84,7 @@ def test_what_is_too_long_is_one_line_before_any_work(own):
         async with await Visitor.arrive(found.port) as visitor:
             await visitor.open()
             first = await visitor.type("source", "a" * 100_000)
+        async with await Visitor.arrive(found.port) as visitor:
             await visitor.open("masks")
             box = next(key for key in visitor.keys if key.startswith("mask_batch_"))
             begun = time.monotonic()

@@ -85,6 +85,38 @@ def test_what_strangers_wrote_is_text_on_every_page(root):
     assert seen >= 5 * len(PAGES)  # four bad folders and a corpus
 
 
+@pytest.mark.parametrize("direction", ["fr-yue", "de-yue", "fr-en"])
+def test_a_language_that_is_not_known_is_its_code_on_every_page(root, direction):
+    source, target = direction.split("-")
+    of = strange_folders.config(source_language=source, target_language=target)
+    of(shutil.copytree(root / "scratch-de-en", root / f"scratch-{direction}"))
+    app = opened()
+    radio = app.radio(key="direction")
+    languages = " → ".join({"de": "German", "en": "English"}.get(x, x) for x in (source, target))
+    assert radio.options == ["German → English", languages] and radio.value == "de-en"
+    radio.set_value(direction).run()
+    app.text_area(key="source").set_value("Zwei Hunde.").run()
+    for page in (*PAGES, "inside_head/page", "together", "comparison/page"):
+        app.switch_page(f"views/{page}.py").run()
+        assert not app.exception and not app.error, page
+        assert app.radio(key="direction").value == direction
+        if page == "tour/page":
+            assert any("There is no tour from" in caption.value for caption in app.caption)
+        else:
+            assert app.text_area(key="source").label == f"{languages.split(' ')[0]} sentence"
+            assert app.get("bidi_component"), page
+    shown = [example.label for example in app.button if example.key.startswith("example_")]
+    assert bool(shown) == (source == "de")
+
+
+def test_without_a_sentence_in_a_language_that_is_not_known_one_is_asked_for(root):
+    strange_folders.config(source_language="fr")(root / "scratch-de-en")
+    app = opened()
+    assert [c.value for c in app.caption if "Type a" in c.value] == ["Type a sentence in fr."]
+    app.text_area(key="source").set_value("Zwei Hunde.").run()
+    assert not app.exception and not app.error
+
+
 def test_broken_metrics_are_a_line_in_the_sidebar(root):
     (root / "scratch-de-en/metrics.json").write_bytes(b"[" * 60_000)
     app = opened()

@@ -121,6 +121,7 @@ def test_forty_texts_on_every_part_make_no_element(serve, local_page: Page):
 @pytest.mark.soak
 def test_all_texts_on_every_part_make_no_element(serve, local_page: Page):
     walk(local_page, serve, list(range(0, len(TEXTS), ROWS)))
+    print(f"\n{len(TEXTS)} texts on every part of a page: no element, no request, no dialog")  # noqa: T201
 
 
 PAGES = ["", "tour", "steps", "head", "why", "together", "masks", "positions", "comparison"]
@@ -130,7 +131,8 @@ def visited(page: Page, url: str, text: str) -> set[str]:
     """What is active on a page of the app that shows a text; Streamlit's own part included."""
     page.goto(f"{url}?direction=de-en&model=scratch&search=greedy&source={quote(text)}")
     expect(page.get_by_test_id("stSidebarUserContent")).to_be_visible(timeout=60_000)
-    page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links").first.wait_for()
+    shown = page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links a")
+    shown.first.wait_for(timeout=60_000)
     page.get_by_test_id("stSidebar").locator("img").first.wait_for()  # the logo
     settled(page)
     assert page.get_by_test_id("stException").count() == 0
@@ -164,3 +166,5 @@ def test_all_texts_on_every_page_of_the_guarded_app(serve, page: Page, name):
                 refused = page.get_by_test_id("stAlert").count()
                 assert refused or bare(text) == bare("".join(shown).split("→")[0]), text
     assert not broken
+    title = name or "the first page"
+    print(f"\n{len(TEXTS)} texts on {title}: nothing active, no request, no dialog")  # noqa: T201

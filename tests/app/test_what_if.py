@@ -317,6 +317,47 @@ def test_two_explorers_follow_each_other(local_page: Page, serve, translator) ->
     expect(local_page.get_by_text("nothing is changed")).to_be_visible(timeout=30_000)
 
 
+def test_two_explorers_have_one_scale(local_page: Page, serve, translator) -> None:
+    other = "Die Donaudampfschifffahrtsgesellschaft lacht."
+    records = [translator.inspect(text, decode=GREEDY) for text in (SENTENCE, other)]
+    largest = {
+        name: max(np.abs(of(translator, r)["encoder"]).max() for r in records)
+        for name, of in (("norms", value_norms), ("scores", scores))
+    }
+    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source={quote(other)}&kind=encoder")
+    both = local_page.locator("section[aria-label='Attention explorer']")
+    expect(both).to_have_count(2, timeout=60_000)
+    left, right = both.nth(0), both.nth(1)
+    shows(right, records[1])
+
+    def ends() -> list[float]:
+        return [
+            number(root.locator("[data-part=scale-high]").inner_text()) for root in (left, right)
+        ]
+
+    def come_to(right_ends) -> None:
+        for _ in range(100):
+            if right_ends(*ends()):
+                return
+            local_page.wait_for_timeout(100)
+        pytest.fail(f"the scales end at {ends()}")
+
+    for name, expected in largest.items():
+        right.locator("[data-part=quantity]").select_option(name)
+        for root in (left, right):
+            expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
+        wanted = pytest.approx(expected, abs=0.051)  # one decimal is printed
+        come_to(lambda one, two, wanted=wanted: one == wanted and two == wanted)
+    right.locator("[data-part=quantity]").select_option("norms")
+    right.locator("[data-unit-option=words]").click()
+    come_to(lambda one, two: one == two)
+    shorter = "Ein Hund."
+    local_page.locator(".st-key-second_source input").fill(shorter)
+    local_page.locator(".st-key-second_source input").press("Enter")
+    shows(right, translator.inspect(shorter, decode=GREEDY))
+    come_to(lambda one, two: one == two)
+
+
 def test_a_link_is_about_both_explorers(local_page: Page, serve) -> None:
     view = "quantity=norms&kind=decoder&layer=1&head=2"
     local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source=Ein+Hund.&{view}")

@@ -1,6 +1,8 @@
 """A whole trained checkpoint, made once from a dozen sentences by the real command."""
 
+import io
 import shutil
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -62,5 +64,6 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def checkpoint_folder(data, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints") / "scratch-de-en"
-    run_train("--data", data, "--out", folder)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # `make soak` is read
+        run_train("--data", data, "--out", folder)
     return folder

@@ -192,9 +192,12 @@ def _config() -> list[Kind]:
         *named("format", "format", 2, "1", True, None, ..., 10**30),
         *named("architecture", "architecture", "lstm", "../scratch", [], None, ..., ESCAPE),
         *named(
-            "source_language", "language", "fr", "", "DE", "de\n", {}, None, 3, ..., "![x](//a)"
+            "source_language",
+            "no code of a language",
+            *("", "f", "DE", "de\n", "de-at", "fr1", "français", "x" * 9, "![x](//a)", ESCAPE),
+            *({}, [], None, 3, ...),
         ),
-        *named("target_language", "language", "fr", [], ESCAPE),
+        *named("target_language", "no code of a language", "FR", "de ", "zh-hans", [], ESCAPE),
         *named("parameters", "parameters", -1, True, "many", None, ..., 1e4, 10**30),
         *named("training", "trained", None, [], "x"),
         *trained(
@@ -482,6 +485,10 @@ def _tokenizer() -> list[Kind]:
             f"token {text[:20]!r}": (s.piece(text), "is no token")
             for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
         },
+        "words: of a language whose rules are not known": (
+            s.both(s.words(language="fr"), s.config(source_language="fr", target_language="fr")),
+            "the rules of German and English alone, not fr",
+        ),
         **{
             f"words: {what}": (s.words(**changes), says)
             for what, changes, says in (

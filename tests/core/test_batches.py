@@ -37,6 +37,17 @@ def test_a_plan_reads_no_ids(monkeypatch):
     assert pair_lengths(stored) is stored.lengths
 
 
+def test_little_of_a_batch_is_padding():
+    """Lengths as captions have them: their padded batches hold one token in twenty for nothing."""
+    random = np.random.default_rng(0)
+    source = np.exp(random.normal(2.6, 0.3, 29_000)).astype(int) + 2
+    target = np.maximum(2, source + random.normal(0, 2.2, 29_000).astype(int))
+    pairs = [([7] * s, [8] * t) for s, t in zip(source.tolist(), target.tolist(), strict=True)]
+    lengths = pair_lengths(pairs)
+    cells = sum(len(batch) * lengths[batch].max(0).sum() for batch in plan(pairs, 4096, seed=1))
+    assert 1 - lengths.sum() / cells < 0.05
+
+
 def test_pairs_are_encoded_one_at_a_time():
     tokenizer = SubwordTokenizer.train([s for pair in small.SENTENCES for s in pair], 200)
     taken = []

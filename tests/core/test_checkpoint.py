@@ -13,9 +13,11 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
-from core.checkpoint.folder import CheckpointError, list_cards, load, read_card
+from core.analysis.doubts import doubts
+from core.checkpoint.folder import CheckpointError, list_cards, load, read_card, save_metrics
 from core.checkpoint.seal import seal
 from core.config import DecodeConfig
+from core.data.corpora import read_pairs
 from core.files import json_bytes
 from core.model.transformer import Transformer
 from core.translator import Translator
@@ -150,6 +152,20 @@ def test_weights_as_large_as_may_be_give_finite_hypotheses(
     assert translator.inspect("Ein Hund.").log_probs.size
 
 
+def test_languages_that_are_not_known_are_called_by_their_codes(folder):
+    strange_folders.config(source_language="fr", target_language="yue")(folder)
+    (card,), problems = list_cards(folder.parent)
+    assert card.direction == "fr-yue" and not problems
+    translator = Translator.load(folder, "cpu")
+    assert "fr → yue" in repr(translator)
+    record = translator.inspect("Ein Hund.")
+    assert (record.source_language, record.target_language) == ("fr", "yue")
+    assert translator.recheck(record).checks == record.checks
+    assert doubts(record).language is None
+    with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
+        read_pairs("multi30k", "val", card.source_language, card.target_language)
+
+
 BROKEN_METRICS = {
     "not JSON": b"\xff",
     "deep": b"[" * 60_000,
@@ -185,6 +201,21 @@ def test_broken_metrics_cost_only_the_scores(folder, what):
     assert card.note.startswith("No scores: ") and "metrics.json" in card.note
     assert card.note.isprintable()
     assert load(folder).card.note == card.note
+
+
+@pytest.mark.parametrize("best", [0, 1, 500, 999])
+def test_a_curve_that_is_too_long_for_its_file_is_thinned(folder, best):
+    (row, *_), final = read_card(folder).metrics["curve"], read_card(folder).metrics["final"]
+    curve = [row | {"step": 227 * epoch, "val_loss": 2.0} for epoch in range(1, 1001)]
+    curve[best]["val_loss"] = 1.0
+    save_metrics(folder, {"curve": curve, "final": final})
+    card = read_card(folder)
+    assert card.note == "" and card.metrics["final"] == final
+    kept = card.metrics["curve"]
+    assert 200 < len(kept) < 1000 and kept == [row for row in curve if row in kept]
+    assert curve[best] in kept and kept[-1] == curve[-1]
+    save_metrics(folder, {"curve": curve[:100], "final": final})
+    assert read_card(folder).metrics["curve"] == curve[:100]
 
 
 def test_no_metrics_are_nothing_to_note(folder):

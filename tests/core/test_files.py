@@ -21,7 +21,7 @@ from core.files import (
     write_json,
     write_together,
 )
-from tests.core.plugs import killed
+from tests.core.plugs import fails, killed
 
 OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}
 NEW = {"a": b"new a", "b": b"new b", "switch": b"new"}
@@ -112,6 +112,23 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
         message = str(caught.value)
         assert "No space left on device (while writing 5 bytes)" in message and "/b'" in message
     assert content(tmp_path) == OLD
+
+
+def test_a_failed_write_under_the_same_switch_leaves_nothing_behind(tmp_path):
+    """As where a run is scored: config.json stays as it was, and metrics.json does not."""
+    again, found = NEW | {"switch": OLD["switch"]}, []
+    for at in itertools.count(1):
+        folder = tmp_path / str(at)
+        write_together(folder, OLD, "switch")
+        if (
+            fails(folder, at, errno.EIO, lambda f=folder: write_together(f, again, "switch"))
+            is None
+        ):
+            break
+        finish_together(folder, "switch")
+        assert content(folder) in (OLD, again), at
+        found.append(content(folder) == again)
+    assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 2
 
 
 def test_a_write_stopped_after_the_switch_keeps_the_new_files(tmp_path, monkeypatch):

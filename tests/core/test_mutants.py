@@ -238,8 +238,11 @@ def test_mutants_are_refused_or_work(good, tmp_path):
 def test_ten_thousand_mutants_are_refused_or_work(good, tmp_path):
     first = 10_000 if "scratch" in (good / "config.json").read_text() else 20_000
     found = many(good, tmp_path / "x", range(first, first + 5_000))
-    for key in sorted(found):
-        print(f"{found[key]:6,}  {', '.join(key)}")  # noqa: T201
+    counts: Counter = Counter()
+    for (hashes, _, outcome), count in found.items():
+        counts[f"{hashes}, {outcome}"] += count
+    said = "; ".join(f"{what} {counts[what]:,}" for what in sorted(counts))
+    print(f"\n{sum(counts.values()):,} mutants: {said}; other output 0, crashes 0, hangs 0")  # noqa: T201
     assert {outcome for _, _, outcome in found} == {"refused", "the same", "works"}
     assert sum(found.values()) == 5_000
 
@@ -265,7 +268,7 @@ def cost(ask: Callable[[], object]) -> tuple[float, float]:
 
 @pytest.mark.soak
 def test_what_refusals_cost(tmp_path):
-    """Printed: no test may fail for a slow machine."""
+    """What is known without the weights takes no memory; times are printed: machines differ."""
     good = strange_folders.good(tmp_path / "good" / "good-de-en")
     load(good)  # torch is there, as in an app that runs
     costs = {}
@@ -279,9 +282,19 @@ def test_what_refusals_cost(tmp_path):
 
         costs[kind.name] = cost(refuse)
         shutil.rmtree(folder.parent)
-    for what, column, unit in (("time", 0, "ms"), ("memory", 1, "MB")):
-        values = [each[column] for each in costs.values()]
-        worst = sorted(costs, key=lambda name: -costs[name][column])[:5]
-        said = "; ".join(f"{name} {costs[name][column]:.1f}" for name in worst)
-        print(f"{len(costs)} refusals, {what}: median {median(values):.1f} {unit}, most: {said}")  # noqa: T201
-    assert len(costs) == len(KINDS)
+    early = [kind.name for kind in KINDS if not kind.late]
+    said = []
+    for column, unit, most in ((0, "ms of the processor", 100), (1, "MB", 20)):
+        values = {name: costs[name][column] for name in early}
+        worst = sorted(values, key=values.__getitem__)[:-4:-1]
+        above = sum(value > most for value in values.values())
+        named = ", ".join(f"{name} {values[name]:.1f}" for name in worst)
+        said.append(
+            f"{unit}: median {median(values.values()):.1f}, above {most}: {above}, most: {named}"
+        )
+    late = max(costs[kind.name][0] for kind in KINDS if kind.late)
+    print(  # noqa: T201
+        f"\n{len(early)} refusals before the weights, {'; '.join(said)}; "
+        f"{len(costs) - len(early)} after them, at most {late:.0f} ms"
+    )
+    assert max(costs[name][1] for name in early) <= 20

@@ -186,10 +186,10 @@ def same(folder: Path, other: Path) -> None:
     assert fingerprint(folder / state) == fingerprint(other / state)
     for name in ("model.safetensors", "config.json"):
         own = [(f / name).read_bytes() for f in (folder, other)]
-        if name == "config.json":  # without the clock's reading
+        if name == "config.json":  # without the clock's reading, which its own hash is of as well
             own = [json.loads(content) for content in own]
             for config in own:
-                config["training"]["hours"] = 0
+                del config["training"]["hours"], config["sha256"]
         assert own[0] == own[1], name
     averaged = [sorted(f.glob("resume/snapshot-*")) for f in (folder, other)]
     assert [f.name for f in averaged[0]] == [f.name for f in averaged[1]]
@@ -259,6 +259,8 @@ def test_runs_killed_at_random_until_they_end(data, undisturbed, tmp_path):
 
 @pytest.mark.soak
 def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
+    """A run goes on where only metrics.json cannot be read, of which it needs nothing then."""
+    unharmed = 0
     for at in itertools.count(1):
         folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]
         folder.parent.mkdir()
@@ -266,10 +268,15 @@ def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
         whole(folder)
         if said is None:
             break
-        assert os.strerror(code) in said and "\n" not in said
-        assert not list(folder.rglob("*.part"))
-        go_on(data, folder)
+        if said:
+            assert os.strerror(code) in said and "\n" not in said
+            assert not list(folder.rglob("*.part"))
+            go_on(data, folder)
+        unharmed += not said
         same(folder, undisturbed)
         shutil.rmtree(folder.parent)
-    print(f"\na disk that failed at each of {at - 1} steps: one line, the old file, same SHA-256")  # noqa: T201
-    assert at > 100
+    print(  # noqa: T201
+        f"\na disk that failed at each of {at - 1} steps: one line, the old file, the same SHA-256 "
+        f"once resumed; {unharmed} of them did no harm"
+    )
+    assert at > 100 and unharmed < 5

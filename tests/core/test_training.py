@@ -529,6 +529,14 @@ def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
     assert _weights(folder) == _weights(checkpoint_folder)
 
 
+def test_scores_that_cannot_be_read_back_are_one_line(data, tmp_path, monkeypatch):
+    """A folder without them can be used, so reading it raises nothing: its card would lack them."""
+    broken = {}, "No scores: metrics.json cannot be read"
+    monkeypatch.setattr("core.checkpoint.folder.read_metrics", lambda folder: broken)
+    with pytest.raises(ValueError, match="No scores: metrics.json cannot be read"):
+        run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4)
+
+
 def test_a_finished_run_can_be_finished_again(data, checkpoint_folder, tmp_path):
     """It may have been killed while its scores were taken."""
     shutil.copytree(checkpoint_folder, tmp_path / "c")

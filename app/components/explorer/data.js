@@ -65,6 +65,8 @@ export function decodePayload(raw, before = null) {
     whatIf: raw.what_if ?? null,
     offersEffects: raw.offers_effects ?? false,
     effects: decodeEffects(raw) ?? earlier.effects ?? null,
+    /* The records of the explorers that are shown together with this one: see together.js. */
+    beside: new Map(),
     /* Maps that were made already: see `mapOf`. */
     maps: new Map(),
   });

@@ -24,7 +24,7 @@ import { forgetRequests, pinExact, settleRequests } from "./requests.js";
 import { buildSentences, forgetShades } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { listenTogether } from "./together.js";
+import { joinTogether, listenTogether } from "./together.js";
 import { askEffects, askQuantity, follow, lastViewOf, unpin } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
@@ -97,7 +97,7 @@ function createExplorer(parent, key) {
   listenToWhatIf(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
-  const forgetOthers = listenTogether(explorer, follow);
+  const forgetOthers = listenTogether(explorer, follow, rescale);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
@@ -124,6 +124,7 @@ function takeData(explorer, bytes) {
   const same = before?.sentence === data.sentence;
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
+  joinTogether(explorer);
   // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
   const opens = !before || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
@@ -216,6 +217,17 @@ function warmUp(explorer) {
     if (waiting.length && explorer.data === data) explorer.warming = requestIdleCallback(go);
   };
   explorer.warming = requestIdleCallback(go);
+}
+
+/**
+ * Draws anew what has another scale now: weights have the same one always.
+ *
+ * @param {Explorer} explorer
+ */
+function rescale(explorer) {
+  if (explorer.view.quantity === WEIGHTS) return;
+  forgetShades(explorer);
+  layOut(explorer);
 }
 
 const explorerAt = mounts(createExplorer);

@@ -19,8 +19,15 @@ export const ROLLOUT = "rollout";
 /* Rows of these add up to 1, so that entropy and shares have a meaning. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
+/* The records that share a scale, as far as they have the quantity: of explorers that are shown together, all. */
+const sharing = (data, quantity) =>
+  [data, ...data.beside.values()].filter(({ quantities }) => quantities[quantity]);
+
 /* The ends of a kind's one scale: of what has either sign they lie as far on both sides of 0. */
-function scaleOf({ lo, hi }, quantity) {
+function scaleOf(data, quantity, kind) {
+  const ends = sharing(data, quantity).map(({ quantities }) => quantities[quantity].kinds[kind]);
+  const lo = Math.min(...ends.map((end) => end.lo));
+  const hi = Math.max(...ends.map((end) => end.hi));
   const limit = Math.max(-lo, hi);
   return isSigned(quantity) ? { lo: -limit, hi: limit } : { lo, hi };
 }
@@ -98,7 +105,7 @@ export function mapOf(data, choice) {
   if (data.maps.has(name)) return data.maps.get(name);
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { lo, hi } = scaleOf(data.quantities[quantity].kinds[kind], quantity);
+  const { lo, hi } = scaleOf(data, quantity, kind);
   const signed = isSigned(quantity);
   const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
@@ -124,7 +131,7 @@ export function mapOf(data, choice) {
     }
   }
   // Tokens of a word together may hold more than any one of them did.
-  if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, choice, map);
+  if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, kind);
   data.maps.set(name, map);
   return map;
 }
@@ -133,24 +140,39 @@ export function mapOf(data, choice) {
  * One scale for all heads of a kind: norms of words may exceed the largest norm of a token.
  *
  * @param {RecordData} data
- * @param {AttentionMap} map
  */
-function wordCeiling(data, choice, map) {
-  const name = `ceiling ${choice.kind}`;
-  if (data.maps.has(name)) return data.maps.get(name);
+function wordCeiling(data, kind) {
+  const name = `ceiling ${kind}`;
+  if (!data.maps.has(name)) {
+    const largest = sharing(data, NORMS).map((each) => largestOfWords(each, kind));
+    data.maps.set(name, Math.max(scaleOf(data, NORMS, kind).hi, ...largest));
+  }
+  return data.maps.get(name);
+}
+
+/** @param {RecordData} data */
+function largestOfWords(data, kind) {
+  const rows = data.items.words[ROW_SIDE[kind]];
+  const columns = data.items.words[COLUMN_SIDE[kind]];
+  const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
   let largest = 0;
-  const { heads, kinds } = data.quantities.norms;
-  const keys = data.items.pieces[COLUMN_SIDE[choice.kind]].length;
-  for (let layer = 0; layer < data.layers[choice.kind]; layer++) {
-    for (let head = 0; head < heads; head++) {
-      const tokens = tokenValues(data, "norms", choice.kind, layer, head);
-      const words = wordValues(tokens, data.unmasked[choice.kind], map.rows, map.columns, keys, false);
+  for (let layer = 0; layer < data.layers[kind]; layer++) {
+    for (let head = 0; head < data.quantities[NORMS].heads; head++) {
+      const tokens = tokenValues(data, NORMS, kind, layer, head);
+      const words = wordValues(tokens, data.unmasked[kind], rows, columns, keys, false);
       for (const value of words.values) if (value > largest) largest = value;
     }
   }
-  const ceiling = Math.max(largest, kinds[choice.kind].hi);
-  data.maps.set(name, ceiling);
-  return ceiling;
+  return largest;
+}
+
+/**
+ * Forgets what was made with a scale that may be another one now: that of weights is the same always.
+ *
+ * @param {RecordData} data
+ */
+export function forgetScales(data) {
+  for (const name of data.maps.keys()) if (!name.startsWith(WEIGHTS)) data.maps.delete(name);
 }
 
 /** @param {AttentionMap} map */

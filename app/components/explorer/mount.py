@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import streamlit as st
-
-from app.components.assets import as_module
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import pack
+from app.components.mount import mounting
 
 _FILES = markup()
-_mount = st.components.v2.component(
-    "explorer", html=_FILES.html, css=_FILES.css, js=as_module(_FILES.script)
-)
+_mount = mounting("explorer", html=_FILES.html, css=_FILES.css, script=_FILES.script)
 
 
 def explorer(

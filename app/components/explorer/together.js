@@ -1,6 +1,15 @@
-// Explorers of one page that are shown together: what is chosen and pinned in one, the others follow.
+// Explorers of one page that are shown together: what is chosen and pinned in one, the others follow, on one scale.
+
+import { forgetScales } from "./maps.js";
 
 const CHOSEN = "headlight-chosen";
+const ARRIVED = "headlight-arrived";
+const LEFT = "headlight-left";
+
+const tellGroup = (type, explorer, more = {}) => {
+  const { together } = explorer.data ?? {};
+  if (together) window.dispatchEvent(new CustomEvent(type, { detail: { explorer, together, ...more } }));
+};
 
 /**
  * Tells the others of this explorer's group what is shown here now, as a link holds it.
@@ -8,21 +17,47 @@ const CHOSEN = "headlight-chosen";
  * @param {Explorer} explorer
  * @param {Link} link
  */
-export function tellTogether(explorer, link) {
-  const { together } = explorer.data;
-  if (together) window.dispatchEvent(new CustomEvent(CHOSEN, { detail: { explorer, together, link } }));
-}
+export const tellTogether = (explorer, link) => tellGroup(CHOSEN, explorer, { link });
 
 /**
- * `follow` is called with what another one of the group shows; returns what ends that.
+ * Tells the others that this explorer has new data, and hears from each of them which data it has: what is drawn of
+ * all of them has one scale.
  *
  * @param {Explorer} explorer
  */
-export function listenTogether(explorer, follow) {
-  const listener = (/** @type {any} */ { detail }) => {
-    const { data } = explorer;
-    if (detail.explorer !== explorer && data?.together === detail.together) follow(explorer, detail.link);
+export const joinTogether = (explorer) => tellGroup(ARRIVED, explorer, { answer: false });
+
+/**
+ * `follow` is called with what another one of the group shows, and `rescale` after the scale may have changed; returns
+ * what ends that.
+ *
+ * @param {Explorer} explorer
+ */
+export function listenTogether(explorer, follow, rescale) {
+  const hears = {
+    [CHOSEN]: ({ link }) => follow(explorer, link),
+    [ARRIVED]: (detail) => {
+      explorer.data.beside.set(detail.explorer, detail.explorer.data);
+      forgetScales(explorer.data);
+      if (detail.answer) return;
+      tellGroup(ARRIVED, explorer, { answer: true });
+      rescale(explorer);
+    },
+    [LEFT]: (detail) => {
+      explorer.data.beside.delete(detail.explorer);
+      forgetScales(explorer.data);
+      rescale(explorer);
+    },
   };
-  window.addEventListener(CHOSEN, listener);
-  return () => window.removeEventListener(CHOSEN, listener);
+  const listeners = Object.entries(hears).map(([type, hear]) => [
+    type,
+    (/** @type {any} */ { detail }) => {
+      if (detail.explorer !== explorer && explorer.data?.together === detail.together) hear(detail);
+    },
+  ]);
+  for (const [type, listener] of listeners) window.addEventListener(type, listener);
+  return () => {
+    for (const [type, listener] of listeners) window.removeEventListener(type, listener);
+    tellGroup(LEFT, explorer);
+  };
 }

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls
-from app.examples import EXAMPLES
+from app.examples import examples
 from app.figures import comparison
 from app.look.markdown import plain
 from app.state import address, models, results, visit
@@ -63,14 +63,15 @@ pair = both[0], both[1]
 same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
 controls.source_box()
 if not (source := controls.selection().source):
-    st.caption(f"Type a sentence in {chosen.source_language}, or choose an example.")
-    st.stop()
+    controls.ask(chosen)
 corpus = tuple(
-    (example.text(chosen.direction), example.text(chosen.direction.split("-")[1]))
-    for example in EXAMPLES
+    (example.text(chosen.direction), translation)
+    for example in examples(chosen.direction)
+    if (translation := example.text(chosen.target_code))
 )
 try:
     own = [results.inspect(c, source, decode=chosen.decode) for c in pair]
+    corpus = corpus or ((source, own[0].translation),)
     first, second = (
         results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
     )
@@ -97,21 +98,22 @@ st.subheader("Which head is which?")
 st.write(
     "Two models that learned apart from each other number their heads by chance: head 3 of one has "
     "no tie to head 3 of the other. So before such models are compared, their heads are paired by "
-    f"what they look at, over {len(corpus)} sentences."
+    f"what they look at, over {len(corpus)} sentence{'s' * (len(corpus) > 1)}."
 )
 languages = " → ".join(LANGUAGES[code] for code in chosen.direction.split("-"))
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(
         f"There is no second, independently trained checkpoint for {languages} here, so the pair "
-        "shares its weights and the matching has a known answer: each head must find itself. To "
-        "train a second one:"
+        "shares its weights and the matching has a known answer: each head must find itself."
     )
-    st.code(
-        "python -m core.train --recipe tiny --model baseline "
-        f"--direction {chosen.direction} --out checkpoints/baseline-{chosen.direction}",
-        language=None,
-        wrap_lines=True,
-    )
+    if LANGUAGES.keys() >= set(chosen.direction.split("-")):
+        st.write("To train a second one:")
+        st.code(
+            "python -m core.train --recipe tiny --model baseline "
+            f"--direction {chosen.direction} --out checkpoints/baseline-{chosen.direction}",
+            language=None,
+            wrap_lines=True,
+        )
 elif same_weights:
     st.write(
         "The two chosen above share their weights, so each head must find itself. Choose two "

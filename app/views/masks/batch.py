@@ -9,7 +9,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.components.token_table import token_table
-from app.examples import EXAMPLES
+from app.examples import examples
 from app.figures import masks
 from app.figures.grid import Axes
 from app.look.labels import labels
@@ -56,7 +56,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
     first = lesson.record.source_text
-    others = [example.text(lesson.direction) for example in EXAMPLES[1:3]]
+    others = [example.text(lesson.direction) for example in examples(lesson.direction)[1:3]]
     opening = "\n".join([first, *(text for text in others if text != first)])
     if typed == "sentences":
         # The box follows the visitor's sentence until something is typed into it.

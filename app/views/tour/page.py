@@ -37,7 +37,13 @@ stops = STOPS.get(chosen.direction, ())
 st.title("Guided tour", anchor=False)
 for line in models.problems():
     st.error(plain(line))
-if chosen.card is None or not stops:
+if chosen.card is None:
+    st.stop()
+if not stops:
+    st.caption(
+        f"There is no tour from {chosen.source_language} to {chosen.target_language}: "
+        "its sentences are German and English."
+    )
     st.stop()
 
 address.settle("stop", range(1, len(stops) + 1), 1)
