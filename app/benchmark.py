@@ -313,9 +313,11 @@ def _hover(page: Any, rounds: int) -> float:
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     left, top, cell = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
+    y = max(box["y"] + top, 200)  # what is in sight below the line that stays at the top
+    y += (box["y"] + top - y) % cell
 
     def place(number: int) -> tuple[float, float]:
-        return box["x"] + left + (number + 0.5) * cell, box["y"] + top + (2 * number + 0.5) * cell
+        return box["x"] + left + (number + 0.5) * cell, y + (2 * number + 0.5) * cell
 
     page.mouse.move(*place(0))
     times = [

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 
+def cache_folder() -> Path:
+    """Where this user keeps what can be fetched or made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headlight"
+
+
 def write_atomic(file: Path, content: bytes) -> None:
     """Temporary file in the same folder, fsync, rename, fsync of the folder: all or nothing."""
     file.parent.mkdir(parents=True, exist_ok=True)

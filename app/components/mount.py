@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 import streamlit as st
+from streamlit import runtime
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
@@ -58,6 +59,8 @@ def mounting(
     renderers: list[Callable[..., Any]] = []
 
     def mount(**arguments: Any) -> Any:
+        if not runtime.exists():  # `python app/main.py`: nobody is there to fetch a file
+            return st.components.v2.component(full, html=html, css=css, js=module)(**arguments)
         manager = get_bidi_component_manager()
         with _lock:
             if manager.get_component_asset_root(full) is None:

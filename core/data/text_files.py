@@ -1,14 +1,13 @@
 """Text files: fetched once and verified, or vouched for by the user; read line by line."""
 
 import gzip
-import os
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.files import sha256, write_atomic
+from core.files import cache_folder, sha256, write_atomic
 
 Find = Callable[[str], Path]
 """From the name of a corpus's file to where it lies on this machine."""
@@ -25,7 +24,7 @@ def finder(name: str, home: str | None, digests: dict[str, str], data: Path | No
         return None
 
     def find(filename: str) -> Path:
-        file = _cache() / name / filename
+        file = cache_folder() / name / filename
         if not file.is_file():
             _fetch(home + filename, file, digests[filename])
         elif sha256(file.read_bytes()) != digests[filename]:
@@ -107,10 +106,6 @@ def _vouched_for(name: str, filename: str, data: Path) -> Path:
         if file.is_file():
             return file
     raise ValueError(f"{candidates[0]} does not exist: --data needs a folder with {name}/")
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headlight"
 
 
 def _fetch(url: str, file: Path, digest: str) -> None:

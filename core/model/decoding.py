@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.model.packed import Affine, PackedLayer, packed
+from core.model.compiled import Decoder, takes
+from core.model.packed import Multiply, PackedLayer, packed
 
 _ROOM = 8  # steps that a new buffer has room for
 
@@ -79,6 +80,7 @@ class DecoderState:
     """
 
     weights: tuple[PackedLayer, ...]
+    compiled: Decoder | None  # the same for step.c, where that is
     tree: _Buffer
     memory: Tensor  # [L, 2, N, H, S, E]: keys and values of the encoder's output
     source: Cells  # [N, 1, 1, S]
@@ -134,14 +136,16 @@ def start(network: Network, source_BS: Tensor) -> DecoderState:
     memory_NSD, source_mask = network.encode(source_BS)
     N, S, D = memory_NSD.shape
     weights = tuple(packed(layer) for layer in network.decoder)
+    compiled = [w.compiled for w in weights if w.compiled is not None]
     shape = N, S, 2, weights[0].num_heads, -1
     every = [w.cross_keys_values(memory_NSD.view(N * S, D)).view(shape) for w in weights]
     memory = torch.stack(every).permute(0, 3, 1, 4, 2, 5).contiguous()
     return DecoderState(
         weights=weights,
+        compiled=Decoder(compiled) if len(compiled) == len(weights) else None,
         tree=_Buffer(memory[..., :0, :], 0),
         memory=memory,
-        source=Cells.of(source_mask, memory.dtype),
+        source=Cells.of(source_mask.contiguous(), memory.dtype),
         sentence_B=torch.arange(N, device=source_BS.device),
         itself_BK=source_mask.new_ones(N, 1),
         path_BM=source_mask.new_empty(N, 0),
@@ -152,25 +156,46 @@ def start(network: Network, source_BS: Tensor) -> DecoderState:
 @torch.inference_mode()
 def step(network: Network, token_B: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
     """Feed one token a row: logits [B, V] for the next, and the state that includes it."""
-    N, K = len(state.source.mask), state.itself_BK.shape[1]
+    K = state.itself_BK.shape[1]
     path_BM = torch.cat((state.path_BM, state.itself_BK), dim=1)
     M = path_BM.shape[1]
     x_BD = network.embeddings.target_token(token_B, state.length)
-    path = Cells.of(path_BM.view(N, 1, K, M), x_BD.dtype)
     tree = state.tree.with_room(M - K, K)
-    # One call for all layers: a slice costs as much as a small product.
-    new = tree.tensor[..., M - K : M, :].unbind(0)
-    own = zip(*(tree.tensor[:, i, ..., :M, :].unbind(0) for i in (0, 1)), strict=True)
-    cross = zip(*(state.memory[:, i].unbind(0) for i in (0, 1)), strict=True)
-    layers = zip(network.decoder, state.weights, new, own, cross, strict=True)
-    for layer, w, new_kv, kv, cross_kv in layers:
-        x_BD = _layer_step(layer, w, x_BD, new_kv, (kv, path), (cross_kv, state.source))
+    if state.compiled is not None and takes(x_BD) and all(map(_plain, network.decoder)):
+        state.compiled.step(x_BD, tree.tensor, path_BM, state.memory, state.source.mask)
+    else:
+        x_BD = _layers(network, x_BD, state, tree.tensor, path_BM)
     tree.filled = M
     logits_BV = network.classify(network.decoder_norm(x_BD))
     return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
 
 
 _KeysValues = tuple[Tensor, Tensor]
+
+
+def _plain(layer: Any) -> bool:
+    """Whether both attentions of a layer are the paper's: without an edit or a mask value."""
+    return not any(map(_changed, (layer.self_attention, layer.cross_attention)))
+
+
+def _changed(attention: Any) -> bool:
+    return "attend" in vars(attention) or attention.mask_score is not None
+
+
+def _layers(
+    network: Network, x_BD: Tensor, state: DecoderState, tree: Tensor, path_BM: Tensor
+) -> Tensor:
+    """What step.c does, in torch: on every device, in every type, under every edit."""
+    (B, M), K = path_BM.shape, state.itself_BK.shape[1]
+    path = Cells.of(path_BM.view(B // K, 1, K, M), x_BD.dtype)
+    # One call for all layers: a slice costs as much as a small product.
+    new = tree[..., M - K : M, :].unbind(0)
+    own = zip(*(tree[:, i, ..., :M, :].unbind(0) for i in (0, 1)), strict=True)
+    cross = zip(*(state.memory[:, i].unbind(0) for i in (0, 1)), strict=True)
+    layers = zip(network.decoder, state.weights, new, own, cross, strict=True)
+    for layer, w, new_kv, kv, cross_kv in layers:
+        x_BD = _layer_step(layer, w, x_BD, new_kv, (kv, path), (cross_kv, state.source))
+    return x_BD
 
 
 def _layer_step(
@@ -213,12 +238,12 @@ def _attend(
     q_NHKE: Tensor,
     kv: _KeysValues,
     cells: Cells,
-    output: Affine,
+    output: Multiply,
 ) -> Tensor:
     """`MultiHeadAttention.attend` with its query projected: [B, D]; its own where an edit or a
     finite mask value stands in it, which the fused kernel does not know.
     """
-    if "attend" in vars(attention) or attention.mask_score is not None:
+    if _changed(attention):
         N, _, K, _ = q_NHKE.shape
         h_NKD = h_BD.view(N, K, -1)
         return attention.attend(h_NKD, *kv, cells.mask, False)[0].flatten(0, 1)

@@ -1,4 +1,4 @@
-"""A decoder layer's weights as the steps of a search multiply by them: joined, transposed.
+"""A decoder layer's weights as the steps of a search multiply by them: joined, rearranged.
 
 Axes as in transformer.py; B rows, each of them one token.
 """
@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from core.model.compiled import Layer, Product, takes
+
 
 class Affine(NamedTuple):
     """x ↦ x W + b with W [in, out]: the transpose of what torch keeps, faster for few rows."""
@@ -23,13 +25,6 @@ class Affine(NamedTuple):
         if self.bias is None:
             return torch.mm(x_BD, self.weight)
         return torch.addmm(self.bias, x_BD, self.weight)
-
-    @classmethod
-    def joined(cls, *layers: nn.Linear) -> Affine:
-        """Layers that are fed the same, as one: their outputs lie side by side."""
-        weight = torch.cat([layer.weight.t() for layer in layers], dim=1).contiguous()
-        biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
-        return cls(weight, torch.cat(biases) if biases else None)
 
 
 class Norm(NamedTuple):
@@ -47,20 +42,24 @@ class Norm(NamedTuple):
         return cls(norm.weight.detach(), norm.bias.detach(), norm.eps)
 
 
+Multiply = Affine | Product
+
+
 @dataclass(frozen=True)
 class PackedLayer:
     """One decoder layer: its sublayers' projections, and its norms."""
 
-    qkv: Affine  # [D, 3D], of self-attention
-    output: Affine
-    cross_query: Affine
-    cross_keys_values: Affine  # [D, 2D]
-    cross_output: Affine
-    inner: Affine
-    outer: Affine
+    qkv: Multiply  # [D, 3D], of self-attention
+    output: Multiply
+    cross_query: Multiply
+    cross_keys_values: Multiply  # [D, 2D]
+    cross_output: Multiply
+    inner: Multiply
+    outer: Multiply
     norms: tuple[Norm, Norm, Norm]
     norm_first: bool
     num_heads: int
+    compiled: Layer | None  # the same for step.c, where that is
 
 
 _Known = tuple[tuple[tuple[int, int], ...], list[Tensor], PackedLayer]
@@ -85,15 +84,26 @@ def packed(layer: Any) -> PackedLayer:
 @torch.no_grad()
 def _pack(layer: Any) -> PackedLayer:
     own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
+    qkv = _joined(own.query, own.key, own.value)
+    kv = _joined(cross.key, cross.value)
+    single = own.output, cross.query, cross.output, feed_forward.inner, feed_forward.outer
+    output, query, cross_output, *inner_outer = map(_joined, single)
+    norms = Norm.of(layer.norm1), Norm.of(layer.norm2), Norm.of(layer.norm3)
+    steps = qkv, output, query, cross_output, *inner_outer
+    products = [one for one in steps if isinstance(one, Product)]
+    whole = len(products) == len(steps)
+    compiled = Layer(products, norms, layer.norm_first) if whole else None
     return PackedLayer(
-        Affine.joined(own.query, own.key, own.value),
-        Affine.joined(own.output),
-        Affine.joined(cross.query),
-        Affine.joined(cross.key, cross.value),
-        Affine.joined(cross.output),
-        Affine.joined(feed_forward.inner),
-        Affine.joined(feed_forward.outer),
-        (Norm.of(layer.norm1), Norm.of(layer.norm2), Norm.of(layer.norm3)),
-        layer.norm_first,
-        own.num_heads,
+        *(qkv, output, query, kv, cross_output, *inner_outer),
+        *(norms, layer.norm_first, own.num_heads, compiled),
     )
+
+
+def _joined(*layers: nn.Linear) -> Multiply:
+    """Layers that are fed the same, as one: their outputs lie side by side."""
+    weight = torch.cat([layer.weight for layer in layers])
+    biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
+    bias = torch.cat(biases) if biases else None
+    if takes(weight[:1]):
+        return Product(weight, bias)
+    return Affine(weight.t().contiguous(), bias)

@@ -1,7 +1,8 @@
 """The Transformer of Vaswani et al. 2017, from scratch, in the order of a forward pass.
 
 Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E = d_k = d_v (the
-size of one head). In a mask True = may attend. `Linear` and `Dropout` are torch's, only faster.
+size of one head). In a mask True = may attend. `Linear`, `Dropout` and `softmax` are torch's, only
+faster.
 """
 
 import math
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.model import decoding
+from core.model.compiled import softmax
 from core.model.fast import Dropout, Linear, linear
 from core.model.interface import AttentionSite, Projection, Side, Stack
 from core.model.masks import padding_mask, target_mask
@@ -104,7 +106,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         forbidden = -math.inf if mask_score is None else mask_score
         scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)  # 3. mask
-    weights_BHTS = scores_BHTS.softmax(dim=-1)  # 4. softmax
+    weights_BHTS = softmax(scores_BHTS)  # 4. softmax
     if mask is not None and mask_score is None:
         weights_BHTS = weights_BHTS.masked_fill(~mask, 0.0)  # only changes rows that are all masked
     return F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE, weights_BHTS  # 5. ·V

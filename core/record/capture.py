@@ -104,9 +104,21 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
 
         return keep
 
+    def watched(embed: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def watch(*args: Any, **kwargs: Any) -> Tensor:
+            # Only here, for whoever watches functions is called for every one: half of the pass.
+            with _WatchEmbedding(captured.embedded):
+                return embed(*args, **kwargs)
+
+        return watch
+
+    embeddings: Any = model.embeddings
     with ExitStack() as stack:
         stack.enter_context(explicit_attention(model))
         for site in model.attention_sites():
             stack.callback(site.module.register_forward_hook(keeping(site)).remove)
-        stack.enter_context(_WatchEmbedding(captured.embedded))
+        for side in ("source", "target"):
+            own = vars(embeddings)
+            own[side] = watched(getattr(embeddings, side))  # in front of the class's own
+            stack.callback(own.pop, side)
         yield captured

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from core.config import DecodeConfig
+from core.model.compiled import takes, topk
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import BOS, EOS, PAD
 
@@ -64,6 +65,9 @@ def _largest(x_NV: Tensor) -> tuple[Tensor, Tensor]:
     The largest of each block, and then the place in the best block: 64 rows of 8,000 in 0.16 ms
     instead of 0.50.
     """
+    if takes(x_NV):
+        value_N1, place_N1 = topk(x_NV, 1)
+        return value_N1[:, 0], place_N1[:, 0]
     N, V = x_NV.shape
     width = next((w for w in range(128, 15, -1) if V % w == 0), V)
     if N < _FEW or width == V:
@@ -207,7 +211,7 @@ def _best(total_NK: Tensor, log_probs_NKV: Tensor) -> list[list[Candidate]]:
     _, K, V = log_probs_NKV.shape
     wanted = max(2 * K, 5)
     each = min(wanted, V)
-    log_probs_NKC, id_NKC = log_probs_NKV.topk(each, dim=-1)
+    log_probs_NKC, id_NKC = topk(log_probs_NKV, each)
     id_NKC = id_NKC.cpu()
     sums = (total_NK[:, :, None] + log_probs_NKC.cpu()).flatten(1)
     best, place = sums.topk(min(wanted, K * each), dim=1)

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.load.abuse import KINDS, alone, beside, ratio
 from tests.load.client import Visitor
 from tests.load.crowd import crowd
 from tests.load.proxy import proxy, seat_of
 from tests.load.sentences import MOST, sentences, wrong
 from tests.load.server import Server, server
+from tests.load.sessions import sessions
 
 LONG = " und ".join(text.removesuffix(".") for text in sentences(11))[:490]
 SOON = 60  # seconds after which a test has hung
@@ -142,3 +144,57 @@ def test_a_visit_stays_at_its_process(own):
     asked = sentences(MOST)[-2:]
     answers = list(zip(asked, asyncio.run(through()), strict=True))
     assert wrong(answers) == []
+
+
+@pytest.mark.soak
+def test_fifty_visitors_for_two_minutes():
+    with server() as found:
+        before = found.seconds
+        seen = asyncio.run(crowd(found.port, visitors=50, seconds=120, think=(3.0, 7.0)))
+        cost = (found.seconds - before) / (len(seen.seconds) + len(seen.first))
+    print(f"\n{seen.line()}; {cost:.3f} s of processor time a request")  # noqa: T201
+    assert not seen.errors and len(seen.answers) > 500
+    assert wrong(seen.answers) == []
+
+
+@pytest.mark.soak
+def test_a_thousand_sessions_leave_no_more_memory_than_a_hundred():
+    memory = []
+    with server() as found:
+        asyncio.run(sessions(found.port, 100))
+        memory.append(found.memory)
+        answers, errors = asyncio.run(
+            sessions(found.port, 1000, lambda done: done % 100 or memory.append(found.memory))
+        )
+    print("\nMB after each hundred:", *map(round, memory))  # noqa: T201
+    assert not errors and wrong(answers) == []
+    assert max(memory) < 1.1 * memory[0]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_abuser_changes_nobodys_answer_and_takes_no_memory(own, kind):
+    """How much longer others wait is printed: a test of times would be one of the machine."""
+    found, _ = own
+    usual, answers = asyncio.run(alone(found.port, 10, 0))
+    abused, more = asyncio.run(beside(found.port, kind, 10, 10))
+    print(f"\n{kind}: {ratio(usual, abused):.1f} times the median wait")  # noqa: T201
+    assert wrong(answers + more) == []
+    assert found.most_memory < 2000
+
+
+@pytest.mark.soak
+def test_memory_is_given_back_after_the_checklists(own):
+    found, log = own
+    before, done = found.memory, len(log("checklist", "answered"))
+
+    async def run() -> None:
+        tabs = [await at_the_checklist(found.port) for _ in range(3)]
+        pages = await asyncio.gather(*(tab.read() for tab in tabs))
+        assert not any(page.errors or page.failed for page in pages)
+        await asyncio.gather(*(tab.leave() for tab in tabs))
+
+    asyncio.run(run())
+    print(f"\n{before:.0f} → {found.memory:.0f} MB, most {found.most_memory:.0f}")  # noqa: T201
+    assert len(log("checklist", "answered")) == done + 3
+    assert found.memory < before + 250

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from core.model import fast, packed
+from core.model.compiled import takes
 from core.model.fast import linear
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -78,14 +79,18 @@ def test_a_state_that_is_stepped_twice_is_two_states():
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 128, 129])
 @pytest.mark.parametrize("biased", [True, False])
-def test_the_blocked_product_is_torchs_also_after_the_weight_changed(rows, biased, monkeypatch):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_rearranged_product_is_torchs_also_after_the_weight_changed(
+    compiled, rows, biased, monkeypatch
+):
     monkeypatch.setattr(fast, "_MANY", 0)
+    monkeypatch.setattr(fast, "takes", lambda x: compiled and takes(x))
     weight = torch.nn.Parameter(torch.randn(33, 17))
     bias = torch.randn(33) if biased else None
     x = torch.randn(rows, 17)
     with torch.inference_mode():
         assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
-        assert (weight in fast._blocked) == (1 < rows < 129)
+        assert (weight in fast._rearranged) == (compiled or 1 < rows < 129)
     with torch.no_grad():
         weight.mul_(2)
     with torch.inference_mode():

@@ -1,0 +1,149 @@
+"""What step.c computes of tensors: products, softmax, the largest, whole steps of a decoder.
+
+It is for float32 on a CPU, without gradients; torch's own runs elsewhere. Axes as in decoding.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_double, c_int64, c_void_p
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from core.model.compiler import library
+
+_FEW = 16  # rows: several threads are no faster, for all wait for the weights
+
+
+def takes(x: Tensor) -> bool:
+    """Whether step.c is to multiply x [..., in] by weights of its type and on its device."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and library() is not None
+        and (torch.get_num_threads() == 1 or x.numel() <= _FEW * x.shape[-1])
+    )
+
+
+def softmax(x: Tensor) -> Tensor:
+    """torch's x.softmax(dim=-1), whose rows of a few keys take half a microsecond each."""
+    found = library()
+    if found is None or not takes(x):
+        return x.softmax(dim=-1)
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    width = max(x.shape[-1], 1)
+    found.softmax(x.data_ptr(), x.numel() // width, width, y.data_ptr())
+    return y
+
+
+def topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """torch's x.topk(k): values and places, and of equal ones the first first."""
+    found = library()
+    if found is None or not takes(x):
+        value, place = x.topk(k)
+        return value, place
+    x = x.contiguous()
+    *rows, width = x.shape
+    if not 0 < k <= width:
+        raise ValueError(f"the {k} largest of {width} do not exist")
+    value, place = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
+    found.topk(x.data_ptr(), x.numel() // width, width, k, value.data_ptr(), place.data_ptr())
+    return value, place
+
+
+class _Affine(ctypes.Structure):
+    _fields_ = (("panels", c_void_p), ("bias", c_void_p), ("in_", c_int64), ("out", c_int64))
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("eps", c_double))
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (("products", _Affine * 6), ("norms", _Norm * 3), ("norm_first", c_int64))
+
+
+class Product:
+    """x ↦ x Wᵀ + b of W [out, in] as it is now; b [out] may be written to."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        """Raises RuntimeError where there is no compiled step.c."""
+        if (found := library()) is None:
+            raise RuntimeError("step.c is not compiled here")
+        out, width = weight.shape
+        panel = found.panel()
+        whole = F.pad(weight.detach().t(), (0, -out % panel))
+        panels = whole.view(width, -1, panel).transpose(0, 1).contiguous()
+        self.weight, self.bias, self._panels = weight, bias, panels
+        at = None if bias is None else bias.data_ptr()
+        self.struct = _Affine(panels.data_ptr(), at, width, out)
+        self._pointer, self._product = ctypes.byref(self.struct), found.product
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.run(x) if takes(x) else F.linear(x, self.weight, self.bias)
+
+    def run(self, x: Tensor) -> Tensor:
+        """The same for an x that step.c takes."""
+        x = x.contiguous()
+        *shape, width = x.shape
+        y = x.new_empty(*shape, self.struct.out)
+        self._product(self._pointer, x.data_ptr(), x.numel() // width, 0, y.data_ptr())
+        return y
+
+
+class Layer:
+    """One decoder layer as step.c reads it; it keeps the tensors that this points into.
+
+    `products` are those of q, k and v joined, self-attention's output, cross-attention's query and
+    output, and both of the feed-forward; `norms` are weight, bias and eps of each.
+    """
+
+    def __init__(
+        self,
+        products: Sequence[Product],
+        norms: Sequence[tuple[Tensor, Tensor, float]],
+        norm_first: bool,
+    ):
+        self._kept = products, norms
+        self.struct = _Layer(
+            (_Affine * 6)(*(product.struct for product in products)),
+            (_Norm * 3)(*((w.data_ptr(), b.data_ptr(), eps) for w, b, eps in norms)),
+            norm_first,
+        )
+        self.widest: int = max(product.struct.out for product in products)
+
+
+class Decoder:
+    """All layers of a decoder, one behind the other."""
+
+    def __init__(self, layers: Sequence[Layer]):
+        self._kept = layers
+        self._structs = (_Layer * len(layers))(*(layer.struct for layer in layers))
+        self._widest = max(layer.widest for layer in layers)
+
+    def step(
+        self, x_BD: Tensor, tree: Tensor, path_BM: Tensor, memory: Tensor, source: Tensor
+    ) -> None:
+        """One new token a row: `x_BD` becomes the last layer's output, in place.
+
+        The new tokens' keys and values go to the last of the M cells of the `tree`, which is
+        [L, 2, N, H, room, E]; `memory` is [L, 2, N, H, S, E], `source` its mask: all contiguous.
+        """
+        found = library()
+        assert found is not None
+        B, D = x_BD.shape
+        (L, _, N, H, S, E), M = memory.shape, path_BM.shape[1]
+        floats = x_BD.new_empty(B * (3 * D + self._widest))
+        counts = torch.empty(B + N, dtype=torch.int64)
+        cells = torch.empty(B * M + N * S, dtype=torch.int32)
+        found.decode(
+            *(self._structs, L, N, B // N, H, E, x_BD.data_ptr()),
+            *(tree.data_ptr(), tree.shape[-2], M, path_BM.data_ptr(), memory.data_ptr(), S),
+            *(source.data_ptr(), floats.data_ptr(), counts.data_ptr(), cells.data_ptr()),
+        )

@@ -1,0 +1,287 @@
+/* One step of the decoder: all layers for B rows, each of them one new token of one hypothesis.
+
+Axes as in decoding.py: rows B are K hypotheses of each of N sentences; D d_model, H heads of size
+E, M tokens of a sentence's tree, S source tokens, L layers. All numbers are float32. Weights
+[in, out] lie in panels of PANEL columns, the last one filled with zeros: [out / PANEL, in, PANEL].
+*/
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+enum { PANEL = 2 * LANES, ROWS = 6 }; /* what fits into registers: ROWS · 2 sums, 2 weights */
+
+typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t whole __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+typedef struct {
+    const float *panels, *bias; /* no bias is NULL */
+    int64_t in, out;
+} Affine;
+
+typedef struct {
+    const float *weight, *bias;
+    double eps;
+} Norm;
+
+enum { QKV, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, OUTER, PRODUCTS };
+
+typedef struct {
+    Affine products[PRODUCTS];
+    Norm norms[3];
+    int64_t norm_first;
+} Layer;
+
+typedef struct { int64_t N, K, H, E; } Size;
+
+int64_t panel(void) { return PANEL; }
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where the mask's bits are 1, a; elsewhere b. */
+static inline vec chosen(whole mask, vec a, vec b) {
+    return (vec)((mask & (whole)a) | (~mask & (whole)b));
+}
+
+/* e^x for x ≤ 0: 2ⁿ·eʳ with |r| ≤ ln(2)/2. */
+static inline vec exponential(vec x) {
+    x = chosen(x < -87.0f, (vec){0} - 87.0f, x);
+    const whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole);
+    const vec count = __builtin_convertvector(n, vec);
+    const vec r = (x - count * 0.693359375f) + count * 2.12194440e-4f;
+    vec p = r * (1.0f / 5040) + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return p * (vec)((n + 127) << 23);
+}
+
+/* One panel's columns of x W + b for `rows` rows, a constant wherever this is called. */
+static inline __attribute__((always_inline)) void block(
+    const int rows, const float *x, const float *panel, const float *bias, int64_t in, int relu,
+    float *y, int64_t columns) {
+    vec sum[ROWS][2];
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < 2; i++)
+            sum[r][i] = bias ? *(const vec *)(bias + i * LANES) : (vec){0};
+    for (int64_t k = 0; k < in; k++) {
+        const vec low = *(const vec *)(panel + k * PANEL);
+        const vec high = *(const vec *)(panel + k * PANEL + LANES);
+        for (int r = 0; r < rows; r++) {
+            sum[r][0] += low * x[r * in + k];
+            sum[r][1] += high * x[r * in + k];
+        }
+    }
+    for (int r = 0; r < rows; r++, y += columns) {
+        *(vec *)y = sum[r][0];
+        *(vec *)(y + LANES) = sum[r][1];
+        if (relu)
+            for (int i = 0; i < PANEL; i++) y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays */
+    }
+}
+
+/* y [B, out] = x W + b of x [B, in], or of that what is positive. */
+void product(const Affine *a, const float *x, int64_t B, int relu, float *y) {
+    const int64_t in = a->in, out = a->out;
+    for (int64_t c = 0; c < out; c += PANEL) {
+        const int64_t width = least(PANEL, out - c);
+        const float *panel = a->panels + c * in, *bias = a->bias ? a->bias + c : 0;
+        float last[(ROWS + 1) * PANEL] = {0}; /* for a panel that is wider than what is left */
+        if (bias && width < PANEL) bias = memcpy(last + ROWS * PANEL, bias, width * sizeof *y);
+        for (int64_t b = 0; b < B; b += ROWS) {
+            const int64_t rows = least(ROWS, B - b);
+            float *place = y + b * out + c, *to = width < PANEL ? last : place;
+            const int64_t columns = width < PANEL ? PANEL : out;
+            switch (rows) {
+#define ROW(n) case n: block(n, x + b * in, panel, bias, in, relu, to, columns); break;
+                ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6)
+            }
+            if (to == last)
+                for (int64_t r = 0; r < rows; r++)
+                    memcpy(place + r * out, last + r * PANEL, width * sizeof *y);
+        }
+    }
+}
+
+/* y [B, D] = (x − mean) / √(variance + eps) · weight + bias. */
+static void normalise(const Norm *norm, const float *x, int64_t B, int64_t D, float *y) {
+    for (; B--; x += D, y += D) {
+        float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t d = 0; d < D; d++) sum += x[d];
+        const float mean = sum / D;
+#pragma omp simd reduction(+ : squares)
+        for (int64_t d = 0; d < D; d++) squares += (x[d] - mean) * (x[d] - mean);
+        const float scale = 1 / sqrtf(squares / D + (float)norm->eps);
+        for (int64_t d = 0; d < D; d++) y[d] = (x[d] - mean) * scale * norm->weight[d] + norm->bias[d];
+    }
+}
+
+/* So many numbers in whole vectors. */
+static inline int64_t rounded(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+/* Scores become weights: e^x over the sum of it, NaN where nothing is above −∞. There is room for
+   `rounded(count)` numbers. */
+static inline void weigh(float *score, int64_t count) {
+    vec most = (vec){0} - INFINITY, total = {0};
+    float largest = -INFINITY, sum = 0;
+    for (int64_t i = count; i < rounded(count); i++) score[i] = -INFINITY;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const vec x = *(vec *)(score + i);
+        most = chosen(x > most, x, most);
+    }
+    for (int i = 0; i < LANES; i++) largest = most[i] > largest ? most[i] : largest;
+    for (int64_t i = 0; i < count; i += LANES) {
+        const vec x = *(vec *)(score + i);
+        total += *(vec *)(score + i) = chosen(x == -INFINITY, (vec){0}, exponential(x - largest));
+    }
+    for (int i = 0; i < LANES; i++) sum += total[i];
+    for (int64_t i = 0; i < count; i += LANES) *(vec *)(score + i) /= sum;
+}
+
+/* y [B, S] is the softmax of each row of x. */
+void softmax(const float *x, int64_t B, int64_t S, float *y) {
+    float score[rounded(S) + 1];
+    for (; B--; x += S, y += S) {
+        memcpy(score, x, S * sizeof *x);
+        weigh(score, S);
+        memcpy(y, score, S * sizeof *y);
+    }
+}
+
+/* softmax(q Kᵀ / √E) V of one query over the listed cells; zeros where there are none. */
+static inline __attribute__((always_inline)) void attend(
+    const float *restrict q, const float *restrict keys, const float *restrict values,
+    const int32_t *restrict cells, int64_t count, const int64_t E, float *restrict score,
+    float *restrict out) {
+    const float scale = 1 / sqrtf((float)E);
+    for (int64_t i = 0; i < count; i++) {
+        const float *key = keys + cells[i] * E;
+        float sum = 0;
+        __builtin_prefetch(values + cells[i] * E); /* of many sentences: 1.25 */
+#pragma omp simd reduction(+ : sum)
+        for (int64_t e = 0; e < E; e++) sum += q[e] * key[e];
+        score[i] = sum * scale;
+    }
+    weigh(score, count);
+#pragma omp simd
+    for (int64_t e = 0; e < E; e++) {
+        float sum = 0;
+        for (int64_t i = 0; i < count; i++) sum += score[i] * values[cells[i] * E + e];
+        out[e] = sum;
+    }
+}
+
+/* Which cells of a mask [rows, width] are open: a list each, and how many. */
+static void list(const uint8_t *mask, int64_t rows, int64_t width, int32_t *cells, int64_t *counts) {
+    for (; rows--; mask += width, cells += width, counts++) {
+        *counts = 0;
+        for (int64_t i = 0; i < width; i++)
+            if (mask[i]) cells[(*counts)++] = (int32_t)i;
+    }
+}
+
+/* Every row's heads: out [B, D], from queries in rows of `width`; `kv` is [2, N, H, room, E]. */
+static void attention(const float *q, int64_t width, const float *kv, int64_t room, Size s,
+                      const int32_t *cells, int64_t most, const int64_t *counts, int64_t share,
+                      float *out) {
+    float score[rounded(most) + 1];
+    for (int64_t b = 0; b < s.N * s.K; b++)
+        for (int64_t h = 0; h < s.H; h++) {
+            const float *keys = kv + (b / s.K * s.H + h) * room * s.E;
+            const float *values = keys + s.N * s.H * room * s.E;
+            const int32_t *open = cells + b / share * most;
+            const float *query = q + b * width + h * s.E;
+            float *to = out + (b * s.H + h) * s.E;
+            switch (s.E) { /* a constant size is faster */
+#define SIZE(E) case E: attend(query, keys, values, open, counts[b / share], E, score, to); break;
+                SIZE(16) SIZE(32) SIZE(64)
+                default: attend(query, keys, values, open, counts[b / share], s.E, score, to);
+            }
+        }
+}
+
+/* The K new tokens' keys and values, which lie behind their queries in `qkv`, to their cells. */
+static void keep(const float *qkv, float *kv, int64_t room, int64_t M, Size s) {
+    for (int64_t b = 0; b < s.N * s.K; b++)
+        for (int64_t i = 0; i < 2; i++)
+            for (int64_t h = 0; h < s.H; h++)
+                memcpy(kv + (((i * s.N + b / s.K) * s.H + h) * room + M - s.K + b % s.K) * s.E,
+                       qkv + ((b * 3 + 1 + i) * s.H + h) * s.E, s.E * sizeof *kv);
+}
+
+/* All layers: x [B, D] becomes the last one's output, and the last K of the tree's M cells are
+   written. `tree` is [L, 2, N, H, room, E], `memory` [L, 2, N, H, S, E]; the masks are bytes, `path`
+   [B, M] and `source` [N, S]. There is room in `floats` for B rows of 3 D and the widest output, in
+   `counts` for a number a row and sentence, in `cells` for one a byte of the masks. */
+void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int64_t E, float *x,
+            float *tree, int64_t room, int64_t M, const uint8_t *path, const float *memory,
+            int64_t S, const uint8_t *source, float *floats, int64_t *counts, int32_t *cells) {
+    const Size s = {N, K, H, E};
+    const int64_t B = N * K, D = H * E;
+    list(path, B, M, cells, counts);
+    list(source, N, S, cells + B * M, counts + B);
+    float *input = floats, *heads = input + B * D, *output = heads + B * D, *wide = output + B * D;
+    for (const Layer *layer = layers; layer < layers + L; layer++) {
+        const Affine *by = layer->products;
+        for (int part = 0; part < 3; part++) {
+            const float *from = layer->norm_first ? input : x;
+            if (layer->norm_first) normalise(&layer->norms[part], x, B, D, input);
+            if (part == 0) {
+                product(by + QKV, from, B, 0, wide);
+                keep(wide, tree, room, M, s);
+                attention(wide, 3 * D, tree, room, s, cells, M, counts, 1, heads);
+                product(by + OUTPUT, heads, B, 0, output);
+            } else if (part == 1) {
+                product(by + CROSS_QUERY, from, B, 0, wide);
+                attention(wide, D, memory, S, s, cells + B * M, S, counts + B, K, heads);
+                product(by + CROSS_OUTPUT, heads, B, 0, output);
+            } else {
+                product(by + INNER, from, B, 1, wide);
+                product(by + OUTER, wide, B, 0, output);
+            }
+            for (int64_t i = 0; i < B * D; i++) x[i] += output[i];
+            if (!layer->norm_first) normalise(&layer->norms[part], x, B, D, x);
+        }
+        tree += 2 * N * H * room * E;
+        memory += 2 * N * H * S * E;
+    }
+}
+
+/* Whether a stands before b: what is larger does, and NaN before all, as torch has it. */
+static inline int before(float a, float b) { return a > b || (a != a && b == b); }
+
+/* The k largest of each row of x [B, V], the largest first, of equal ones the first first. */
+void topk(const float *x, int64_t B, int64_t V, int64_t k, float *value, int64_t *place) {
+    for (; B--; x += V, value += k, place += k)
+        for (int64_t i = 0, count = 0; i < V; i++) {
+            if (count == k) /* go on to where something may be larger than the last */
+                for (; i + LANES <= V; i += LANES) {
+                    const whole larger = ~(*(const vec *)(x + i) <= value[k - 1]);
+                    int32_t any = 0;
+                    for (int j = 0; j < LANES; j++) any |= larger[j];
+                    if (any) break;
+                }
+            for (const int64_t end = least(i + LANES, V); i < end; i++) {
+                if (count == k && !before(x[i], value[k - 1])) continue;
+                int64_t j = count < k ? count++ : k - 1;
+                for (; j && before(x[i], value[j - 1]); j--) {
+                    value[j] = value[j - 1];
+                    place[j] = place[j - 1];
+                }
+                value[j] = x[i];
+                place[j] = i;
+            }
+            i--; /* which the loop adds again */
+        }
+}

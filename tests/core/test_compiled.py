@@ -1,0 +1,264 @@
+"""step.c multiplies, decodes and searches as the readable path does; without it that path runs."""
+
+import copy
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from core.config import DecodeConfig
+from core.data.batches import pad
+from core.model import compiled, compiler
+from core.model.build import build
+from core.model.compiled import Product
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.search.beam import search
+from core.text.tokenizer import BOS, EOS
+from tests import small
+
+SHAPES = [
+    {},
+    {"norm_first": True},
+    {"num_heads": 1, "qkv_bias": False},
+    {"num_heads": 8, "d_model": 40, "final_norm": False},
+    {"d_model": 20, "dim_feedforward": 37, "learned_positions": True},
+    {"d_model": 12, "num_heads": 3, "share_embeddings": True, "tie_classifier": True},
+    {"d_model": 64, "dim_feedforward": 130, "scale_embeddings": False},
+    {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
+]
+
+needs_compiler = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")
+
+
+def network(seed: int = 0, **changes):
+    torch.manual_seed(seed)
+    found = build("scratch", small.config(**changes)).eval()
+    with torch.no_grad():
+        for parameter in found.parameters():  # no zeros or ones: a swapped bias must show
+            parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
+    return found
+
+
+def off_by(model) -> float:
+    """The largest difference of a step's logits to a 64-bit whole pass's, of the largest one.
+
+    Three sentences with four hypotheses each, which change places on the way.
+    """
+    torch.manual_seed(1)
+    source, K = small.ids(3, 9, [9, 5, 7]), 4
+    written = small.ids(3 * K, 7, first=BOS)
+    state = model.start(source).select(torch.arange(3).repeat_interleave(K))
+    for t in range(7):
+        logits, state = model.step(written[:, t], state)
+        if t in (2, 4):
+            order = torch.randint(K, (3, K)) + K * torch.arange(3)[:, None]
+            state = state.select(order.flatten())
+            written = written[order.flatten()]
+            logits = logits[order.flatten()]
+    exact = copy.deepcopy(model).double()
+    with torch.inference_mode():
+        wanted = exact(source.repeat_interleave(K, 0), written)[:, -1]
+    return ((logits - wanted).abs().max() / wanted.abs().max()).item()
+
+
+@needs_compiler
+@pytest.mark.parametrize("changes", SHAPES)
+def test_steps_are_those_of_a_whole_pass(changes):
+    model = network(**changes)
+    assert model.start(small.ids(1, 4)).compiled is not None
+    assert off_by(model) < 3e-6
+
+
+@needs_compiler
+@pytest.mark.parametrize("changes", SHAPES)
+def test_searches_find_what_the_readable_path_finds(changes, monkeypatch):
+    """30 sentences a shape, greedy and by a beam."""
+    model = network(2, **changes)
+    with torch.no_grad():
+        model.embeddings.projection.weight[EOS] += 0.2  # so that not all run to their limit
+    torch.manual_seed(3)
+    rows = [small.source_row(3 + n % 9) for n in range(30)]
+    for beam in (1, 3):
+        decode = DecodeConfig(beam=beam)
+        found = search(model, pad(rows), decode) + search(model, pad(rows[:1]), decode)
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "library", lambda: None)
+            plain = copy.deepcopy(model)
+            assert plain.start(pad(rows)).compiled is None
+            wanted = search(plain, pad(rows), decode) + search(plain, pad(rows[:1]), decode)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert [h.ids for h in ours] == [h.ids for h in theirs]
+            for h, other in zip(ours, theirs, strict=True):  # a token's rounding adds to the sum
+                assert abs(h.score - other.score) / len(h.ids) < 1e-5
+
+
+FAULTS = {
+    "scale": ("1 / sqrtf((float)E)", "1 / (float)E"),
+    "cell": ("M - s.K + b % s.K", "M - s.K"),
+    "value": ("3 + 1 + i", "3 + 2 - i"),
+    "sentence": ("(b / s.K * s.H + h) * room", "h * room"),
+    "mask": ("if (mask[i])", "if (1)"),
+    "exponential": ("1.0f / 6;", "1.0f / 5;"),
+    "sum": ("float largest = -INFINITY, sum = 0;", "float largest = -INFINITY, sum = 0.001f;"),
+    "relu": ("if (relu)", "if (0)"),
+    "eps": (" + (float)norm->eps", ""),
+    "last panel": ("last + r * PANEL, width", "last, width"),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_shows(fault, monkeypatch, tmp_path):
+    right = compiler._SOURCE.read_text(encoding="utf-8")
+    old, new = FAULTS[fault]
+    assert old in right
+    wrong = tmp_path / "step.c"
+    wrong.write_text(right.replace(old, new), encoding="utf-8")
+    monkeypatch.setattr(compiler, "_SOURCE", wrong)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    library = compiler.library.__wrapped__()
+    monkeypatch.setattr(compiled, "library", lambda: library)
+    assert not off_by(network(d_model=20, layer_norm_eps=1e-2)) < 3e-5  # it may be NaN
+
+
+@needs_compiler
+def test_a_row_is_multiplied_alike_in_any_company():
+    x, product = torch.randn(13, 50), Product(torch.randn(70, 50), torch.randn(70))
+    with torch.inference_mode():
+        together, apart = product(x), torch.cat([product(row) for row in x.split(1)])
+        assert torch.equal(together, apart)
+        assert_close(together, torch.nn.functional.linear(x, product.weight, product.bias))
+        assert torch.equal(product(x.t().contiguous().t()), together)
+        assert product(x[:0]).shape == (0, 70)
+
+
+@needs_compiler
+def test_softmax_and_the_largest_are_torchs():
+    with torch.inference_mode():
+        for shape in ((1,), (7,), (3, 16), (2, 5, 33), (9, 1000), (0, 4), (4, 200)):
+            x = torch.randn(shape)
+            x[..., 1:3] = -torch.inf
+            assert_close(compiled.softmax(x), x.softmax(-1))
+            for k in range(1, min(12, shape[-1] + 1)):
+                value, place = compiled.topk(x, k)
+                assert torch.equal(value, x.topk(k).values)
+                assert torch.equal(x.gather(-1, place), value)
+                assert all(len({*row}) == k for row in place.view(-1, k).tolist())
+        same = torch.zeros(2, 70)
+        assert compiled.topk(same, 3)[1].tolist() == [[0, 1, 2]] * 2
+        same[0, 50], same[1, :2] = torch.nan, -torch.inf
+        assert compiled.topk(same, 2)[1].tolist() == [[50, 0], [2, 3]]
+        assert compiled.softmax(torch.full((3, 5), -torch.inf)).isnan().all()
+        with pytest.raises(ValueError, match="3 largest of 2"):
+            compiled.topk(torch.ones(1, 2), 3)
+
+
+@needs_compiler
+def test_what_step_c_does_not_know_is_left_to_torch():
+    x, product = torch.randn(3, 8), Product(torch.randn(5, 8), None)
+    with torch.inference_mode():
+        assert compiled.takes(x) and not compiled.takes(x.double())
+    assert not compiled.takes(x)  # gradients may be wanted
+    assert product(x.requires_grad_()).requires_grad
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert product(x).dtype == torch.bfloat16
+    exact = network().double()
+    assert exact.start(small.ids(1, 4)).compiled is None
+
+
+@needs_compiler
+def test_a_number_that_is_none_stays_one():
+    model = network()
+    with torch.no_grad():
+        model.decoder[0].cross_attention.key.weight[3] = torch.nan
+    logits, _ = model.step(torch.tensor([BOS]), model.start(small.ids(1, 4)))
+    assert logits.isnan().all()
+
+
+@needs_compiler
+def test_edits_of_weights_and_heads_count():
+    model = network()
+    source, target = small.ids(2, 6), small.ids(2, 5, first=BOS)
+    uniform = Edits(heads_uniform=frozenset({("cross", 1, 0)}))
+    for edits in (uniform, Edits(heads_off=frozenset({("decoder", 0, 1)})), Edits()):
+        with edited(model, edits), torch.inference_mode():
+            state = model.start(source)
+            for t in range(5):
+                logits, state = model.step(target[:, t], state)
+            assert_close(logits, model(source, target)[:, -1], rtol=0, atol=2e-5)
+
+
+@pytest.fixture
+def build_here(monkeypatch, tmp_path):
+    """The library built with another cache, where `CC` is a shell script if one is given."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(compiler.SWITCH, raising=False)
+
+    def built(script: str | None = None):
+        if script is not None:
+            file = tmp_path / "cc"
+            file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+            file.chmod(0o700)
+            monkeypatch.setenv("CC", str(file))
+        return compiler.library.__wrapped__()
+
+    return built
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 1",
+        "exit 0",  # and nothing written
+        'while [ $# -gt 1 ]; do [ "$1" = -o ] && echo nonsense > "$2"; shift; done',
+        "exec sleep 60",
+    ],
+    ids=["fails", "writes nothing", "writes nonsense", "hangs"],
+)
+def test_a_compiler_that_does_not_do_its_work_is_done_without(script, build_here, monkeypatch):
+    monkeypatch.setattr(compiler, "_PATIENCE", 0.5)
+    assert build_here(script) is None
+
+
+def test_without_a_compiler_or_a_cache_or_by_a_switch_it_is_done_without(
+    build_here, monkeypatch, tmp_path
+):
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        patch.delenv("CC", raising=False)
+        assert build_here() is None
+    with monkeypatch.context() as patch:
+        patch.setenv(compiler.SWITCH, "0")
+        assert build_here() is None
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        assert build_here() is None
+
+
+@needs_compiler
+def test_it_is_compiled_once_and_never_loaded_from_where_others_write(build_here, tmp_path):
+    assert build_here() is not None
+    folder = tmp_path / "headlight" / "compiled"
+    [file] = folder.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0 == file.stat().st_mode & 0o077
+    made = file.stat()
+    assert build_here() is not None
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+    for place, mode in ((file, 0o666), (folder, 0o777), (folder.parent, 0o770)):
+        before = place.stat().st_mode
+        place.chmod(mode)
+        assert build_here() is None, place
+        place.chmod(before)
+    assert build_here() is not None
+
+
+@needs_compiler
+def test_another_source_is_another_file(build_here, monkeypatch, tmp_path):
+    first = compiler.compiled(tmp_path / "there")
+    changed = tmp_path / "step.c"
+    changed.write_bytes(compiler._SOURCE.read_bytes() + b"/* */\n")
+    monkeypatch.setattr(compiler, "_SOURCE", changed)
+    assert compiler.compiled(tmp_path / "there") != first
+    assert {first, compiler.compiled(tmp_path / "there")} == {*(tmp_path / "there").iterdir()}
