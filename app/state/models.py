@@ -101,9 +101,9 @@ class Served:
 
 
 def _served(translator: Translator) -> Served:
-    from core.serving.local import LocalBackend
+    from core.serving.ray_serve import backend_of
 
-    return Served(translator, Queue(LocalBackend(translator)))
+    return Served(translator, Queue(backend_of(translator)))
 
 
 @st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")

@@ -1,0 +1,174 @@
+"""A model behind Ray Serve: the Backend that asks it, and the command that puts checkpoints there.
+
+python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
+
+The two speak HTTP, so that whoever asks needs no Ray, and outlives the machines that answer. Ray
+is the extra `ray`; where its machines are is Ray's own matter (`ray start`, RAY_ADDRESS), and every
+one of them needs this project and the folders in the same place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import sys
+import time
+import urllib.request
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core.checkpoint.folder import Card, CheckpointError
+from core.command import Parser, main, whole_number
+from core.record.record import TranslationRecord
+from core.serving.backend import Backend, InspectRequest, TranslateRequest
+from core.serving.local import LocalBackend
+from core.serving.queue import UnansweredError
+from core.serving.wire import from_bytes, to_bytes
+from core.translator import Translation, Translator
+
+SETTING = "HEADLIGHT_BACKEND"
+"""The environment variable that holds the address, such as http://127.0.0.1:8000."""
+TIMEOUT_S = 15.0
+"""Seconds that a batch may take: fewer than whoever waits for it has."""
+_MOST_BYTES = 4 << 20  # of a request: a batch of the longest texts with edits has far fewer
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class LostError(UnansweredError):
+    """The machines that a model is on do not answer; one line for the reader."""
+
+
+class RayBackend:
+    """Asks the model of a card at an address; each batch is a request of its own."""
+
+    def __init__(self, address: str, card: Card, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = address
+        self._model = card.folder.name, card.config_sha256, card.architecture
+        self._timeout_s = timeout_s
+
+    def translate(self, batch: Sequence[TranslateRequest]) -> list[Translation | Exception]:
+        """A translation of each text. Raises LostError and CheckpointError."""
+        return self._asked(batch)
+
+    def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
+        """A record of each sentence, with its checks. Raises LostError and CheckpointError."""
+        return self._asked(batch)
+
+    def _asked(self, batch: Sequence[Any]) -> list[Any]:
+        content = to_bytes([self._model, list(batch)])
+        try:
+            request = urllib.request.Request(self._address, content)
+            with _DIRECT.open(request, timeout=self._timeout_s) as response:
+                answer = from_bytes(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise LostError(
+                f"the machines behind {SETTING} do not answer ({str(reason)[:100] or 'no reason'}):"
+                " try again in a minute"
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+
+class Answering:
+    """Answers batches as they come over the wire, by checkpoints that are loaded when asked for."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = {Path(folder).name: Path(folder) for folder in folders}
+        self._loaded: dict[tuple[str, ...], Backend] = {}
+
+    def __call__(self, content: bytes) -> bytes:
+        """The answers to a batch, or the exception that stops all of them."""
+        try:
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"{len(content):,} bytes, the limit is {_MOST_BYTES:,}")
+            model, batch = from_bytes(content)
+            backend = self._backend(*model)
+            if all(isinstance(one, InspectRequest) for one in batch):
+                return to_bytes(backend.inspect(batch))
+            return to_bytes(backend.translate(batch))
+        except Exception as error:
+            return to_bytes(error)
+
+    def _backend(self, name: str, config_sha256: str, architecture: str) -> Backend:
+        key = name, config_sha256, architecture
+        if key not in self._loaded:
+            if name not in self._folders:
+                raise CheckpointError(f"{name} is not among the checkpoints behind {SETTING}")
+            translator = Translator.load(self._folders[name])
+            if translator.card.config_sha256 != config_sha256:
+                raise CheckpointError(
+                    f"the {name} behind {SETTING} is another: copy this one there"
+                )
+            if translator.card.architecture != architecture:
+                translator = translator.other_implementation()
+            self._loaded[key] = LocalBackend(translator)
+        return self._loaded[key]
+
+
+def backend_of(translator: Translator) -> Backend:
+    """Where the requests to a loaded model are answered: here, or at the address that is set."""
+    address = os.environ.get(SETTING)
+    return RayBackend(address, translator.card) if address else LocalBackend(translator)
+
+
+def run(arguments: Namespace) -> None:
+    """Put the checkpoints behind Ray Serve, and stay until stopped."""
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine takes its time
+    try:
+        import ray
+        from ray import serve
+        from starlette.requests import Request
+        from starlette.responses import Response
+    except ImportError:
+        raise ValueError("Ray is not installed: pip install -e .[ray]") from None
+    for folder in arguments.folders:
+        Translator.load(folder)  # what is wrong with it is said here
+
+    class Models:
+        def __init__(self, folders: list[str]) -> None:
+            from core.serving.ray_serve import Answering
+
+            self._answer = Answering(folders)
+
+        async def __call__(self, request: Request) -> Response:
+            content = await request.body()
+            return Response(await asyncio.to_thread(self._answer, content))
+
+    try:
+        if not os.environ.get("RAY_ADDRESS"):  # a Ray of this machine alone, which nobody else sees
+            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
+        serve.start(http_options={"host": arguments.host, "port": arguments.port})
+    except Exception as error:
+        raise RuntimeError(f"Ray did not start: {error}") from None
+    folders = [str(Path(folder).resolve()) for folder in arguments.folders]
+    deployment: Any = serve.deployment(
+        num_replicas=arguments.replicas,
+        max_ongoing_requests=1,
+        health_check_period_s=2,
+        ray_actor_options={"runtime_env": {"env_vars": {"PYTHONPATH": str(_ROOT)}}},
+    )(Models)
+    serve.run(deployment.bind(folders), name="headlight")
+    sys.stdout.write(f"set {SETTING}=http://{arguments.host}:{arguments.port}\n")
+    sys.stdout.flush()
+    while True:
+        time.sleep(1)
+
+
+def parser() -> Parser:
+    """The command line."""
+    p = Parser(prog="python -m core.serving.ray_serve", description=__doc__)
+    p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
+    p.add_argument("--replicas", type=whole_number(1, 1000), default=1, metavar="N")
+    p.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    p.add_argument("--port", type=whole_number(1, 65_535), default=8000)
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), run)

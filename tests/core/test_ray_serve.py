@@ -1,0 +1,215 @@
+"""A model on other machines answers as one here does; they may die and come back."""
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.checkpoint.folder import CheckpointError
+from core.config import DecodeConfig
+from core.record.edits import EditError, Edits
+from core.serving.backend import InspectRequest, TranslateRequest
+from core.serving.local import LocalBackend
+from core.serving.ray_serve import SETTING, Answering, LostError, RayBackend, backend_of
+from core.serving.wire import from_bytes, to_bytes
+from core.translator import InputError, Translator
+from tests.core.elsewhere import free_port, served
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "checkpoints/captions-de-en"
+ASKED = [
+    InspectRequest("Ein Hund läuft.", activations=True),
+    InspectRequest("Zwei Männer.", target="Two men."),
+    InspectRequest("Zwei Männer.", edits=Edits(heads_off=frozenset({("cross", 2, 0)}))),
+    InspectRequest("Hallo", decode=DecodeConfig(beam=1), target_ids=(7, 2)),
+    InspectRequest("word " * 200),
+]
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(FOLDER, device="cpu")
+
+
+def test_what_is_sent_is_what_arrives(translator):
+    (record,) = LocalBackend(translator).inspect(ASKED[:1])
+    sent = [*ASKED, TranslateRequest("a \ud800 b"), *translator.translate(["Ein Hund."])]
+    assert from_bytes(to_bytes(sent)) == tuple(sent)
+    arrived = from_bytes(to_bytes(record))
+    assert arrived.id == record.id and arrived.checks == record.checks
+    for name in ("encoder", "cross", "log_probs"):
+        assert np.array_equal(getattr(arrived, name), getattr(record, name))
+    scores = record.activations.cross_scores, arrived.activations.cross_scores
+    assert np.array_equal(*scores)
+    for error in (InputError("a"), EditError("b"), MemoryError("c")):
+        found = from_bytes(to_bytes(error))
+        assert type(found) is type(error) and str(found) == str(error)
+    assert type(from_bytes(to_bytes(KeyError("d")))) is RuntimeError
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("never",)
+
+
+def test_nothing_is_built_from_bytes_but_what_is_known(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    unknown = io.BytesIO()
+    np.savez(unknown, tree=np.frombuffer(b'{"is": "Path", "of": {}}', np.uint8))
+    bomb = io.BytesIO()
+    np.savez(bomb, tree=np.array([Bomb()], dtype=object))
+    cut = to_bytes(ASKED)[:-30]
+    for content in (b"", b"x", pickle.dumps(Bomb()), unknown.getvalue(), bomb.getvalue(), cut):
+        with pytest.raises(ValueError, match="no message of a backend"):
+            from_bytes(content)
+        assert isinstance(from_bytes(Answering([])(content)), ValueError)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TypeError, match="PosixPath is no value|Path is no value"):
+        to_bytes(tmp_path)
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def backend(port, translator, monkeypatch) -> RayBackend:
+    monkeypatch.setenv(SETTING, f"http://127.0.0.1:{port}")
+    found = backend_of(translator)
+    assert isinstance(found, RayBackend)
+    return found
+
+
+def answers_alike(backend: RayBackend, translator: Translator) -> None:
+    local = LocalBackend(translator)
+    for here, there in zip(local.inspect(ASKED), backend.inspect(ASKED), strict=True):
+        if isinstance(here, Exception):
+            assert type(here) is type(there) and str(here) == str(there)
+        else:
+            assert here.id == there.id and here.edits == there.edits
+            assert np.allclose(here.cross, there.cross, atol=1e-5)
+    texts = [TranslateRequest("Ein Hund läuft."), TranslateRequest("a" * 10_000)]
+    (here, _), (there, refused) = local.translate(texts), backend.translate(texts)
+    assert here.text == there.text and isinstance(refused, InputError)
+
+
+def lost(backend: RayBackend) -> None:
+    with pytest.raises(LostError) as caught:
+        backend.translate([TranslateRequest("Ein Hund.")])
+    line = str(caught.value)
+    assert SETTING in line and "try again" in line and line.isprintable() and len(line) < 250
+
+
+def test_one_who_asks_outlives_the_machines(backend, translator, port):
+    lost(backend)
+    for _ in range(2):
+        with served(port, FOLDER):
+            answers_alike(backend, translator)
+        lost(backend)
+
+
+def test_another_model_there_is_said(port, translator, monkeypatch):
+    address = f"http://127.0.0.1:{port}"
+    with served(port, FOLDER):
+        twin = translator.other_implementation()
+        assert RayBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
+        for changed, says in (("config_sha256", "is another"), ("folder", "not among")):
+            card = translator.card
+            value = "0" * 64 if changed == "config_sha256" else Path("x/other-de-en")
+            other = type(card)(**{**vars(card), changed: value})
+            with pytest.raises(CheckpointError, match=says):
+                RayBackend(address, other).inspect(ASKED[:1])
+
+
+def test_the_setting(translator, monkeypatch):
+    monkeypatch.delenv(SETTING, raising=False)
+    assert isinstance(backend_of(translator), LocalBackend)
+    for odd in ("127.0.0.1:8000", "x", "http://"):
+        monkeypatch.setenv(SETTING, odd)
+        lost(backend_of(translator))
+
+
+@contextmanager
+def ray_serve(port: int) -> Generator[subprocess.Popen]:
+    """The command, with a Ray of its own, once it says that it serves."""
+    called = [sys.executable, "-m", "core.serving.ray_serve", str(FOLDER), "--port", str(port)]
+    usual = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    command = subprocess.Popen(
+        called, cwd=ROOT, env=usual, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert command.stdout.readline().startswith(f"set {SETTING}=")
+        yield command
+    finally:
+        killed(command)
+
+
+def started_by(number: int) -> list[int]:
+    """A process and all that it and those have started, from the tree as it is now."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [number]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
+def killed(command: subprocess.Popen) -> None:
+    """All processes of the command: the machines are gone."""
+    if command.poll() is None:
+        for number in started_by(command.pid):
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        command.wait()
+
+
+def replicas(command: subprocess.Popen) -> list[int]:
+    return [
+        number
+        for number in started_by(command.pid)
+        if "ServeReplica" in Path(f"/proc/{number}/cmdline").read_text()
+    ]
+
+
+def until_answered(backend: RayBackend) -> float:
+    started = time.monotonic()
+    while True:
+        try:
+            backend.translate([TranslateRequest("Ein Hund.")])
+        except LostError:
+            assert time.monotonic() < started + 180
+            time.sleep(0.5)
+        else:
+            return time.monotonic() - started
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="replicas are found as Linux names them")
+def test_ray_answers_is_killed_and_comes_back(backend, translator, port):
+    pytest.importorskip("ray")
+    with ray_serve(port) as command:
+        answers_alike(backend, translator)
+        (replica,) = replicas(command)
+        os.kill(replica, signal.SIGKILL)
+        again = until_answered(backend)  # Ray starts another
+        assert replicas(command) != [replica]
+        killed(command)
+        lost(backend)
+    with ray_serve(port):
+        answers_alike(backend, translator)
+    said = f"a replica killed: answered again after {again:.0f} s; all machines: once they are back"
+    print(f"\n{said}")  # noqa: T201
