@@ -59,7 +59,6 @@ def compiled(folder: Path) -> Path:
     content = b"\0".join((_SOURCE.read_bytes(), known, *map(str.encode, _FLAGS)))
     file = folder / f"step-{hashlib.sha256(content).hexdigest()[:32]}.so"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _check_private(folder)
     if not file.exists():
         with tempfile.TemporaryDirectory(dir=folder) as part:
             made = Path(part, file.name)
@@ -79,9 +78,9 @@ def _run(compiler: str, *arguments: str) -> bytes:
 
 def _check_private(file: Path) -> None:
     """Raises PermissionError where another user could put a library of theirs in this place."""
-    file = file.resolve()
-    for place in (file, *file.parents):
-        status = place.stat()
+    folder = file.parent.resolve()
+    for place in (folder / file.name, folder, *folder.parents):
+        status = place.lstat()  # of a link itself: what it leads to was not looked at
         open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
-        if open_to_others or status.st_uid not in (0, os.getuid()):
+        if stat.S_ISLNK(status.st_mode) or open_to_others or status.st_uid not in (0, os.getuid()):
             raise PermissionError(f"{place} could be another user's")

@@ -252,6 +252,8 @@ def test_it_is_compiled_once_and_never_loaded_from_where_others_write(build_here
         assert build_here() is None, place
         place.chmod(before)
     assert build_here() is not None
+    file.symlink_to(file.rename(tmp_path / "elsewhere.so"))
+    assert build_here() is None
 
 
 @needs_compiler
