@@ -84,7 +84,8 @@ def refused(text: str) -> list[str]:
                 given = import_module(module).parser().parse_args(shlex.split(rest))
                 checkpoint = getattr(given, "checkpoint", None)
                 assert checkpoint is None or (ROOT / checkpoint).is_dir()
-            assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
         except (AssertionError, ImportError, SystemExit):
             found.append(f"{module}{rest}")
     return found

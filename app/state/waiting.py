@@ -14,10 +14,11 @@ from app.state import log
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
 from core.serving.line import Line
-from core.serving.queue import Queue, Replaced
+from core.serving.queue import BusyError, Queue, Replaced
 
 LINE = Line()
 """Where all long work of this process waits: the checklist, trainings, questions of minutes."""
+_PAUSE_S = 0.15  # before a refusal: tabs that click again at once would take a core by themselves
 T = TypeVar("T")
 Waits = Callable[[int], object]
 """Is told, while a visitor waits, how many are ahead."""
@@ -64,10 +65,14 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
             waits(ahead)
             told = ahead
 
-    with closing(LINE.steps(begun, waiting)) as steps:
-        for step in steps:
-            yield step
-            still_here()
+    try:
+        with closing(LINE.steps(begun, waiting)) as steps:
+            for step in steps:
+                yield step
+                still_here()
+    except BusyError:
+        time.sleep(_PAUSE_S)
+        raise
 
 
 def _begun(seconds: float) -> None:

@@ -43,9 +43,7 @@ class Line:
                 waits(ahead)
             try:
                 yield from begin()
-            except GeneratorExit:
-                pass  # closed early: from here on nothing holds what the steps held
-            finally:
+            finally:  # nothing holds what the steps held, also where they are closed early
                 give_back()
         finally:
             with self._changed:

@@ -20,6 +20,10 @@ DEADLINE_S = 20.0
 """Seconds from a request to its answer at most."""
 POLL_S = 0.05
 """Seconds after which whoever waits looks whether its visitor is still there."""
+CREDIT_S = 2.0
+"""Seconds of processor time that a visitor may use at once; then others have the first claim."""
+SHARE = 1 / 3
+"""Of the worker's time, at most, for one visitor who has used that up and goes on asking."""
 _BATCH_CHARACTERS = 1600
 """Of a batch, padded: a short sentence does not wait for the last steps of many long ones."""
 
@@ -60,6 +64,11 @@ class _Job:
     answered: threading.Event = field(default_factory=threading.Event)
 
     @property
+    def visitors(self) -> set[Hashable]:
+        """Who waits for it."""
+        return {ticket.visitor for ticket in self.tickets}
+
+    @property
     def shares(self) -> tuple[type, Hashable]:
         return type(self.request), self.request.shares
 
@@ -83,7 +92,8 @@ class Queue:
     """Requests to one backend in the order in which they came; those that can share a batch do.
 
     One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
-    one takes its place. Equal requests are answered once.
+    one takes its place. Equal requests are answered once. A visitor who asks without a pause for
+    what takes long has to make pauses, so that others do not find the worker busy each time.
     """
 
     def __init__(
@@ -92,10 +102,11 @@ class Queue:
         self._backend = backend
         self._limit = limit
         self._deadline_s = deadline_s
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
+        self._used: dict[Hashable, float] = {}  # when what each visitor has used is paid back
         self._works = False  # whether there is a worker
 
     @overload
@@ -165,6 +176,7 @@ class Queue:
             job.tickets.add(ticket)
             if visitor is not None:
                 self._tickets[visitor] = ticket
+            self._lock.notify_all()
             if not self._works:
                 self._works = True
                 threading.Thread(target=self._work, name="headlight-worker", daemon=True).start()
@@ -188,8 +200,10 @@ class Queue:
     def _work(self) -> None:
         """Answer batch after batch, until nothing waits."""
         while batch := self._next():
+            begun = time.thread_time()
             answers = self._answers([job.request for job in batch])
             with self._lock:
+                self._charge(batch, time.thread_time() - begun)
                 for job, answer in zip(batch, answers, strict=True):
                     job.answer = answer
                     del self._jobs[job.request]
@@ -199,9 +213,11 @@ class Queue:
     def _next(self) -> list[_Job]:
         """The first job, and those behind it that can share its batch."""
         with self._lock:
+            while (ready := self._ready()) == [] and self._waiting:
+                self._lock.wait(POLL_S)
             batch: list[_Job] = []
             longest = 0
-            for job in self._waiting:
+            for job in ready:
                 together = not batch or (
                     job.shares == batch[0].shares and job.shares[1] is not None
                 )
@@ -217,6 +233,21 @@ class Queue:
                 self._waiting.remove(job)
             self._works = bool(batch)
             return batch
+
+    def _ready(self) -> list[_Job]:
+        """The jobs whose visitors need make no pause. The lock is held."""
+        latest = time.monotonic() + CREDIT_S / SHARE
+        return [
+            job for job in self._waiting if any(self._used.get(v, 0) < latest for v in job.visitors)
+        ]
+
+    def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
+        """Put down what a batch took to those who waited for it. The lock is held."""
+        now = time.monotonic()
+        self._used = {visitor: paid for visitor, paid in self._used.items() if paid > now}
+        for visitor in {v for job in batch for v in job.visitors} - {None}:
+            paid = self._used.get(visitor, now)
+            self._used[visitor] = paid + seconds / len(batch) / SHARE
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Any]:
         """What the backend says; where it fails altogether, that is the answer to each."""

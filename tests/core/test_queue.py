@@ -201,6 +201,21 @@ def test_a_failure_is_told_to_all_whom_it_met_and_the_next_are_answered(backend)
     assert queue.ask(InspectRequest("next")) == "next!"
 
 
+def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatch):
+    queue = Queue(backend)
+    ticks = iter(range(1000))
+    monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))  # 1 s a batch
+    monkeypatch.setattr(queues, "SHARE", 2.0)  # so that the test need not wait for long
+    backend.go.release(100)
+    for i in range(3):
+        assert queue.ask(InspectRequest(f"{i}"), "abuser") == f"{i}!"
+    pausing = Asked(queue, "pausing", "abuser")
+    until(lambda: queue._waiting)
+    assert queue.ask(InspectRequest("other"), "other") == "other!"
+    assert pausing.end() == "pausing!" and pausing.waited > 0.2
+    assert backend.batches[-2:] == [["other"], ["pausing"]]
+
+
 def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):
     queue = Queue(backend)
     backend.go.release(10)

@@ -136,8 +136,8 @@ class Visitor:
             page.size += len(raw)
             message = ForwardMsg.FromString(raw)
             kind = message.WhichOneof("type")
-            if kind == "new_session":
-                self._page = message.new_session.page_script_hash
+            if kind == "navigation":
+                self._page = message.navigation.page_script_hash
             elif kind == "delta":
                 self._see(page, message)
             elif kind == "script_finished" and message.script_finished in (
