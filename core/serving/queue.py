@@ -24,6 +24,8 @@ CREDIT_S = 2.0
 """Seconds of processor time that a visitor may use at once; then others have the first claim."""
 SHARE = 1 / 3
 """Of the worker's time, at most, for one visitor who has used that up and goes on asking."""
+RECENT_S = 30.0
+"""Seconds for which somebody who asked counts as one of those for whom others make pauses."""
 _BATCH_CHARACTERS = 1600
 """Of a batch, padded: a short sentence does not wait for the last steps of many long ones."""
 
@@ -93,7 +95,8 @@ class Queue:
 
     One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
     one takes its place. Equal requests are answered once. A visitor who asks without a pause for
-    what takes long has to make pauses, so that others do not find the worker busy each time.
+    what takes long has to make pauses where others ask, too, so that they do not find the worker
+    busy each time.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Queue:
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
         self._used: dict[Hashable, float] = {}  # when what each visitor has used is paid back
+        self._asked: dict[Hashable, float] = {}  # when each visitor asked last
         self._works = False  # whether there is a worker
 
     @overload
@@ -176,6 +180,7 @@ class Queue:
             job.tickets.add(ticket)
             if visitor is not None:
                 self._tickets[visitor] = ticket
+                self._asked[visitor] = ticket.asked
             self._lock.notify_all()
             if not self._works:
                 self._works = True
@@ -236,7 +241,11 @@ class Queue:
 
     def _ready(self) -> list[_Job]:
         """The jobs whose visitors need make no pause. The lock is held."""
-        latest = time.monotonic() + CREDIT_S / SHARE
+        now = time.monotonic()
+        self._asked = {v: asked for v, asked in self._asked.items() if asked > now - RECENT_S}
+        if len(self._asked) <= 1:  # nobody else is here
+            return list(self._waiting)
+        latest = now + CREDIT_S / SHARE
         return [
             job for job in self._waiting if any(self._used.get(v, 0) < latest for v in job.visitors)
         ]

@@ -207,8 +207,10 @@ def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatc
     monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))  # 1 s a batch
     monkeypatch.setattr(queues, "SHARE", 2.0)  # so that the test need not wait for long
     backend.go.release(100)
-    for i in range(3):
-        assert queue.ask(InspectRequest(f"{i}"), "abuser") == f"{i}!"
+    for i in range(5):  # nobody else is here: no pause
+        alone = Asked(queue, f"{i}", "abuser")
+        assert alone.end() == f"{i}!" and alone.waited < 0.2
+    assert queue.ask(InspectRequest("another"), "other") == "another!"
     pausing = Asked(queue, "pausing", "abuser")
     until(lambda: queue._waiting)
     assert queue.ask(InspectRequest("other"), "other") == "other!"
