@@ -214,6 +214,8 @@ def train(
                 if not math.isfinite(loss) or not torch.isfinite(norm):
                     raise _diverged(f"the loss is {loss} and its gradient {norm}", progress.step)
                 optimizer.step()
+                # The fused step counts no write, by which what is made of weights is made anew.
+                torch.autograd.graph.increment_version(list(model.parameters()))
                 optimizer.zero_grad()
                 tokens = sum(len(shown[i][1]) for i in indices)
                 progress.stepped(loss, tokens, time.perf_counter() - started)

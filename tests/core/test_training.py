@@ -1,5 +1,6 @@
 """Training: the loss, the schedule, the batches, and resuming as if nothing had happened."""
 
+import copy
 import errno
 import itertools
 import json
@@ -25,6 +26,7 @@ from core.config import TrainConfig
 from core.data.batches import Batch, collate, plan
 from core.model.build import build
 from core.record.capture import explicit_attention
+from core.search.beam import greedy
 from core.text.tokenizer import BOS, EOS, PAD
 from core.training.data import prepare
 from core.training.loop import (
@@ -101,6 +103,27 @@ def test_inverse_sqrt_rises_then_falls():
     assert found[0] == pytest.approx(0.2)
     assert max(found) == found[9] == pytest.approx(2.0)
     assert found[39] == pytest.approx(2.0 * math.sqrt(10 / 40))
+
+
+def test_what_runs_between_two_steps_sees_the_weights_of_now(tmp_path):
+    """Search and products keep what they make of weights; a copy of the network has none of it."""
+    _, model = small.pair()
+    model = model.float().eval()
+    pairs = random_pairs(20)
+    source = collate(pairs[:4]).source
+    config = TrainConfig(steps=4, batch_tokens=64, peak_lr=0.05, warmup_steps=1)
+    seen = []
+    for event in train(model, pairs, pairs[:5], config, tmp_path, "cpu", False):
+        if not isinstance(event, Stepped):
+            continue
+        model.eval()
+        found = [
+            (greedy(each, source), validation_loss(each, pairs[:5], 512, "cpu"))
+            for each in (model, copy.deepcopy(model))
+        ]
+        assert found[0] == found[1]
+        seen.append(found[0][1])
+    assert len(set(seen)) == 4, "each step changed something"
 
 
 def test_a_cooldown_brings_the_rate_to_nothing_at_the_end():
