@@ -50,9 +50,10 @@ static inline vec chosen(whole mask, vec a, vec b) {
     return (vec)((mask & (whole)a) | (~mask & (whole)b));
 }
 
-/* e^x for x ≤ 0: 2ⁿ·eʳ with |r| ≤ ln(2)/2. */
+/* e^x for x ≤ 0: 2ⁿ·eʳ with |r| ≤ ln(2)/2; below the smallest number of full precision, 0. */
 static inline vec exponential(vec x) {
-    x = chosen(x < -87.0f, (vec){0} - 87.0f, x);
+    const whole nothing = x < -87.0f;
+    x = chosen(nothing, (vec){0}, x);
     const whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole);
     const vec count = __builtin_convertvector(n, vec);
     const vec r = (x - count * 0.693359375f) + count * 2.12194440e-4f;
@@ -63,7 +64,7 @@ static inline vec exponential(vec x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return p * (vec)((n + 127) << 23);
+    return chosen(nothing, (vec){0}, p * (vec)((n + 127) << 23));
 }
 
 /* One panel's columns of x W + b for `rows` rows, a constant wherever this is called. */

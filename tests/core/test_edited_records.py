@@ -31,7 +31,7 @@ from tests import small
 SENTENCE, REFERENCE = small.SENTENCES[0]
 KINDS = ("encoder", "decoder", "cross")
 WEIGHTS = {
-    "an edge cut": Edits(edges=(Edge("cross", 1, 0, 2, 3),)),
+    "an edge cut": Edits(edges=(Edge("cross", 1, 1, 2, 2),)),
     "a word cut from all": Edits(edges=(Edge("cross", None, None, None, 1),)),
     "edges strengthened": Edits(
         edges=(Edge("cross", 0, None, None, 0, 30.0), Edge("decoder", 1, 1, None, 0, 0.1))

@@ -22,11 +22,11 @@ from tests.core.test_training import random_pairs
 
 CONFIG = TrainConfig(
     steps=10,
-    batch_tokens=120,
+    batch_tokens=100,
     schedule="plateau",
     plateau_patience=0,
     plateau_factor=0.5,
-    peak_lr=0.1,
+    peak_lr=0.3,
     warmup_steps=1,
     validate_every=2,
     snapshot_every=2,

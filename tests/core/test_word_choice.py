@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from core.checkpoint.folder import load
-from core.data.batches import collate
+from core.data.batches import collate, plan
 from core.experiments.prediction import Agreement, prediction_error
 from core.experiments.word_choice import true_change, word_choice
 from core.model.baseline import copy_to_scratch
@@ -185,7 +185,7 @@ def test_predictions_over_a_sample_are_those_of_each_sentence(models):
         assert found.predicted.shape == found.true.shape == (N, 2 * 3 * 4)
         assert found.sentences == 7 and sum(counts) == 24
         n = 0
-        for source, target in sorted(pairs(), key=lambda p: (len(p[1]) // 3, len(p[0]))):
+        for source, target in (pairs()[i] for batch in plan(pairs(), 2048) for i in batch):
             for step, own in enumerate(target):
                 words = tuple(found.words[n])
                 batch = collate([(source, target)])
