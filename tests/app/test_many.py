@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,6 +23,13 @@ from tests.load.sessions import sessions
 LONG = " und ".join(text.removesuffix(".") for text in sentences(11))[:490]
 SOON = 60  # seconds after which a test has hung
 TABS = 10
+T = TypeVar("T")
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """What the work comes to, in a thread of its own: this one may have a browser's loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 class Log:
@@ -51,13 +60,13 @@ def own(tmp_path_factory) -> Iterator[tuple[Server, Log]]:
             assert (await visitor.open()).translation
 
     with server(path) as found:
-        asyncio.run(load(found.port))
+        finished(load(found.port))
         yield found, Log(path)
 
 
 def test_each_of_many_is_told_what_the_model_says_alone(own):
     found, _ = own
-    seen = asyncio.run(crowd(found.port, visitors=12, seconds=4, think=(0.1, 0.3)))
+    seen = finished(crowd(found.port, visitors=12, seconds=4, think=(0.1, 0.3)))
     assert not seen.errors and len(seen.answers) >= 12
     assert wrong(seen.answers) == []
     text, said = seen.answers[0]
@@ -76,7 +85,7 @@ def test_a_request_ends_when_its_tab_is_closed(own):
         await visitor.leave()
         await log.until(lambda: len(log("inspect", "stopped")) > before)
 
-    asyncio.run(leave())
+    finished(leave())
 
 
 def test_what_is_too_long_is_one_line_before_any_work(own):
@@ -94,7 +103,7 @@ def test_what_is_too_long_is_one_line_before_any_work(own):
             assert time.monotonic() - begun < SOON
             return first.errors, second.errors
 
-    (characters,), (lines,) = asyncio.run(ask())
+    (characters,), (lines,) = finished(ask())
     assert "100,000 characters are too many: the limit is 500" in characters
     assert "200 sentences are too many: the limit is 6" in lines
 
@@ -123,7 +132,7 @@ def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_onc
         await log.until(lambda: len(log("checklist", "stopped")) == 5)
         return errors
 
-    assert asyncio.run(ten()) == [["busy, 5 ahead: try again in a few seconds"]] * (TABS - 5)
+    assert finished(ten()) == [["busy, 5 ahead: try again in a few seconds"]] * (TABS - 5)
     assert found.most_memory < before + 1000  # one copy in double precision, and the pages
 
 
@@ -142,7 +151,7 @@ def test_a_visit_stays_at_its_process(own):
             return [(await visitor.type("source", text)).translation for text in asked]
 
     asked = sentences(MOST)[-2:]
-    answers = list(zip(asked, asyncio.run(through()), strict=True))
+    answers = list(zip(asked, finished(through()), strict=True))
     assert wrong(answers) == []
 
 
@@ -150,7 +159,7 @@ def test_a_visit_stays_at_its_process(own):
 def test_fifty_visitors_for_two_minutes():
     with server() as found:
         before = found.seconds
-        seen = asyncio.run(crowd(found.port, visitors=50, seconds=120, think=(3.0, 7.0)))
+        seen = finished(crowd(found.port, visitors=50, seconds=120, think=(3.0, 7.0)))
         cost = (found.seconds - before) / (len(seen.seconds) + len(seen.first))
     print(f"\n{seen.line()}; {cost:.3f} s of processor time a request")  # noqa: T201
     assert not seen.errors and len(seen.answers) > 500
@@ -161,9 +170,9 @@ def test_fifty_visitors_for_two_minutes():
 def test_a_thousand_sessions_leave_no_more_memory_than_a_hundred():
     memory = []
     with server() as found:
-        asyncio.run(sessions(found.port, 100))
+        finished(sessions(found.port, 100))
         memory.append(found.memory)
-        answers, errors = asyncio.run(
+        answers, errors = finished(
             sessions(found.port, 1000, lambda done: done % 100 or memory.append(found.memory))
         )
     print("\nMB after each hundred:", *map(round, memory))  # noqa: T201
@@ -176,8 +185,8 @@ def test_a_thousand_sessions_leave_no_more_memory_than_a_hundred():
 def test_an_abuser_changes_nobodys_answer_and_takes_no_memory(own, kind):
     """How much longer others wait is printed: a test of times would be one of the machine."""
     found, _ = own
-    usual, answers = asyncio.run(alone(found.port, 10, 0))
-    abused, more = asyncio.run(beside(found.port, kind, 10, 10))
+    usual, answers = finished(alone(found.port, 10, 0))
+    abused, more = finished(beside(found.port, kind, 10, 10))
     print(f"\n{kind}: {ratio(usual, abused):.1f} times the median wait")  # noqa: T201
     assert wrong(answers + more) == []
     assert found.most_memory < 2000
@@ -194,7 +203,7 @@ def test_memory_is_given_back_after_the_checklists(own):
         assert not any(page.errors or page.failed for page in pages)
         await asyncio.gather(*(tab.leave() for tab in tabs))
 
-    asyncio.run(run())
+    finished(run())
     print(f"\n{before:.0f} → {found.memory:.0f} MB, most {found.most_memory:.0f}")  # noqa: T201
     assert len(log("checklist", "answered")) == done + 3
     assert found.memory < before + 250
