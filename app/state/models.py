@@ -119,8 +119,8 @@ def _own(folder: str, config_sha256: str) -> Served:
     _loaded[loaded.card.folder] = loaded.card
     spare_threads(loaded.card.parameters)
     # Each of a search's operations gives Python up for a moment and asks for it again; a thread
-    # that computes in Python keeps it for 5 ms, unless told otherwise. A sentence beside such a
-    # thread took 0.55 s so, and 0.66 without.
+    # that computes in Python keeps it for 5 ms, unless told otherwise. Beside such a thread a
+    # sentence took 0.66 s, and takes 0.55 with half a millisecond.
     sys.setswitchinterval(0.0005)
     # Streamlit collects all garbage after every run, which costs 140 ms a click with torch loaded.
     # Frozen objects are left out of that.
