@@ -88,5 +88,9 @@ class Dropout(nn.Dropout):
             return F.dropout(x, self.p)
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         drawn = words.view(torch.int16)[: x.numel()].view(x.shape)
-        kept = drawn >= round(self.p * 2**16) - 2**15
-        return x * (kept.to(x.dtype) * (1 / (1 - self.p)))
+        kept = drawn.ge_(round(self.p * 2**16) - 2**15)  # 1 or 0
+        scale = 1 / (1 - self.p)
+        if x.element_size() == 2:  # the scale's own bits, or none: nothing is converted
+            bits = int(torch.tensor(scale, dtype=x.dtype).view(torch.int16))
+            return x * kept.mul_(bits).view(x.dtype)
+        return x * kept.to(x.dtype).mul_(scale)

@@ -18,7 +18,7 @@ from core.checkpoint.folder import Card
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
-from core.device import device_label, pick_device
+from core.device import device_label, keep_memory, pick_device
 from core.files import sha256, write_atomic
 from core.model.build import Model, build
 from core.training import model_card as card
@@ -83,6 +83,7 @@ def run(options: Options) -> None:
     """
     if options.threads:
         torch.set_num_threads(options.threads)
+    keep_memory()
     device = pick_device(options.device)
     with joined(device) as processes:
         resuming = _resuming(options, processes)

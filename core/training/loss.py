@@ -12,7 +12,7 @@ from core.model.build import Model
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 
-_CHUNK = 512  # rows of logits held at a time: 512 × 6,000 floats stay in the processor's cache
+_CHUNK = 128  # rows of logits held at a time: 128 × 8,000 floats stay in the processor's cache
 
 
 class Objective(nn.Module):
@@ -84,15 +84,21 @@ def _smoothed(
     """Label-smoothed cross-entropy (paper §5.4) summed over rows, and its gradient, both / `count`.
 
     The gradient is softmax(logits) minus the smoothed target, (1 − ε)·onehot + ε/V: writing it down
-    is cheaper than having it derived, which would keep four more arrays of this size.
+    is cheaper than having it derived, which would keep four more arrays of this size. Logits in
+    float32 or float64 are written over.
     """
-    log_p_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32)).log_softmax(-1)
+    dtype = torch.promote_types(logits_NV.dtype, torch.float32)
+    shifted_NV = logits_NV.to(dtype)
+    shifted_NV.sub_(shifted_NV.amax(-1, keepdim=True))
     at_N1 = target_N[:, None]
-    wanted = (1 - smoothing) * log_p_NV.gather(-1, at_N1).sum()
-    spread = smoothing * log_p_NV.mean(-1).sum()
-    gradient_NV = log_p_NV.exp_().sub_(smoothing / logits_NV.shape[-1])
-    gradient_NV.scatter_add_(-1, at_N1, torch.full_like(at_N1, smoothing - 1, dtype=log_p_NV.dtype))
-    return -(wanted + spread) / count, gradient_NV.div_(count).to(logits_NV.dtype)
+    wanted = (1 - smoothing) * shifted_NV.gather(-1, at_N1).sum()
+    spread = smoothing * shifted_NV.mean(-1).sum()
+    gradient_NV = shifted_NV.exp_()
+    sum_N1 = gradient_NV.sum(-1, keepdim=True)
+    loss = (sum_N1.log().sum() - wanted - spread) / count
+    gradient_NV.mul_(1 / (sum_N1 * count)).sub_(smoothing / (logits_NV.shape[-1] * count))
+    minus_N1 = torch.full_like(at_N1, (smoothing - 1) / count, dtype=dtype)
+    return loss, gradient_NV.scatter_add_(-1, at_N1, minus_N1).to(logits_NV.dtype)
 
 
 @torch.inference_mode()
