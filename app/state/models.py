@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from app.state import waiting
+from app.state.store import Store
 from core.checkpoint.folder import Card, list_cards
 from core.serving.queue import Queue
 
@@ -20,7 +23,8 @@ if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a mode
 _ROOT = Path(__file__).resolve().parents[2]
 # A short name in what people read, where the app was started from the project's folder.
 CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
-MODELS_KEPT = 8  # as many as are shipped and a few more: another load costs a second of everybody
+LIMIT = 2 * 2**30
+"""Bytes of all loaded networks: those that are shipped take a quarter of it, in both ways."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,24 @@ def _served(translator: Translator) -> Served:
     return Served(translator, Queue(backend_of(translator)))
 
 
-@st.cache_resource(max_entries=MODELS_KEPT, show_spinner="Loading the model…")
-def _own(folder: str, config_sha256: str) -> Served:
+def _bytes(served: Served) -> int:
+    """What a network takes: its weights in float32, and once more as a search wants them."""
+    return 2 * 4 * served.translator.card.parameters
+
+
+def _gone(served: Served) -> None:
+    """A network that has made room is in use no more; if its folder is whole, it loads again."""
+    card = served.translator.card
+    if _loaded.get(card.folder) == card:
+        del _loaded[card.folder]
+
+
+@st.cache_resource(show_spinner=False)
+def _networks() -> Store:
+    return Store(LIMIT, _bytes, _gone)
+
+
+def _own(folder: str) -> Served:
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
     time.sleep(0.3)
@@ -129,15 +149,17 @@ def _own(folder: str, config_sha256: str) -> Served:
     return _served(loaded)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _other(folder: str, config_sha256: str) -> Served:
-    return _served(_own(folder, config_sha256).translator.other_implementation())
-
-
 def served(model: Model) -> Served:
     """The loaded model and its queue, shared by all visitors. Raises CheckpointError."""
-    folder, config_sha256, other = key_of(model)
-    return (_other if other else _own)(folder, config_sha256)
+    key, networks = key_of(model), _networks()
+
+    def make() -> Served:
+        if isinstance(model, Implementation) and model.other:
+            return _served(translator(model.card).other_implementation())
+        return _own(key[0])
+
+    with nullcontext() if key in networks else st.spinner("Loading the model…"):
+        return networks.get(key, make, waiting.still_here)
 
 
 def translator(model: Model) -> Translator:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import fields, is_dataclass
 from importlib import import_module
-from threading import Condition
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import streamlit as st
 
 from app.look.labels import label
 from app.state import log, waiting
 from app.state.models import Model, cards, key_of, served, translator
+from app.state.store import Store
 from core.analysis.difference import KINDS
 from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
@@ -26,7 +22,6 @@ from core.config import DecodeConfig
 from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest
-from core.serving.queue import POLL_S
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
     from numpy.typing import NDArray
@@ -45,77 +40,6 @@ Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
 Ids = tuple[int, ...]
 """Token ids of one side of a sentence; a target's end with <eos>."""
-
-
-class Store:
-    """Values by key, up to a limit of bytes: the ones that were asked for longest ago go first.
-
-    A value is made once, however many visitors ask for it at the same time, and its arrays are
-    read-only from then on. The newest value stays, also if it alone is larger than the limit.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.size = 0
-        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._changed = Condition()
-        self._making: set[Hashable] = set()
-
-    def get(
-        self,
-        key: Hashable,
-        make: Callable[[], Any],
-        still_here: Callable[[], object] = lambda: None,
-    ) -> Any:
-        """The value of a key; where there is none, `make` is called, and may raise.
-
-        Whoever finds it being made waits for it, and makes it if that has failed or its visitor
-        has left; what `still_here` raises meanwhile ends the wait.
-        """
-        while True:
-            with self._changed:
-                if key in self._values:
-                    self._values.move_to_end(key)
-                    return self._values[key][0]
-                if key not in self._making:
-                    self._making.add(key)
-                    break
-                self._changed.wait(POLL_S)
-            still_here()
-        try:
-            value = make()
-            size = sealed(value)
-            with self._changed:
-                self._values[key] = value, size
-                self.size += size
-                while self.size > self.limit and len(self._values) > 1:
-                    self.size -= self._values.popitem(last=False)[1][1]
-            return value
-        finally:
-            with self._changed:
-                self._making.remove(key)
-                self._changed.notify_all()
-
-
-_LEAVES = {str, int, float, bool, type(None)}
-
-
-def sealed(value: Any) -> int:
-    """Make every array in a value read-only; return about how many bytes the value takes."""
-    if type(value) in _LEAVES:  # most of a record's parts: what follows takes ten times as long
-        return sys.getsizeof(value)
-    if isinstance(value, np.ndarray):
-        value.setflags(write=False)
-        return value.nbytes
-    if isinstance(value, Mapping):
-        parts = [*value.keys(), *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset):
-        parts = list(value)
-    elif is_dataclass(value):
-        parts = [getattr(value, field.name) for field in fields(value)]
-    else:
-        parts = []
-    return sys.getsizeof(value) + sum(map(sealed, parts))
 
 
 @st.cache_resource(show_spinner=False)

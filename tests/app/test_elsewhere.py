@@ -13,7 +13,7 @@ FOLDER = ROOT / "checkpoints/captions-de-en"
 
 
 def forget() -> None:
-    for cache in (models._own, models._other, results._store):
+    for cache in (models._networks, results._store):
         cache.clear()
 
 

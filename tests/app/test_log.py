@@ -76,7 +76,7 @@ def test_a_question_without_a_model_has_none(lines):
 
 
 def test_a_result_that_is_kept_is_no_request_of_a_model(lines):
-    from app.state.results import Store
+    from app.state.store import Store
 
     store = Store(1000)
     for _ in range(2):

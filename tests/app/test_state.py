@@ -3,6 +3,8 @@
 import ast
 import importlib
 import re
+import shutil
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -13,11 +15,12 @@ import pytest
 import streamlit as st
 
 from app.state import models, results
-from app.state.models import CHECKPOINTS, MODELS_KEPT, Implementation
-from app.state.results import Store, sealed
+from app.state.models import CHECKPOINTS, Implementation
+from app.state.store import Store, sealed
 from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
 from core.record.edits import Edits
+from tests.core import strange_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = "A group of young people sit at a long table in the garden of an old house"
@@ -32,8 +35,37 @@ def nothing_kept():
 
 def test_every_shipped_model_stays_loaded():
     cards, _ = list_cards(CHECKPOINTS)
-    assert len(cards) <= MODELS_KEPT
-    assert models._own._info.max_entries == MODELS_KEPT
+    assert sum(2 * 8 * card.parameters for card in cards) <= models.LIMIT  # in both ways
+    assert models._networks().limit == models.LIMIT
+
+
+def test_networks_are_kept_up_to_so_many_bytes_and_those_that_go_leave_nothing(
+    tmp_path, monkeypatch
+):
+    names = [f"{letter}-de-en" for letter in "abc"]
+    for name in names:
+        strange_folders.network()(strange_folders.good(tmp_path / name))
+    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
+    models._listed.clear()
+    models._networks.clear()
+    a, b, c = (models.cards()["de-en", name[0]] for name in names)
+    monkeypatch.setattr(models, "LIMIT", 5 * 4 * a.parameters)  # two, and half of one
+    first = models.translator(a)
+    assert models.translator(a) is first and models.translator(b) is not first
+    assert models.translator(Implementation(b, other=True)) is not models.translator(b)
+    network = weakref.ref(first._model)
+    del first
+    assert network() is None and a.folder not in models._loaded  # b's two ways fill it
+    assert models.translator(b) is models.translator(b)
+    models.translator(c)
+    assert models._networks().size <= models.LIMIT
+    shutil.rmtree(a.folder)
+    shutil.rmtree(c.folder)
+    models._listed.clear()
+    assert {name for _, name in models.cards()} == {"b"}
+    models._networks.clear()
+    models._listed.clear()
+    models._loaded.clear()
 
 
 def test_what_was_asked_for_longest_ago_goes_first():

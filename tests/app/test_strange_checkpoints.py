@@ -30,7 +30,7 @@ def root(tmp_path, monkeypatch):
 def forget() -> None:
     """Nothing is listed, loaded or kept."""
     models._listed.clear()
-    models._own.clear()
+    models._networks.clear()
     models._loaded.clear()
     results._store.clear()
 
