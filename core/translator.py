@@ -48,6 +48,7 @@ from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, spec
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
+_LOOK_S = 0.05  # after which whoever waits looks whether anybody wants the answer still
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Side = Literal["source", "target"]
@@ -94,21 +95,39 @@ class _Queue:
         self._waiting: deque[object] = deque()  # who has the lock comes first
 
     def __enter__(self) -> None:
+        self.take(lambda: None)
+
+    def take(self, still_here: Callable[[], object]) -> None:
+        """Wait for the lock; `still_here` is called meanwhile, and what it raises ends the wait."""
         if self._holder == threading.get_ident():
             self._again += 1
             return
         me = object()
         with self._changed:
             self._waiting.append(me)
-            try:
-                self._changed.wait_for(lambda: self._waiting[0] is me)
-            except BaseException:  # such as Ctrl-C: nobody waits for one who is gone
+        try:
+            while not self._turn(me):
+                still_here()
+        except BaseException:  # such as Ctrl-C: nobody waits for one who is gone
+            with self._changed:
                 self._waiting.remove(me)
                 self._changed.notify_all()
-                raise
-            self._holder = threading.get_ident()
+            raise
+
+    def _turn(self, me: object) -> bool:
+        """Whether it is one's turn, after a short wait if it is not yet."""
+        with self._changed:
+            if self._waiting[0] is not me:
+                self._changed.wait(_LOOK_S)
+            if mine := self._waiting[0] is me:
+                self._holder = threading.get_ident()
+            return mine
 
     def __exit__(self, *error: object) -> None:
+        self.give()
+
+    def give(self) -> None:
+        """Let the next one have it, as often as it was taken."""
         if self._again:
             self._again -= 1
             return
@@ -207,10 +226,16 @@ class Translator:
         return found
 
     @contextmanager
-    def held(self) -> Generator[Seq2Seq]:
-        """The network itself for core.experiments; until the block ends, other threads wait."""
-        with self._lock:
+    def held(self, still_here: Callable[[], object] = lambda: None) -> Generator[Seq2Seq]:
+        """The network itself for core.experiments; until the block ends, other threads wait.
+
+        `still_here` is called while this one waits for its turn; what that raises ends the wait.
+        """
+        self._lock.take(still_here)
+        try:
             yield self._model
+        finally:
+            self._lock.give()
 
     @contextmanager
     def holding(self, record: TranslationRecord) -> Generator[Seq2Seq]:

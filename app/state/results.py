@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
 from importlib import import_module
+from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -63,7 +64,7 @@ def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
         call = getattr(import_module(module), name)
         if model is None:
             return call(*arguments)
-        with translator(model).held() as network:
+        with translator(model).held(waiting.still_here) as network:
             return call(network, *arguments)
 
     return kept((function, model and key_of(model), arguments), make)
@@ -97,12 +98,13 @@ def search_tree(
 
     Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
     """
-    return kept(
-        ("search_tree", key_of(card), source, decode, prefix, edits),
-        lambda: translator(card).search_tree(
-            source, decode=decode, prefix=prefix, **({} if edits is None else {"edits": edits})
-        ),
-    )
+
+    def make() -> WrittenTree:
+        asked = translator(card)
+        with asked.held(waiting.still_here):
+            return asked.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
+
+    return kept(("search_tree", key_of(card), source, decode, prefix, edits), make)
 
 
 def continuation(card: Card, text: str) -> Ids:
@@ -178,7 +180,11 @@ def ask(
 
     def begin() -> Any:
         module, name = function.split(":")
-        return getattr(import_module(module), name)(translator(card), record, *arguments)
+        asked, question = translator(card), getattr(import_module(module), name)
+        if isgeneratorfunction(question):  # which waits for its turn at each step
+            return question(asked, record, *arguments)
+        with asked.held(waiting.still_here):
+            return question(asked, record, *arguments)
 
     def make() -> Any:
         answer = waiting.in_line(begin, waits) if function in LONG else begin()
@@ -202,22 +208,33 @@ def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]
 
 
 def decoding_seconds(
-    pair: tuple[Model, Model], source: str, decode: DecodeConfig, rounds: int
+    pair: tuple[Model, Model],
+    source: str,
+    decode: DecodeConfig,
+    rounds: int,
+    waits: waiting.Waits = lambda ahead: None,
 ) -> tuple[float, float]:
     """Median seconds that each of two models takes to translate a sentence now.
 
     They take turns, after one turn each that is not counted, so that neither has the machine's
     better moments. The clock runs while a model is held: a wait for another visitor counts nothing.
+    Raises BusyError.
     """
     models = [translator(model) for model in pair]
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for _ in range(1 + rounds):
-        for model, times in zip(models, seconds, strict=True):
-            with model.held():
-                start = time.perf_counter()
-                model.translate([source], decode)
-                times.append(time.perf_counter() - start)
-    first, second = (statistics.median(times[1:]) for times in seconds)
+
+    def turns() -> Iterator[list[float]]:
+        for _ in range(1 + rounds):
+            seconds = []
+            for model in models:
+                with model.held(waiting.still_here):
+                    start = time.perf_counter()
+                    model.translate([source], decode)
+                    seconds.append(time.perf_counter() - start)
+            yield seconds
+
+    with closing(waiting.in_line(turns, waits)) as steps:
+        _, *counted = steps
+    first, second = (statistics.median(times) for times in zip(*counted, strict=True))
     return first, second
 
 

@@ -5,6 +5,7 @@ import importlib
 import re
 import shutil
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -171,22 +172,17 @@ class Echo:
     def __init__(self, name: str, other: bool):
         self.name = f"{name} other" if other else name
 
-    def held(self):
-        return self
-
-    def __enter__(self):
-        return self.name
-
-    def __exit__(self, *failure):
-        return None
+    @contextmanager
+    def held(self, still_here):
+        yield self.name
 
     def ask(self, request, *who):
         edits = None if request.edits == Edits() else request.edits
         asked = request.source, request.target, edits, request.decode, request.target_ids
         return self.name, *asked
 
-    def search_tree(self, source, *, decode, prefix=()):
-        return self.name, source, decode, prefix
+    def search_tree(self, source, *, decode, prefix, edits):
+        return self.name, source, decode, prefix, edits
 
 
 @pytest.fixture
@@ -216,7 +212,7 @@ def test_no_answer_is_another_questions(cards):
                             assert result == (name, text, target, edits, decode, None)
                     for prefix in ((), (5,), (5, 6)):
                         result = results.search_tree(card, text, decode, prefix)
-                        assert result == (name, text, decode, prefix)
+                        assert result == (name, text, decode, prefix, Edits())
                 for ids in ((5, 2), (5, 6, 2)):
                     result = results.inspect(card, text, target_ids=ids)
                     assert (result[:2], result[-1]) == ((name, text), ids)
@@ -270,6 +266,47 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
 
     assert ask() == ask() == "answer"
     assert seen == [(1, 3), (2, 3), (3, 3)], "asked once, and kept"
+
+
+@pytest.mark.parametrize("way", ["a question", "a search tree", "a function of the network"])
+def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeypatch):
+    """None of them has its turn, and the one behind them has the next."""
+    card = read_card(CHECKPOINTS / "captions-de-en")
+    translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
+    module = SimpleNamespace(question=lambda *given: pytest.fail("asked"))
+    monkeypatch.setattr(results, "import_module", lambda name: module)
+    calls = {
+        "a question": lambda: results.ask(card, "planted:question", record),
+        "a search tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
+        "a function of the network": lambda: results.run(card, "planted:question"),
+    }
+
+    class Left(BaseException):
+        pass
+
+    def leaves() -> None:
+        raise Left
+
+    held, go, seen = Event(), Event(), []
+
+    def hold() -> None:
+        with translator.held():
+            held.set()
+            go.wait(10)
+
+    holder = Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    monkeypatch.setattr(results.waiting, "still_here", leaves)
+    with pytest.raises(Left):
+        calls[way]()
+    behind = Thread(target=lambda: seen.append(translator.translate(["Ein Hund."])[0].text))
+    behind.start()
+    assert not seen
+    go.set()
+    for thread in (holder, behind):
+        thread.join(10)
+    assert seen and not translator._lock.locked()
 
 
 def test_every_function_that_is_named_in_a_text_is_there():

@@ -3,10 +3,12 @@
 import streamlit as st
 
 from app import controls
+from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import models, results, visit
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
+from app.views.shared.long_work import Bar
 from core.record.record import TranslationRecord
 
 ROUNDS = 7  # of each model, when speed is measured
@@ -64,8 +66,15 @@ def speed(
     """How long each takes for this sentence, measured now and in turns."""
     asked = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
-        with st.spinner("Translating in turns…"):
-            visit.keep(asked, results.decoding_seconds(pair, source, search.decode, rounds=ROUNDS))
+        bar = Bar()
+        try:
+            with st.spinner("Translating in turns…"):
+                seconds = results.decoding_seconds(pair, source, search.decode, ROUNDS, bar.waits)
+        except ValueError as error:  # BusyError: one line for the reader
+            st.error(plain(error))
+            return
+        bar.empty()
+        visit.keep(asked, seconds)
     if (result := visit.kept(asked)) is None:
         return
     # The ratio is told against torch's model; between two of one kind, against the second.
