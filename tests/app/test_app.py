@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
-from app.benchmark import SENTENCES
+from app.benchmark.browser import SENTENCES
 from app.look.markdown import plain
 from app.state import models
 from core.config import DecodeConfig

@@ -8,15 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.benchmark import (
-    BENCHMARKS,
-    EXPLORER,
-    HARNESS,
-    _bertviz,
-    _count_bytes,
-    _timed,
-    texts_of,
-)
+from app.benchmark import BENCHMARKS
+from app.benchmark import bertviz as beside
+from app.benchmark.browser import EXPLORER, HARNESS, count_bytes, texts_of, timed
 from core import benchmark
 from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
@@ -62,7 +56,7 @@ def test_texts_have_the_tokens_that_are_claimed(tokens):
 
 
 def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
-    received = _count_bytes(local_page)
+    received = count_bytes(local_page)
     local_page.goto(f"{serve(HARNESS)}/?case=long&layers=2&heads=2")
     root = local_page.locator(EXPLORER)
     root.and_(local_page.locator("[data-painted]")).wait_for()
@@ -72,13 +66,13 @@ def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
     )
     assert max(received) > 2 * cells, "two bytes for every open cell, and the words"
     before = int(root.get_attribute("data-painted"))
-    assert _timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
+    assert timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before
 
 
 def test_a_missing_viewer_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "bertviz", None)
-    (missing,) = _bertviz(None, 3)
+    (missing,) = beside.rows(None, 3)
     assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
 
 

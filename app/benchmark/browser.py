@@ -1,0 +1,133 @@
+"""A browser and a server to measure in: clicks, what comes of them, and when it is painted."""
+
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.benchmarks.contest import Cell
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPLORER = "section[aria-label='Attention explorer']"
+SENTENCES = (  # 13 tokens each for the shipped model, <eos> included
+    "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
+    "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
+)
+HARNESS = ROOT / "tests/app/explorer_harness.py"
+SHAPE = "6 layers × 8 heads"
+SIZE: Any = {"width": 1440, "height": 900}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+# Resolves with the milliseconds from the next event of a type to the moment after the frame that
+# shows what it changed: the frame after `attribute` of the explorer changed.
+_STOPWATCH = """(root, {type, attribute}) => {
+  let started = null;
+  document.addEventListener(
+    type, () => { started = performance.now(); }, { capture: true, once: true });
+  window.headlightPainted = new Promise((resolve) => {
+    const before = root.dataset[attribute];
+    const observer = new MutationObserver(() => {
+      if (root.dataset[attribute] === before || started === null) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+    });
+    observer.observe(root, { attributes: true });
+  });
+}"""
+
+
+def wait_for_explorer(page: Any) -> None:
+    page.locator(EXPLORER).and_(page.locator("[data-painted]")).wait_for(timeout=60_000)
+
+
+def count_bytes(page: Any) -> list[int]:
+    """The sizes of the messages that the page is sent from now on; the largest is a sentence's."""
+    sizes: list[int] = []
+    page.on(
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda data: sizes.append(len(data))),
+    )
+    return sizes
+
+
+def texts_of(tokens: int) -> tuple[str, str]:
+    """Two texts of so many tokens, <eos> included: each of these words is one token."""
+    words = "Ein Mann und eine Frau gehen in einem Park und".split()
+    text = [words[i % len(words)] for i in range(tokens - 1)]
+    return " ".join(text), " ".join(["Zwei", *text[1:]])
+
+
+def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:
+    page.locator(EXPLORER).evaluate(_STOPWATCH, {"type": event, "attribute": attribute})
+    act()
+    return page.evaluate("window.headlightPainted")
+
+
+def hover(page: Any, rounds: int) -> float:
+    """The pointer goes from cell to cell of the map."""
+    canvas = page.locator(f"{EXPLORER} canvas[data-role=map]")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    left, top, cell = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
+    y = max(box["y"] + top, 200)  # what is in sight below the line that stays at the top
+    y += (box["y"] + top - y) % cell
+
+    def place(number: int) -> tuple[float, float]:
+        return box["x"] + left + (number + 0.5) * cell, y + (2 * number + 0.5) * cell
+
+    page.mouse.move(*place(0))
+    times = [
+        timed(page, "pointermove", lambda at=place(i): page.mouse.move(*at))
+        for i in range(1, min(rounds, 25) + 1)
+    ]
+    return statistics.median(times)
+
+
+def row(
+    what: str,
+    shape: str,
+    length: int,
+    value: float,
+    unit: str = "ms",
+    contestant: str = "headlight",
+) -> dict[str, Any]:
+    return Cell(what, shape, 1, 5, length).row(contestant, value, unit)
+
+
+@contextmanager
+def serve(script: Path) -> Generator[str]:
+    """A Streamlit server of its own for one script; yields its address once it is healthy."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
+    command += ["--server.headless", "true"]
+    server = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def chromium() -> str:
+    path = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not path:
+        raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
+    return path
