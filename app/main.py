@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import controls
 from app.look.markdown import plain
-from app.state import address
+from app.state import address, waiting
 from core.serving.queue import UnansweredError
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
@@ -29,10 +29,11 @@ page = st.navigation(
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
     ]
 )
-address.arrive(page.url_path)
-controls.sidebar()
-try:
-    page.run()
-except UnansweredError as error:
-    st.error(plain(error))
-controls.model_note()
+with waiting.fair_run():
+    address.arrive(page.url_path)
+    controls.sidebar()
+    try:
+        page.run()
+    except UnansweredError as error:
+        st.error(plain(error))
+    controls.model_note()

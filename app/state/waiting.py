@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 import streamlit as st
@@ -14,11 +14,16 @@ from app.state import log
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
 from core.serving.line import Line
-from core.serving.queue import BusyError, Queue, Replaced
+from core.serving.queue import POLL_S, BusyError, Queue, Replaced
+from core.serving.shares import Shares
 
 LINE = Line()
 """Where all long work of this process waits: the checklist, trainings, questions of minutes."""
 _PAUSE_S = 0.15  # before a refusal: tabs that click again at once would take a core by themselves
+SHARES = Shares()
+"""Who has used how much of this process's time in runs of pages and in long work."""
+_LONG = object()  # the account of all long work, whoever asked for it
+_MOST_S = 1.0  # of a run that is charged: the first one loads torch, which serves everybody
 T = TypeVar("T")
 Waits = Callable[[int], object]
 """Is told, while a visitor waits, how many are ahead."""
@@ -39,6 +44,26 @@ def still_here() -> None:
         _ = "waiting" in st.session_state
 
 
+@contextmanager
+def fair_run() -> Generator[None]:
+    """A run of a page: while others are there, one who has used more than a share waits first."""
+    who = visitor()
+    SHARES.asks(who)
+    _let_others(who)
+    begun = time.thread_time()
+    try:
+        yield
+    finally:
+        SHARES.charge(who, min(_MOST_S, time.thread_time() - begun))
+
+
+def _let_others(account: object) -> None:
+    """Wait while an account is overdrawn and others are there than this run's visitor."""
+    while SHARES.has_to_wait(account, visitor()):
+        time.sleep(POLL_S)
+        still_here()
+
+
 def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
     """The answer to a visitor's request. Raises UnansweredError, and what is wrong with it."""
     try:
@@ -50,7 +75,8 @@ def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
 def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None) -> Generator[T]:
     """The steps of a long work when its turn has come; it ends with a step if the visitor leaves.
 
-    Whoever reads them closes them. Raises BusyError where too many wait already.
+    While others are there all long work together takes no more than a share of the time.
+    Whoever reads the steps closes them. Raises BusyError where too many wait already.
     """
     asked, told = time.perf_counter(), 0
 
@@ -67,9 +93,13 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
 
     try:
         with closing(LINE.steps(begun, waiting)) as steps:
+            mark = time.thread_time()
             for step in steps:
+                SHARES.charge(_LONG, time.thread_time() - mark)
                 yield step
                 still_here()
+                _let_others(_LONG)
+                mark = time.thread_time()
     except BusyError:
         time.sleep(_PAUSE_S)
         raise

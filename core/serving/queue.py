@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from core.record.record import TranslationRecord
 from core.serving.backend import MAX_BATCH, Backend, InspectRequest, TranslateRequest
+from core.serving.shares import Shares
 
 if TYPE_CHECKING:  # torch comes with it
     from core.translator import Translation
@@ -20,12 +21,6 @@ DEADLINE_S = 20.0
 """Seconds from a request to its answer at most."""
 POLL_S = 0.05
 """Seconds after which whoever waits looks whether its visitor is still there."""
-CREDIT_S = 2.0
-"""Seconds of processor time that a visitor may use at once; then others have the first claim."""
-SHARE = 1 / 3
-"""Of the worker's time, at most, for one visitor who has used that up and goes on asking."""
-RECENT_S = 30.0
-"""Seconds for which somebody who asked counts as one of those for whom others make pauses."""
 _BATCH_CHARACTERS = 1600
 """Of a batch, padded: a short sentence does not wait for the last steps of many long ones."""
 
@@ -109,8 +104,7 @@ class Queue:
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
-        self._used: dict[Hashable, float] = {}  # when what each visitor has used is paid back
-        self._asked: dict[Hashable, float] = {}  # when each visitor asked last
+        self._shares = Shares()
         self._works = False  # whether there is a worker
 
     @overload
@@ -180,7 +174,7 @@ class Queue:
             job.tickets.add(ticket)
             if visitor is not None:
                 self._tickets[visitor] = ticket
-                self._asked[visitor] = ticket.asked
+                self._shares.asks(visitor)
             self._lock.notify_all()
             if not self._works:
                 self._works = True
@@ -241,22 +235,13 @@ class Queue:
 
     def _ready(self) -> list[_Job]:
         """The jobs whose visitors need make no pause. The lock is held."""
-        now = time.monotonic()
-        self._asked = {v: asked for v, asked in self._asked.items() if asked > now - RECENT_S}
-        if len(self._asked) <= 1:  # nobody else is here
-            return list(self._waiting)
-        latest = now + CREDIT_S / SHARE
-        return [
-            job for job in self._waiting if any(self._used.get(v, 0) < latest for v in job.visitors)
-        ]
+        wait = self._shares.has_to_wait
+        return [job for job in self._waiting if not all(wait(v, v) for v in job.visitors)]
 
     def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
         """Put down what a batch took to those who waited for it. The lock is held."""
-        now = time.monotonic()
-        self._used = {visitor: paid for visitor, paid in self._used.items() if paid > now}
-        for visitor in {v for job in batch for v in job.visitors} - {None}:
-            paid = self._used.get(visitor, now)
-            self._used[visitor] = paid + seconds / len(batch) / SHARE
+        for visitor in {v for job in batch for v in job.visitors}:
+            self._shares.charge(visitor, seconds / len(batch))
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Any]:
         """What the backend says; where it fails altogether, that is the answer to each."""

@@ -13,6 +13,7 @@ from core.config import DecodeConfig
 from core.record.edits import Edits
 from core.serving import line as lines
 from core.serving import queue as queues
+from core.serving import shares
 from core.serving.backend import MAX_BATCH, InspectRequest, TranslateRequest
 from core.serving.line import Line
 from core.serving.queue import BusyError, LateError, Queue, Replaced
@@ -205,7 +206,7 @@ def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatc
     queue = Queue(backend)
     ticks = iter(range(1000))
     monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))  # 1 s a batch
-    monkeypatch.setattr(queues, "SHARE", 2.0)  # so that the test need not wait for long
+    monkeypatch.setattr(shares, "SHARE", 2.0)  # so that the test need not wait for long
     backend.go.release(100)
     for i in range(5):  # nobody else is here: no pause
         alone = Asked(queue, f"{i}", "abuser")

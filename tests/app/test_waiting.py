@@ -1,0 +1,58 @@
+"""Who has used much of the processor makes pauses while others are there, and only then."""
+
+import time
+
+import pytest
+
+from app.state import waiting
+from core.serving import line, shares
+from core.serving.shares import Shares
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """Whose run this is; each look at a thread's clock is a second of work later."""
+    who = {"visitor": "busy"}
+    ticks = iter(range(1000))
+    monkeypatch.setattr(waiting, "visitor", lambda: who["visitor"])
+    monkeypatch.setattr(waiting, "still_here", lambda: None)
+    monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
+    monkeypatch.setattr(shares, "SHARE", 2.0)  # so that the test need not wait for long
+    monkeypatch.setattr(waiting, "SHARES", Shares())
+    monkeypatch.setattr(line, "give_back", lambda: None)  # which takes half a second
+    return who
+
+
+def seconds_of(work) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+def a_run() -> None:
+    with waiting.fair_run():
+        pass
+
+
+def test_a_run_waits_only_while_others_are_there(now):
+    for _ in range(4):
+        assert seconds_of(a_run) < 0.2
+    now["visitor"] = "other"
+    assert seconds_of(a_run) < 0.2, "who has used little"
+    now["visitor"] = "busy"
+    assert seconds_of(a_run) > 0.4
+
+
+def test_all_long_work_shares_one_account(now):
+    steps = lambda: list(waiting.in_line(lambda: iter(range(4))))  # noqa: E731
+    assert seconds_of(steps) < 0.2, "nobody else is there"
+    waiting.SHARES.asks("other")
+    now["visitor"] = "a second one"
+    assert seconds_of(steps) > 0.4, "what the first one's work used counts"
+
+
+def test_who_is_there_no_more_counts_no_more(now, monkeypatch):
+    waiting.SHARES.asks("other")
+    monkeypatch.setattr(shares, "RECENT_S", 0.0)
+    for _ in range(4):
+        assert seconds_of(a_run) < 0.2
