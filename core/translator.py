@@ -2,8 +2,6 @@
 
 import dataclasses
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,11 +42,11 @@ from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
+from core.turns import Turns
 
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
-_LOOK_S = 0.05  # after which whoever waits looks whether anybody wants the answer still
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Side = Literal["source", "target"]
@@ -81,65 +79,6 @@ class _Task:
     target: tuple[Token, ...] | None
 
 
-class _Queue:
-    """A lock that threads get in the order in which they ask for it.
-
-    A plain Lock goes back to the thread that let go of it a moment ago: the others would wait for
-    a long list's last batch. A thread that has it may take it again.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._holder: int | None = None
-        self._again = 0
-        self._waiting: deque[object] = deque()  # who has the lock comes first
-
-    def __enter__(self) -> None:
-        self.take(lambda: None)
-
-    def take(self, still_here: Callable[[], object]) -> None:
-        """Wait for the lock; `still_here` is called meanwhile, and what it raises ends the wait."""
-        if self._holder == threading.get_ident():
-            self._again += 1
-            return
-        me = object()
-        with self._changed:
-            self._waiting.append(me)
-        try:
-            while not self._turn(me):
-                still_here()
-        except BaseException:  # such as Ctrl-C: nobody waits for one who is gone
-            with self._changed:
-                self._waiting.remove(me)
-                self._changed.notify_all()
-            raise
-
-    def _turn(self, me: object) -> bool:
-        """Whether it is one's turn, after a short wait if it is not yet."""
-        with self._changed:
-            if self._waiting[0] is not me:
-                self._changed.wait(_LOOK_S)
-            if mine := self._waiting[0] is me:
-                self._holder = threading.get_ident()
-            return mine
-
-    def __exit__(self, *error: object) -> None:
-        self.give()
-
-    def give(self) -> None:
-        """Let the next one have it, as often as it was taken."""
-        if self._again:
-            self._again -= 1
-            return
-        with self._changed:
-            self._holder = None
-            self._waiting.popleft()
-            self._changed.notify_all()
-
-    def locked(self) -> bool:
-        return bool(self._waiting)
-
-
 class Translator:
     """One model behind one lock: hooks are process-wide, and pages run in many threads."""
 
@@ -149,7 +88,7 @@ class Translator:
         self._model: Model = checkpoint.model
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
-        self._lock = _Queue()
+        self._lock = Turns()
         self._head_means: HeadMeans | None = None
 
     @classmethod
