@@ -591,7 +591,7 @@ def test_a_long_list_lets_others_in_between_its_batches(translator):
 def test_a_thread_that_gives_up_waiting_is_passed_over(translator, monkeypatch):
     lock = translator._lock
     with lock, monkeypatch.context() as patched:
-        patched.setattr(lock._changed, "wait_for", stop)
+        patched.setattr(lock._changed, "wait", stop)
         with ThreadPoolExecutor() as other:  # the same thread would be let in at once
             given_up = other.submit(lock.__enter__).exception()
         assert isinstance(given_up, KeyboardInterrupt)
@@ -600,7 +600,7 @@ def test_a_thread_that_gives_up_waiting_is_passed_over(translator, monkeypatch):
     assert not lock.locked()
 
 
-def stop(ready) -> None:
+def stop(seconds) -> None:
     raise KeyboardInterrupt
 
 
