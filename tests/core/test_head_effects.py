@@ -235,7 +235,7 @@ def test_several_records_are_asked_about_one_after_the_other(translator):
 def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     translator, monkeypatch
 ):
-    monkeypatch.setattr(module, "_TOKENS", 20)
+    monkeypatch.setattr(module, "_TOKENS", 10)
     record = translator.inspect("Ein Hund läuft.")
     batches, asked = [], module.log_probs_without
 
