@@ -46,7 +46,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             for tokens, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
                 took = sentences(page, pair, rounds)
                 yield row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
-                yield from parts.parts(page, pair, tokens, min(rounds, 12))
+            yield from parts.parts(page, SENTENCES, 13, min(rounds, 12))
             painted, again = edits(page, min(rounds, 20))
             yield row("edit to painted", "shipped model, 13", 13, painted)
             yield row("edit to translated again", "shipped model, 13", 13, again)
