@@ -1,5 +1,6 @@
 """Several processes that train one network: who takes which rows, and what they tell each other."""
 
+import importlib
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -91,6 +92,9 @@ def joined(device: str) -> Generator[Processes]:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     # Numbers and random states travel between CPUs, gradients between devices.
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    # DistributedDataParallel loads this module, which keeps the group if it finds one: the group's
+    # threads then live on, and one that frees a tensor while Python ends aborts the process.
+    importlib.import_module("torch._dynamo")
     dist.init_process_group(backend, store=_store(size), rank=rank, world_size=size)
     yield Processes(rank, size)
     dist.destroy_process_group()
