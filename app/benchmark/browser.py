@@ -21,6 +21,7 @@ SENTENCES = (  # 13 tokens each for the shipped model, <eos> included
     "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
     "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
 )
+_WORDS = "Ein Mann und eine Frau gehen in einem Park Zwei".split()  # one token each
 HARNESS = ROOT / "tests/app/explorer_harness.py"
 SHAPE = "6 layers × 8 heads"
 SIZE: Any = {"width": 1440, "height": 900}
@@ -57,11 +58,14 @@ def count_bytes(page: Any) -> list[int]:
     return sizes
 
 
-def texts_of(tokens: int) -> tuple[str, str]:
-    """Two texts of so many tokens, <eos> included: each of these words is one token."""
-    words = "Ein Mann und eine Frau gehen in einem Park und".split()
-    text = [words[i % len(words)] for i in range(tokens - 1)]
-    return " ".join(text), " ".join(["Zwei", *text[1:]])
+def text_of(tokens: int, number: int) -> str:
+    """A text of so many tokens, <eos> included; every number below 1,000 gives another.
+
+    So nothing between the model and the screen has seen it, neither the server's caches nor the
+    browser's of large messages.
+    """
+    ahead = [_WORDS[int(digit)] for digit in f"{number:03}"]
+    return " ".join([*ahead, *(_WORDS[i % 9] for i in range(3, tokens - 1))])
 
 
 def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:

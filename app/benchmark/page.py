@@ -19,7 +19,7 @@ from app.benchmark.browser import (
     hover,
     row,
     serve,
-    texts_of,
+    text_of,
     timed,
     wait_for_explorer,
 )
@@ -43,10 +43,10 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             first = 1000 * (time.perf_counter() - started)
             yield row("start to page shell", "app", 1, shell)
             yield row("start to first sentence painted", "app", 1, first)
-            for tokens, pair in ((13, SENTENCES), (60, texts_of(60)), (100, texts_of(100))):
-                took = sentences(page, pair, rounds)
+            for tokens in (13, 60, 100):
+                took = sentences(page, tokens, rounds)
                 yield row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
-            yield from parts.parts(page, SENTENCES, 13, min(rounds, 12))
+                yield from parts.parts(page, tokens, min(rounds, 12))
             painted, again = edits(page, min(rounds, 20))
             yield row("edit to painted", "shipped model, 13", 13, painted)
             yield row("edit to translated again", "shipped model, 13", 13, again)
@@ -68,13 +68,12 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
         browser.close()
 
 
-def sentences(page: Any, pair: tuple[str, str], rounds: int) -> float:
-    """Two sentences in turns, each round typed with more spaces, so that no cache answers."""
+def sentences(page: Any, tokens: int, rounds: int) -> float:
+    """Each round a text that was never asked before."""
     times = []
     button = page.locator(".st-key-translate button")
     for number in range(rounds + 1):
-        text = pair[number % 2].replace(" ", " " * (1 + number), 1)
-        page.locator(".st-key-source textarea").fill(text)
+        page.locator(".st-key-source textarea").fill(text_of(tokens, number))
         times.append(timed(page, "click", button.click, "sentence"))
     return statistics.median(times[1:])
 

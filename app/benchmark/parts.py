@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from app.benchmark.browser import EXPLORER, row
+from app.benchmark.browser import EXPLORER, row, text_of
 
 # Notes when the page asks for something and when each answer comes, with its size.
 WATCH = """() => {
@@ -41,16 +41,18 @@ _MOMENTS = """(root) => {
 }"""
 
 
-def parts(page: Any, pair: tuple[str, str], tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
+def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
     """One row a part, in their order, of a page with `WATCH` from its start.
+
+    The texts are those that `text_of` numbers from 500 on.
 
     What the server does is timed in this process, on the same network; `the page's run, and the
     message` is what remains of the time from the question to the largest answer.
     """
     taken: dict[str, list[float]] = {}
     button = page.locator(".st-key-translate button")
-    for number in range(rounds + 1):
-        text = pair[number % 2].replace(" ", " " * (50 + number), 1)  # no cache answers
+    texts = [text_of(tokens, 500 + number) for number in range(rounds + 1)]
+    for number, text in enumerate(texts):
         page.locator(".st-key-source textarea").fill(text)
         page.locator(EXPLORER).evaluate(_MOMENTS)
         button.click()
@@ -67,7 +69,7 @@ def parts(page: Any, pair: tuple[str, str], tokens: int, rounds: int) -> Iterato
         ):
             taken.setdefault(what, []).append(value)
     found = {what: statistics.median(values) for what, values in taken.items()}
-    served = _served(pair, rounds)
+    served = _served(texts)
     rest = found.pop("server") - sum(served.values())
     order = {"click to question": found.pop("click to question"), **served}
     order |= {"the page's run, and the message": rest, **found}
@@ -75,7 +77,7 @@ def parts(page: Any, pair: tuple[str, str], tokens: int, rounds: int) -> Iterato
         yield row(f"of a new sentence: {what}", f"shipped model, {tokens}", tokens, value)
 
 
-def _served(pair: tuple[str, str], rounds: int) -> dict[str, float]:
+def _served(texts: list[str]) -> dict[str, float]:
     """Milliseconds of search, passes, checks and payload, in this process."""
     from app.components.explorer.payload import pack, payload
     from app.state import models
@@ -83,7 +85,7 @@ def _served(pair: tuple[str, str], rounds: int) -> dict[str, float]:
 
     card = models.cards()["de-en", "scratch"]
     translator = models.translator(card)
-    records = [translator.inspect(text) for text in pair]
+    records = [translator.inspect(text) for text in texts]
 
     def passes(record: Any) -> None:
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
@@ -98,10 +100,10 @@ def _served(pair: tuple[str, str], rounds: int) -> dict[str, float]:
         "payload": lambda record: pack(payload(record, {"kind": "cross"})),
     }
     taken: dict[str, list[float]] = {what: [] for what in works}
-    for number in range(rounds + 1):
+    for record in records:
         for what, work in works.items():
             started = time.perf_counter()
-            work(records[number % 2])
+            work(record)
             taken[what].append(1000 * (time.perf_counter() - started))
     found = {what: statistics.median(values[1:]) for what, values in taken.items()}
     found["checks"] -= found["passes"]  # which a recheck makes again

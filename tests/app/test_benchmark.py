@@ -10,7 +10,7 @@ import pytest
 
 from app.benchmark import BENCHMARKS
 from app.benchmark import bertviz as beside
-from app.benchmark.browser import EXPLORER, HARNESS, count_bytes, texts_of, timed
+from app.benchmark.browser import EXPLORER, HARNESS, count_bytes, text_of, timed
 from core import benchmark
 from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
@@ -45,13 +45,17 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
     assert declared == {"headlight.benchmarks": {"app": "app.benchmark:BENCHMARKS"}}
 
 
-@pytest.mark.parametrize("tokens", [60, 100])
+@pytest.mark.parametrize("tokens", [13, 60, 100])
 def test_texts_have_the_tokens_that_are_claimed(tokens):
     translator = Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
-    first, second = texts_of(tokens)
-    assert first != second
-    assert {len(translator.inspect(text).source) for text in (first, second)} == {tokens}
-    record = synthetic_record({60: "long", 100: "hundred"}[tokens], 1, 1)
+    texts = [text_of(tokens, number) for number in (0, 1, 20, 300, 512)]
+    assert {len(translator.inspect(text).source) for text in texts} == {tokens}
+    assert len({text_of(tokens, number) for number in range(1000)}) == 1000
+
+
+@pytest.mark.parametrize("tokens, case", [(60, "long"), (100, "hundred")])
+def test_the_harness_shows_as_many(tokens, case):
+    record = synthetic_record(case, 1, 1)
     assert len(record.source) == len(record.target_out) == tokens
 
 

@@ -127,6 +127,10 @@ def test_small_weights_keep_their_row_sum_at_one_byte() -> None:
     record = replace(record, encoder=flat)
     found = decoded(payload(record, VIEW), record, "encoder")
     np.testing.assert_allclose(found.sum(-1), 1, atol=1e-12)
+    one = np.zeros_like(flat)
+    one[..., -1] = 1
+    found = decoded(payload(replace(record, encoder=one), VIEW), record, "encoder")
+    np.testing.assert_array_equal(found, one, "a row that lacks nothing is left alone")
 
 
 def test_masks_and_tokens() -> None:

@@ -277,8 +277,10 @@ def _quantised(weights: np.ndarray, levels: int) -> np.ndarray:
     if levels > 255:
         return np.round(scaled).astype("<u2")
     whole = np.floor(scaled)
-    lacking = np.round(scaled.sum(-1, keepdims=True)) - whole.sum(-1, keepdims=True)
-    by_remainder = np.argsort(whole - scaled, axis=-1, kind="stable")
-    extra = (np.arange(weights.shape[-1]) < lacking).astype(np.float64)
-    np.put_along_axis(whole, by_remainder, np.take_along_axis(whole, by_remainder, -1) + extra, -1)
+    lacking = (np.round(scaled.sum(-1, keepdims=True)) - whole.sum(-1, keepdims=True)).astype(int)
+    # Remainders as integers that tell equal ones apart by their place: sorting those is quick.
+    keys = weights.shape[-1]
+    ranks = ((scaled - whole) * 2**40).astype(np.int64) * keys + np.arange(keys)[::-1]
+    largest = np.take_along_axis(np.sort(ranks), keys - np.maximum(lacking, 1), axis=-1)
+    whole += (ranks >= largest) & (lacking > 0)
     return np.minimum(whole, levels).astype("u1")
