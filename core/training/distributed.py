@@ -1,6 +1,5 @@
 """Several processes that train one network: who takes which rows, and what they tell each other."""
 
-import importlib
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -94,7 +93,8 @@ def joined(device: str) -> Generator[Processes]:
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
     # DistributedDataParallel loads this module, which keeps the group if it finds one: the group's
     # threads then live on, and one that frees a tensor while Python ends aborts the process.
-    importlib.import_module("torch._dynamo")
+    from torch import _dynamo  # noqa: F401
+
     dist.init_process_group(backend, store=_store(size), rank=rank, world_size=size)
     yield Processes(rank, size)
     dist.destroy_process_group()
