@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -24,6 +26,8 @@ SHARES = Shares()
 """Who has used how much of this process's time in runs of pages and in long work."""
 _LONG = object()  # the account of all long work, whoever asked for it
 _MOST_S = 1.0  # of a run that is charged: the first one loads torch, which serves everybody
+_RUN = threading.local()
+P = ParamSpec("P")
 T = TypeVar("T")
 Waits = Callable[[int], object]
 """Is told, while a visitor waits, how many are ahead."""
@@ -47,14 +51,30 @@ def still_here() -> None:
 @contextmanager
 def fair_run() -> Generator[None]:
     """A run of a page: while others are there, one who has used more than a share waits first."""
+    if getattr(_RUN, "begun", False):
+        yield  # a part of a run that has waited
+        return
     who = visitor()
     SHARES.asks(who)
     _let_others(who)
     begun = time.thread_time()
+    _RUN.begun = True
     try:
         yield
     finally:
+        _RUN.begun = False
         SHARES.charge(who, min(_MOST_S, time.thread_time() - begun))
+
+
+def fragment(body: Callable[P, T]) -> Callable[P, T]:
+    """A part of a page that Streamlit runs by itself, too: such a run counts as one of a page."""
+
+    @functools.wraps(body)
+    def fair(*args: P.args, **kwargs: P.kwargs) -> T:
+        with fair_run():
+            return body(*args, **kwargs)
+
+    return st.fragment(fair)
 
 
 def _let_others(account: object) -> None:
@@ -95,8 +115,10 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
         with closing(LINE.steps(begun, waiting)) as steps:
             mark = time.thread_time()
             for step in steps:
-                SHARES.charge(_LONG, time.thread_time() - mark)
-                yield step
+                try:
+                    yield step  # what is made of it counts
+                finally:
+                    SHARES.charge(_LONG, time.thread_time() - mark)
                 still_here()
                 _let_others(_LONG)
                 mark = time.thread_time()

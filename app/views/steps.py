@@ -13,7 +13,7 @@ from app.figures.steps import heads_figure
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import address, results, visit
+from app.state import address, results, visit, waiting
 from app.views.shared.explored import explored
 from app.views.shared.figure import show
 from app.views.shared.what_if import asked_edits, edits_line
@@ -79,7 +79,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
         st.button("Remove the forced prefix", key="free", on_click=force, args=(record, ()))
 
 
-@st.fragment
+@waiting.fragment
 def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None) -> None:
     """The tree, and below it where the heads looked for the node that is pinned."""
     tree = written.tree

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls
-from app.state import address, results
+from app.state import address, results, waiting
 from app.views.shared.doubts import show_doubts
 from app.views.shared.explored import explored
 from app.views.shared.export import export
@@ -13,7 +13,7 @@ from core.config import DecodeConfig
 from core.record.record import TranslationRecord
 
 
-@st.fragment
+@waiting.fragment
 def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
     """What is changed, asked and saved of one pass; none of it runs the rest of the page again."""
     changed = edited(card, record)

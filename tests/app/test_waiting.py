@@ -43,12 +43,42 @@ def test_a_run_waits_only_while_others_are_there(now):
     assert seconds_of(a_run) > 0.4
 
 
+def test_a_part_that_is_run_by_itself_counts_as_a_run(now, monkeypatch):
+    monkeypatch.setattr(waiting.st, "fragment", lambda body: body)
+    part = waiting.fragment(lambda: "shown")
+    for _ in range(4):
+        assert part() == "shown"
+    waiting.SHARES.asks("other")
+    assert seconds_of(part) > 0.4
+
+    now["visitor"] = "a second one"
+
+    def whole() -> None:
+        with waiting.fair_run():
+            for _ in range(8):
+                part()
+
+    assert seconds_of(whole) < 0.2
+    assert seconds_of(whole) < 0.2, "its parts are not counted again, nor made to wait"
+
+
 def test_all_long_work_shares_one_account(now):
     steps = lambda: list(waiting.in_line(lambda: iter(range(4))))  # noqa: E731
     assert seconds_of(steps) < 0.2, "nobody else is there"
     waiting.SHARES.asks("other")
     now["visitor"] = "a second one"
     assert seconds_of(steps) > 0.4, "what the first one's work used counts"
+
+
+def test_what_is_made_of_a_step_counts_as_long_work(now):
+    waiting.SHARES.asks("other")
+
+    def drawn() -> None:
+        for _ in waiting.in_line(lambda: iter(range(1))):
+            for _ in range(3):
+                waiting.time.thread_time()
+
+    assert seconds_of(drawn) > 0.4
 
 
 def test_who_is_there_no_more_counts_no_more(now, monkeypatch):

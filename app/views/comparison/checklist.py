@@ -8,12 +8,12 @@ import streamlit as st
 
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import results, visit
+from app.state import results, visit, waiting
 from app.views.shared.long_work import Bar
 from core.checkpoint.folder import Card
 
 
-@st.fragment
+@waiting.fragment
 def checklist(card: Card) -> None:
     """The checklist, run line by line when asked; its lines stay for the visit."""
     st.write(

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.figures import comparison
-from app.state import visit
+from app.state import visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from core.analysis.difference import KINDS
 from core.analysis.matching import Matching
 
 
-@st.fragment
+@waiting.fragment
 def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
     """Which heads belong together, for one kind."""
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")

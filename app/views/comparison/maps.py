@@ -8,7 +8,7 @@ import streamlit as st
 from app.components.map_row import map_row
 from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale, Side
 from app.look.numbers import scientific
-from app.state import address, visit
+from app.state import address, visit, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
 from app.views.shared.axes import axes, axis_words
@@ -139,7 +139,7 @@ def row(
     )
 
 
-@st.fragment
+@waiting.fragment
 def maps(
     pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],

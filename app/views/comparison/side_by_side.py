@@ -5,7 +5,7 @@ import streamlit as st
 from app import controls
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import models, results, visit
+from app.state import models, results, visit, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
 from app.views.shared.long_work import Bar
@@ -59,7 +59,7 @@ def side_by_side(
     )
 
 
-@st.fragment
+@waiting.fragment
 def speed(
     pair: tuple[Implementation, Implementation], source: str, search: controls.Selection
 ) -> None:

@@ -14,7 +14,7 @@ from app.figures import masks
 from app.figures.grid import Axes
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, visit
+from app.state import address, results, visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -121,7 +121,7 @@ def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Word
     return source, target, words
 
 
-@st.fragment
+@waiting.fragment
 def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     """One sentence's mask in one kind of attention, in its parts; then all shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -7,7 +7,7 @@ import streamlit as st
 from app.figures import masks
 from app.look.labels import labels
 from app.look.numbers import number, scientific
-from app.state import results, visit
+from app.state import results, visit, waiting
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -16,7 +16,7 @@ FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
-@st.fragment
+@waiting.fragment
 def mask_value(lesson: Lesson) -> None:
     """A row of the decoder's self-attention: raw scores, after the mask, weights."""
     from core.experiments.mask_value import masked_rows

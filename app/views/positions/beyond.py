@@ -5,7 +5,7 @@ import streamlit as st
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.look.markdown import plain
-from app.state import models, results, visit
+from app.state import models, results, visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -14,7 +14,7 @@ from core.checkpoint.folder import Card
 _ROWS = 48  # of a table, drawn
 
 
-@st.fragment
+@waiting.fragment
 def learned(lesson: Lesson) -> None:
     """Both kinds of table and their products; only where a checkpoint has learned one."""
     cards = {

@@ -5,14 +5,14 @@ import streamlit as st
 
 from app.figures import positions, vectors
 from app.look.labels import labels
-from app.state import results, visit
+from app.state import results, visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from core.analysis.position_table import sums as summed
 
 
-@st.fragment
+@waiting.fragment
 def sums(lesson: Lesson) -> None:
     """Lengths and angles per token, then all of them in two dimensions."""
     record = lesson.record

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app.figures import positions, vectors
 from app.look.numbers import scientific
-from app.state import address, visit
+from app.state import address, visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -15,7 +15,7 @@ WAVES = 8  # drawn at once at most
 _ROWS = 64  # of the table, for steps: more than most sentences have positions
 
 
-@st.fragment
+@waiting.fragment
 def table(lesson: Lesson) -> None:
     """The rows that this sentence gets, and a few of the columns as waves."""
     record, theme = lesson.record, visit.theme()
@@ -87,7 +87,7 @@ def distance(lesson: Lesson) -> None:
         )
 
 
-@st.fragment
+@waiting.fragment
 def rotation(lesson: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
     theme = visit.theme()

@@ -6,11 +6,11 @@ from typing import Any
 import streamlit as st
 
 from app.look.markdown import plain
-from app.state import address, visit
+from app.state import address, visit, waiting
 from core.serving.queue import UnansweredError
 
 
-@st.fragment
+@waiting.fragment
 def section(
     title: str, key: str, body: Callable[..., None], *arguments: Any, choices: tuple[str, ...] = ()
 ) -> None:

@@ -5,7 +5,7 @@ import streamlit as st
 from app.figures.why import pairs_figure, terms_figure
 from app.look.labels import labels
 from app.look.numbers import number
-from app.state import visit
+from app.state import visit, waiting
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -20,7 +20,7 @@ def name_of(kind: str, layer: int, head: int) -> str:
     return f"{kind} {layer + 1}.{head + 1}"
 
 
-@st.fragment
+@waiting.fragment
 def matters(lesson: Lesson) -> None:
     """The heads without which the translation, or one token of it, changes most."""
     record = lesson.record
