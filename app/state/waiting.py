@@ -21,7 +21,7 @@ from core.serving.shares import Shares
 
 LINE = Line()
 """Where all long work of this process waits: the checklist, trainings, questions of minutes."""
-_PAUSE_S = 0.15  # before a refusal: tabs that click again at once would take a core by themselves
+_PAUSE_S = 1.0  # behind a refused run: tabs that click again at once would take a core
 SHARES = Shares()
 """Who has used how much of this process's time in runs of pages and in long work."""
 _LONG = object()  # the account of all long work, whoever asked for it
@@ -58,12 +58,14 @@ def fair_run() -> Generator[None]:
     SHARES.asks(who)
     _let_others(who)
     begun = time.thread_time()
-    _RUN.begun = True
+    _RUN.begun, _RUN.refused = True, False
     try:
         yield
     finally:
         _RUN.begun = False
         SHARES.charge(who, min(_MOST_S, time.thread_time() - begun))
+        if _RUN.refused:  # and what says so is on the page
+            time.sleep(_PAUSE_S)
 
 
 def fragment(body: Callable[P, T]) -> Callable[P, T]:
@@ -90,6 +92,9 @@ def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
         return queue.ask(request, visitor(), still_here, _begun)
     except Replaced:  # by this visitor's next run, which Streamlit has begun before this one ended
         st.stop()
+    except BusyError:
+        _RUN.refused = True
+        raise
 
 
 def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None) -> Generator[T]:
@@ -123,7 +128,7 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
                 _let_others(_LONG)
                 mark = time.thread_time()
     except BusyError:
-        time.sleep(_PAUSE_S)
+        _RUN.refused = True
         raise
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.state import waiting
 from core.serving import line, shares
+from core.serving.queue import BusyError
 from core.serving.shares import Shares
 
 
@@ -79,6 +80,22 @@ def test_what_is_made_of_a_step_counts_as_long_work(now):
                 waiting.time.thread_time()
 
     assert seconds_of(drawn) > 0.4
+
+
+def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
+    monkeypatch.setattr(waiting, "LINE", line.Line(waiting=-1))
+    shown = []
+
+    def refused() -> None:
+        begun = time.monotonic()
+        with waiting.fair_run():
+            with pytest.raises(BusyError):
+                next(waiting.in_line(lambda: iter(range(1))))
+            shown.append(time.monotonic() - begun)
+
+    monkeypatch.setattr(waiting, "_PAUSE_S", 0.5)
+    assert seconds_of(refused) > 0.5 and shown[0] < 0.2
+    assert seconds_of(a_run) < 0.2, "the next run is not refused"
 
 
 def test_who_is_there_no_more_counts_no_more(now, monkeypatch):

@@ -136,12 +136,14 @@ def run_abuse(args: argparse.Namespace) -> None:
         answers += own_answers
         say(f"alone: p50 {statistics.median(usual):.2f} s, {own.memory:.0f} MB")
         for i, kind in enumerate(args.kinds, start=1):
-            abused, seen = asyncio.run(beside(own.port, kind, count, i * count))
+            abused, seen, told = asyncio.run(beside(own.port, kind, count, i * count))
             answers += seen
             say(
                 f"{kind}: p50 {statistics.median(abused):.2f} s, {ratio(usual, abused):.1f} times; "
                 f"{own.memory:.0f} MB, most {own.most_memory:.0f}"
             )
+            if told:
+                say(f"  busy, said {len(told)} times after {max(told):.2f} s at most")
     say(judged(answers))
 
 

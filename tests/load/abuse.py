@@ -110,13 +110,28 @@ async def alone(
     return seconds, answers
 
 
-async def beside(port: int, kind: str, count: int, first: int):
-    """The same beside an abuser, who is a process of its own and stands in full swing."""
+async def refusals(port: int, count: int) -> list[float]:
+    """After how many seconds each of some clicks is told that the line is full, where it is."""
+    async with await Visitor.arrive(port) as visitor:
+        await visitor.open("masks")
+        await visitor.unfold("open_causal")
+        pages = [await visitor.click("train_cheating") for _ in range(count)]
+    return [page.told for page in pages if page.told is not None]
+
+
+async def beside(
+    port: int, kind: str, count: int, first: int
+) -> tuple[list[float], list[tuple[str, str | None]], list[float]]:
+    """The same beside an abuser, who is a process of its own and stands in full swing.
+
+    Beside trainings, when a click was told that the line is full, too.
+    """
     command = [sys.executable, "-m", "tests.load", "--port", str(port), "abuser", kind]
     abuser = subprocess.Popen(command)
     try:
         await asyncio.sleep(5)
-        return await alone(port, count, first)
+        told = await refusals(port, 5) if kind == trainings.__name__ else []
+        return *await alone(port, count, first), told
     finally:
         abuser.terminate()
         abuser.wait()

@@ -19,12 +19,16 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Page:
-    """What one run of a page has sent: texts by the key of their container, errors, seconds."""
+    """What one run of a page has sent: texts by the key of their container, errors, seconds.
+
+    `told` is when its first error came, in seconds.
+    """
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    told: float | None = None
     size: int = 0
 
     @property
@@ -161,6 +165,7 @@ class Visitor:
             page.texts.setdefault(self._blocks.get(path[:-1], ""), []).append(element.text.body)
         elif kind == "alert":
             page.errors.append(element.alert.body)
+            page.told = page.told or time.perf_counter() - self._begun
         elif kind == "exception":
             page.failed.append(element.exception.type)
         elif kind is not None and (id := getattr(getattr(element, kind), "id", "")):
