@@ -3,9 +3,10 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from core.data.batches import BREAK
 from core.data.names import RESERVED
 from core.data.source_noise import (
     BETWEEN,
@@ -26,7 +27,10 @@ class Augmentation:
     `concatenate_up_to` in all, as one text (Nguyen, Murray & Chiang 2021; Kondo et al. 2021).
     `names` and `numbers`: what stands letter for letter on both sides becomes another name or
     number on both, so that copying is learned rather than a few names by heart (the placeholder
-    idea of Luong et al. 2015, with real names in place of a placeholder).
+    idea of Luong et al. 2015, with real names in place of a placeholder). Pairs whose sides hold
+    the same numbers are rare: each is shown `number_copies` times. `segmentation`: of each word on
+    either side that no subword reaches across a place in it drawn by chance, so that no name is
+    known by pieces that mean something (Kudo 2018; Provilkov, Emelianenko & Voita 2020).
     """
 
     source_noise: float = 0.0
@@ -34,6 +38,8 @@ class Augmentation:
     concatenate_up_to: int = 2
     names: float = 0.0
     numbers: float = 0.0
+    number_copies: int = 1
+    segmentation: float = 0.0
 
 
 # Names that the corpora's pairs hold on both sides, by what may stand in their place.
@@ -106,6 +112,13 @@ _NUCLEI = "a e i o u ä ö ü ai au ei eu ie oo ou y é".split()
 _INNER = ["", "", "", *"l m n r s".split()]
 _CODAS = ["", "", *"l m n r s t ck ff ld ll lt nd ng nn rd rk rn rt ss st tz x".split()]
 _HISSING = ("s", "x", "z", "ß", "ce")
+_ENDINGS = (
+    "au bach berg burg dorf feld furt hafen hausen heim hof ingen itz mund ow stadt tal wald "
+    "bury field ford ham land ley mouth port ton ville wood "
+    "a e i o us in ine an ian ke bert brecht fried hild mann mar rich son ter wig wina zan"
+).split()
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_INVENTED = 0.6  # of the names that are put in
 
 
 def augmented(
@@ -122,10 +135,10 @@ def augmented(
     drawn = random.Random(f"{seed}/{epoch}")
     for text, times in texts:
         earlier: list[TextPair] = []
-        for count, own in enumerate(pair for _ in range(times) for pair in text):
+        for count, own in enumerate(_shown(text, times, how.number_copies)):
             pair = own
             if drawn.random() < how.names:
-                pair = with_other_names(pair, drawn)
+                pair = with_other_names(pair, drawn, earlier)
             if drawn.random() < how.numbers:
                 pair = with_other_numbers(pair, drawn)
             single = pair
@@ -134,12 +147,43 @@ def augmented(
                 pair = in_a_row(drawn.sample([pair, *more], 1 + len(more)))
             if drawn.random() < how.source_noise:
                 pair = with_source_noise(pair, drawn)
+            if how.segmentation:
+                pair = broken(pair, how.segmentation, drawn)
             yield pair, own
             remember(earlier, single, count, drawn)
 
 
-def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
+def _shown(text: Iterable[TextPair], times: int, number_copies: int) -> Iterator[TextPair]:
+    for _ in range(times):
+        for pair in text:
+            yield from [pair] * (number_copies if _numbers_alike(pair) else 1)
+
+
+def _numbers_alike(pair: TextPair) -> Counter[str]:
+    """The numbers of both sides, if they hold the same ones as often; else none."""
+    source, target = (Counter(m[0] for m in _NUMBER.finditer(side)) for side in pair)
+    return source if source == target else Counter()
+
+
+def broken(pair: TextPair, share: float, drawn: random.Random) -> TextPair:
+    """The pair with a `BREAK`, across which no subword reaches, within so many of its words."""
+
+    def cut(match: re.Match) -> str:
+        word = match[0]
+        if drawn.random() >= share:
+            return word
+        at = drawn.randrange(1, len(word))
+        return word[:at] + BREAK + word[at:]
+
+    return _WORD.sub(cut, pair[0]), _WORD.sub(cut, pair[1])
+
+
+def with_other_names(
+    pair: TextPair, drawn: random.Random, earlier: Sequence[TextPair] = ()
+) -> TextPair:
     """The pair with each known name that both sides hold as often replaced by another on both.
+
+    Some of the new names are invented, also of what `earlier` pairs' words begin with.
 
     A man's name becomes a woman's only where no word speaks of a man. A name beside an 's', as in
     "Toms", becomes none that ends in a hissing sound, for German writes those otherwise.
@@ -158,7 +202,8 @@ def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
             of_him = _OF_HIM.search(" ".join(pair))
             some = _NEW_MEN if of_him or drawn.random() < 0.5 else _NEW_WOMEN
         while True:
-            other = drawn.choice(some) if drawn.random() < 0.6 else invented_name(drawn)
+            invented = drawn.random() < _INVENTED
+            other = invented_name(drawn, earlier) if invented else drawn.choice(some)
             hissing = name in with_s and other.endswith(_HISSING)
             if other not in new.values() and not hissing:
                 break
@@ -173,13 +218,23 @@ def with_other_names(pair: TextPair, drawn: random.Random) -> TextPair:
     return _NAME.sub(put, pair[0]), _NAME.sub(put, pair[1])
 
 
-def invented_name(drawn: random.Random) -> str:
-    """A pronounceable name that nobody has, of two or three syllables."""
+def invented_name(drawn: random.Random, earlier: Sequence[TextPair] = ()) -> str:
+    """A pronounceable name that nobody has.
+
+    Of two or three syllables; or of what a word of `earlier` pairs begins with, and an ending: many
+    a town begins with rain or with a passport (Regensburg, Passau), and is not to be translated.
+    """
     while True:
-        codas = [_INNER] * drawn.choice((1, 1, 2)) + [_CODAS]
-        name = "".join(
-            drawn.choice(_ONSETS) + drawn.choice(_NUCLEI) + drawn.choice(coda) for coda in codas
-        ).capitalize()
+        words = _WORD.findall(drawn.choice(drawn.choice(earlier))) if earlier else []
+        if words and drawn.random() < 0.5:
+            start = drawn.choice(words)[: drawn.randint(2, 6)]
+            middle = drawn.choice(_NUCLEI) if drawn.random() < 0.2 else ""
+            name = (start + middle + drawn.choice(_ENDINGS)).capitalize()
+        else:
+            codas = [_INNER] * drawn.choice((1, 1, 2)) + [_CODAS]
+            name = "".join(
+                drawn.choice(_ONSETS) + drawn.choice(_NUCLEI) + drawn.choice(coda) for coda in codas
+            ).capitalize()
         if len(name) <= 11 and name not in RESERVED:
             return name
 
@@ -187,14 +242,14 @@ def invented_name(drawn: random.Random) -> str:
 def with_other_numbers(pair: TextPair, drawn: random.Random) -> TextPair:
     """The pair with its numbers, if both sides hold the same digits, replaced on both.
 
-    A number stays of its kind: an hour, a day, a minute, a year, or of as many digits. 1 stays, for
-    what is counted would change its form, and so does what letters follow, as in "3rd".
+    A number stays of its kind: an hour, a day, a minute, mostly a year, or of as many digits. 1
+    stays, for what is counted would change its form, and so does what letters follow, as in "3rd".
     """
-    counts = [Counter(m[0] for m in _NUMBER.finditer(side)) for side in pair]
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
-    if counts[0] != counts[1] or not counts[0]:
+    alike = sorted(_numbers_alike(pair))
+    new = {old: old if old in fixed else _other_number(old, drawn) for old in alike}
+    if not new:
         return pair
-    new = {old: old if old in fixed else _other_number(old, drawn) for old in sorted(counts[0])}
     source, target = (_NUMBER.sub(lambda m: new[m[0]], side) for side in pair)
     return source, target
 
@@ -203,14 +258,23 @@ def _other_number(old: str, drawn: random.Random) -> str:
     if old in ("0", "1"):
         return old
     if old.startswith("0"):  # of a decimal, a group of thousands or a telephone
-        return "".join(drawn.choice("0123456789") for _ in old)
+        return _digits(len(old), drawn)
     number = int(old)
     for limit in (12, 24, 31, 59):
         if number <= limit:
             return str(drawn.randint(2, limit))
-    if 1000 <= number < 2100:
+    if 1000 <= number < 2100 and drawn.random() < 0.7:
         return str(drawn.randrange(1000, 2100))
-    return str(drawn.randrange(10 ** (len(old) - 1), 10 ** len(old)))
+    return drawn.choice("123456789") + _digits(len(old) - 1, drawn)
+
+
+def _digits(count: int, drawn: random.Random) -> str:
+    """So many digits; every third is the one before it again, which is the harder to copy."""
+    digits = ""
+    for _ in range(count):
+        again = digits and drawn.random() < 1 / 3
+        digits += digits[-1] if again else drawn.choice("0123456789")
+    return digits
 
 
 def with_source_noise(pair: TextPair, drawn: random.Random) -> TextPair:

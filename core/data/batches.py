@@ -28,14 +28,18 @@ class Batch:
         return Batch(self.source.to(device), self.target_in.to(device), self.target_out.to(device))
 
 
+BREAK = "‖"
+"""Within a word: no token of a training pair reaches across it, and it is none itself."""
+
+
 def encode_pairs(
     pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer
 ) -> Iterator[Pair]:
     """Ids of each pair, both sides ending with <eos>, one pair in memory at a time."""
     for left, right in pairs:
         yield (
-            [t.id for t in source.encode(left)] + [EOS],
-            [t.id for t in target.encode(right)] + [EOS],
+            [t.id for t in source.encode(left) if t.text != BREAK] + [EOS],
+            [t.id for t in target.encode(right) if t.text != BREAK] + [EOS],
         )
 
 

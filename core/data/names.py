@@ -1,4 +1,4 @@
-"""A generated test set: names, places, numbers and dates that no training pair holds."""
+"""Generated pairs to score: names, places, numbers and dates that no training pair holds."""
 
 import random
 import re
@@ -9,17 +9,28 @@ Pairs = list[tuple[str, str]]
 SIZE = 300
 
 # None of them is in the corpora's training pairs, nor among the names that training puts there.
-_NAMES = (
+_TEST_NAMES = (
     "Annika Bastian Bogdan Chiara Clemens Dimitri Dorothea Elif Friederike Giulia Gunther Hakan "
     "Henrike Ingolf Jamila Jolanda Korbinian Leila Leopold Mateusz Mechthild Nadia Norbert Olga "
     "Ottilie Priya Quirin Rashid Siegfried Svetlana Tariq Thekla Ulrike Viktor Volkmar Wanda "
     "Wiebke Xaver Yannick Yusuf Zeynep Zoltan"
 ).split()
-_PLACES = (
+_TEST_PLACES = (
     "Bamberg Bielefeld Dortmund Erfurt Flensburg Glasgow Göttingen Helsinki Kassel Ljubljana "
     "Manchester Passau Potsdam Regensburg Rostock Tübingen Utrecht Wuppertal Zagreb"
 ).split()
-RESERVED = frozenset(_NAMES + _PLACES)
+_VAL_NAMES = (
+    "Benno Carsten Detlef Edeltraud Fridolin Gernot Hedwig Isolde Kordula Leander Malwina Noemi "
+    "Oksana Pascal Ricarda Selma Tomasz Ursula Winfried Xenia Yara Zdenka"
+).split()
+_VAL_PLACES = (
+    "Aalen Bayreuth Cardiff Coburg Debrecen Delmenhorst Eisenach Hildesheim Iserlohn "
+    "Kaiserslautern Lüneburg Malmö Neubrandenburg Odense Pforzheim Quedlinburg Reutlingen "
+    "Saarbrücken Tampere Vilnius"
+).split()
+_SPLITS = {"test": (_TEST_NAMES, _TEST_PLACES, 24), "val": (_VAL_NAMES, _VAL_PLACES, 25)}
+SPLITS = tuple(_SPLITS)
+RESERVED = frozenset(_TEST_NAMES + _TEST_PLACES + _VAL_NAMES + _VAL_PLACES)
 
 _MONTHS = {
     "Januar": "January",
@@ -67,14 +78,15 @@ _TEMPLATES = (
 )
 
 
-def read() -> Pairs:
-    """`SIZE` (German, English) pairs, the same each time."""
-    drawn = random.Random(24)
+def read(split: str) -> Pairs:
+    """`SIZE` (German, English) pairs of "val" or "test", the same each time."""
+    names, places, seed = _SPLITS[split]
+    drawn = random.Random(seed)
     pairs = []
     for number in range(SIZE):
         german, english = _TEMPLATES[number % len(_TEMPLATES)]
-        n, m = drawn.sample(_NAMES, 2)
-        p, q = drawn.sample(_PLACES, 2)
+        n, m = drawn.sample(names, 2)
+        p, q = drawn.sample(places, 2)
         day, year = drawn.randint(2, 28), drawn.randint(1203, 1788)
         month = drawn.choice(list(_MONTHS))
         same = {"n": n, "m": m, "p": p, "q": q, "i": drawn.randint(203, 9876)}
@@ -86,14 +98,16 @@ def read() -> Pairs:
 def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
     """Shares in 0..1: of names and of numbers in the sources that are in the outputs letter for
     letter, and of reference words found in the outputs, in whatever case, that have their case.
+    A number may have letters behind it, as in "5th".
     """
     names, numbers, capitals = [0, 0], [0, 0], [0, 0]
     for (source, reference), output in zip(pairs, outputs, strict=True):
         has, wanted = (Counter(re.findall(r"\w+", text)) for text in (output, source))
+        digits = Counter(re.findall(r"\d+", output))
         for word, count in wanted.items():
             kind = names if word in RESERVED else numbers if word.isdigit() else None
             if kind is not None:
-                kind[0] += min(count, has[word])
+                kind[0] += min(count, (has if kind is names else digits)[word])
                 kind[1] += count
         right = Counter(re.findall(r"[^\W\d_]+", reference))
         anyhow = _folded(right) & _folded(has)

@@ -100,12 +100,15 @@ def commands(card: Card) -> list[str]:
 
 
 def _augmented(how: dict[str, Any]) -> str:
+    copies, broken = how.get("number_copies", 1), how.get("segmentation", 0)
     return (
         f"Each epoch changes its pairs anew: {how['source_noise']:.0%} have a source as people "
         "type it (lower-cased, without its last mark or its commas), "
         f"{how['concatenation']:.0%} are concatenated with others, up to "
         f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
         f"({how['numbers']:.0%}) that stand on both sides become others on both."
+        + (f" Pairs with the same numbers on both sides are shown {copies} times." * (copies > 1))
+        + (f" {broken:.0%} of all words fall into subwords at a random place." if broken else "")
     )
 
 

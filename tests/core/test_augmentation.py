@@ -17,6 +17,7 @@ from core.data.augmentation import (
     with_other_numbers,
     with_source_noise,
 )
+from core.data.batches import BREAK, encode_pairs
 from core.data.corpora import read_pairs
 from core.model.build import build
 from core.text.subwords import SPELLING, SubwordTokenizer
@@ -71,11 +72,49 @@ def test_numbers_change_on_both_sides_and_stay_of_their_kind():
     pair = ("Am 23. Mai 1960 um 9 Uhr: 4711 oder 1?", "On May 23, 1960 at 9: 4711 or 1?")
     found = outcomes(with_other_numbers, *pair)
     assert len(set(found)) > 250
+    years = 0
     for source, target in found:
         day, year, hour, many, one = map(int, re.findall(r"\d+", source))
         assert re.findall(r"\d+", target) == re.findall(r"\d+", source)
-        assert 2 <= day <= 24 and 1000 <= year < 2100 and 2 <= hour <= 12
+        assert 2 <= day <= 24 and 1000 <= year <= 9999 and 2 <= hour <= 12
         assert 1000 <= many <= 9999 and one == 1
+        years += year < 2100
+    assert 0.7 < years / len(found) < 0.85
+    again = sum(re.search(r"(\d)\1", source.split()[-3]) is not None for source, _ in found)
+    assert again > 0.5 * len(found), "digits that stand twice are the hard ones"
+
+
+def test_pairs_with_the_same_numbers_are_shown_more_often():
+    pairs = [("Er hat 3 Hunde.", "He has 3 dogs."), ("Um 8.", "At eight."), ("Ja.", "Yes.")]
+    found = Counter(own for _, own in augmented([(pairs, 2)], Augmentation(number_copies=5), 1, 0))
+    assert [found[pair] for pair in pairs] == [10, 2, 2]
+
+
+def test_an_invented_name_may_begin_as_a_word_that_means_something():
+    pairs = [("Regen und Wasser.", "Rain and water.")]
+    drawn = random.Random(1)
+    found = [augmentation.invented_name(drawn, pairs) for _ in range(2000)]
+    starts = sum(name.startswith(("Regen", "Wasser", "Rain", "Water")) for name in found)
+    assert 0.1 < starts / len(found) < 0.4 and len(set(found)) > 900
+    plain = [augmentation.invented_name(drawn) for _ in range(2000)]
+    assert not any(name.startswith(("Regen", "Wasser")) for name in plain)
+    likes = [("Tom mag Regen.", "Tom likes rain.")] * 300
+    changed = [source for (source, _), _ in augmented([(likes, 1)], Augmentation(names=1.0), 1, 0)]
+    assert any(source.startswith(("Regen", "Rain")) for source in changed)
+
+
+def test_a_broken_word_is_the_same_text_in_other_subwords():
+    pair = ("Der Regen fällt auf Regensburg, 1234-mal.", "The rain falls on Regensburg.")
+    vocabulary = SubwordTokenizer.train([*pair] * 40, 400, spelling=SPELLING, single_digits=True)
+    ways = set()
+    for source, target in outcomes(lambda p, d: augmentation.broken(p, 0.5, d), *pair):
+        ids = next(encode_pairs([(source, target)], vocabulary, vocabulary))
+        assert (source.replace(BREAK, ""), target.replace(BREAK, "")) == pair
+        assert tuple(vocabulary.decode(side) for side in ids) == pair
+        ways.add(tuple(ids[0]))
+    assert len(ways) > 100
+    whole = outcomes(lambda p, d: augmentation.broken(p, 0.0, d), *pair)
+    assert set(whole) == {pair}
 
 
 @pytest.mark.parametrize(
@@ -124,10 +163,11 @@ def test_no_name_that_training_puts_in_is_in_the_generated_test_set():
     assert len(invented) > 2500 and not names.RESERVED & invented
 
 
-def test_the_generated_set_is_the_same_each_time_and_scores_itself_in_full():
-    pairs = read_pairs("names", "test", "de", "en")
-    assert pairs == read_pairs("names", "test", "de", "en") and len(pairs) == names.SIZE
-    assert read_pairs("names", "test", "en", "de") == [(e, g) for g, e in pairs]
+@pytest.mark.parametrize("split", names.SPLITS)
+def test_the_generated_set_is_the_same_each_time_and_scores_itself_in_full(split):
+    pairs = read_pairs("names", split, "de", "en")
+    assert pairs == read_pairs("names", split, "de", "en") and len(pairs) == names.SIZE
+    assert read_pairs("names", split, "en", "de") == [(e, g) for g, e in pairs]
     for german, english in pairs:
         for word in (w for w in re.findall(r"\w+", german) if w in names.RESERVED or w.isdigit()):
             assert re.search(rf"\b{word}\b", english)
@@ -135,10 +175,20 @@ def test_the_generated_set_is_the_same_each_time_and_scores_itself_in_full():
     assert names.copied(pairs, [target for _, target in pairs]) == full
 
 
+def test_what_one_chooses_by_is_not_what_one_reports():
+    val, test = (
+        {word for pair in names.read(split) for word in re.findall(r"\w+", pair[0])}
+        for split in names.SPLITS
+    )
+    assert not val & test & names.RESERVED and len(val & names.RESERVED) > 30
+
+
 def test_what_was_not_copied_is_counted():
     pairs = [("Olga wohnt in Passau seit 1999.", "Olga has lived in Passau since 1999.")]
     found = names.copied(pairs, ["olga has Lived in Passau since 1998."])
     assert found == {"names_copied": 0.5, "numbers_copied": 0.0, "capitals_right": 0.6667}
+    ordinal = names.copied([("Am 3. Mai.", "On May 3.")], ["On the 3rd of May."])
+    assert ordinal["numbers_copied"] == 1.0
 
 
 def test_a_spelled_vocabulary_writes_any_name_and_each_digit_apart():
