@@ -212,16 +212,16 @@ RECIPES = {
             name="mixed",
             source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
             "Transformer-Small, with sources as people type them (Karpukhin et al. 2019), "
-            "concatenated sentences (Nguyen, Murray & Chiang 2021) and names and numbers that "
-            "change (after Luong et al. 2015)",
-            corpora={"multi30k": 3, "tatoeba": 1},
+            "concatenated sentences (Nguyen, Murray & Chiang 2021), names and numbers that change "
+            "(after Luong et al. 2015) and subwords that break by chance (Provilkov et al. 2020)",
+            corpora={"multi30k": 2, "tatoeba": 1},
             vocabulary=JointSubwords(8000, spelled=True),
             network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
             training=TrainConfig(
-                steps=24_000,
+                steps=32_000,
                 **_SMALL_BATCHES,
                 peak_lr=3e-3,
-                cooldown_steps=4800,
+                cooldown_steps=6400,
                 save_every=100,
             ),
             augmentation=_NAMES_AS_WELL,
