@@ -118,7 +118,8 @@ _ENDINGS = (
     "a e i o us in ine an ian ke bert brecht fried hild mann mar rich son ter wig wina zan"
 ).split()
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_INVENTED = 0.6  # of the names that are put in
+_INVENTED = 0.75  # of the names that are put in
+_LONGEST = 14  # letters of an invented name
 
 
 def augmented(
@@ -221,21 +222,24 @@ def with_other_names(
 def invented_name(drawn: random.Random, earlier: Sequence[TextPair] = ()) -> str:
     """A pronounceable name that nobody has.
 
-    Of two or three syllables; or of what a word of `earlier` pairs begins with, and an ending: many
-    a town begins with rain or with a passport (Regensburg, Passau), and is not to be translated.
+    Of two to four syllables; or of what a word of `earlier` pairs begins with, and an ending or a
+    bit of another word: many a town begins with rain or with a passport (Regensburg, Passau), and
+    is not to be translated.
     """
     while True:
-        words = _WORD.findall(drawn.choice(drawn.choice(earlier))) if earlier else []
-        if words and drawn.random() < 0.5:
-            start = drawn.choice(words)[: drawn.randint(2, 6)]
+        words = _WORD.findall(" ".join(drawn.choice(earlier))) if earlier else []
+        if words and drawn.random() < 0.6:
+            start, other = drawn.choice(words)[: drawn.randint(2, 6)], drawn.choice(words)
             middle = drawn.choice(_NUCLEI) if drawn.random() < 0.2 else ""
-            name = (start + middle + drawn.choice(_ENDINGS)).capitalize()
+            at = drawn.randrange(len(other) - 1)
+            bit = other[at : at + drawn.randint(2, 5)]
+            name = (start + middle + drawn.choice((drawn.choice(_ENDINGS), bit))).capitalize()
         else:
-            codas = [_INNER] * drawn.choice((1, 1, 2)) + [_CODAS]
+            codas = [_INNER] * drawn.choice((1, 1, 2, 3)) + [_CODAS]
             name = "".join(
                 drawn.choice(_ONSETS) + drawn.choice(_NUCLEI) + drawn.choice(coda) for coda in codas
             ).capitalize()
-        if len(name) <= 11 and name not in RESERVED:
+        if len(name) <= _LONGEST and name not in RESERVED:
             return name
 
 

@@ -104,7 +104,7 @@ _TINY = dict(
 _AS_PEOPLE_TYPE = Augmentation(
     source_noise=0.25, concatenation=0.1, concatenate_up_to=6, names=0.5, numbers=0.6
 )
-_NAMES_AS_WELL = replace(_AS_PEOPLE_TYPE, names=0.7, number_copies=10, segmentation=0.1)
+_NAMES_AS_WELL = replace(_AS_PEOPLE_TYPE, names=0.9, number_copies=10, segmentation=0.1)
 _TWICE_AS_WIDE = dict(d_model=256, num_heads=8)
 _BASE = dict(  # Vaswani et al. 2017, table 3
     d_model=512,
