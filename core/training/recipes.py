@@ -382,7 +382,7 @@ RECIPES = {
             vocabulary=JointSubwords(400, spelled=True),
             network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
             training=_SMOKE_TRAINING,
-            augmentation=_AS_PEOPLE_TYPE,
+            augmentation=_NAMES_AS_WELL,
             film=True,
             half_precision=True,
         ),

@@ -245,7 +245,7 @@ def test_a_run_whose_pairs_change_is_resumed_bit_for_bit(data, tmp_path, stop):
 
     def weights(folder, stops):
         for number, end in enumerate([*stops, 9]):
-            found = prepare(RECIPES["smoke-changing"], DE_EN, data)
+            found = prepare(RECIPES["smoke-changing"], DE_EN, data, max_pair_tokens=60)
             shape = dict(source_vocab_size=400, target_vocab_size=400)
             torch.manual_seed(5 if number == 0 else 77)
             sizes = {**shape, **{k: found.tokenizers[0].size for k in shape}}
@@ -271,3 +271,4 @@ def test_a_card_says_what_an_epoch_changes(data, tmp_path):
     run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4, recipe="smoke-changing")
     card = (tmp_path / "c/MODEL_CARD.md").read_text()
     assert "25% have a source as people type it" in card and "up to 6 in all" in card
+    assert "shown 10 times. 10% of all words fall into subwords at a random place" in card
