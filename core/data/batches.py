@@ -29,7 +29,7 @@ class Batch:
 
 
 BREAK = "‖"
-"""Within a word: no token of a training pair reaches across it, and it is none itself."""
+"""Within a word: no token of a pair reaches across it, and it is none; a text's own is left out."""
 
 
 def encode_pairs(
