@@ -6,7 +6,7 @@
 #
 # Other names, with spaces between: --env STREAMLIT_SERVER_ALLOWED_HOSTS="headlight.example.org localhost"
 # torch without CUDA comes from an index that serves it: --build-arg PIP_EXTRA_INDEX_URL=…; without
-# one the usual build is installed, which runs on a CPU too and is ten times as large.
+# one the usual build is installed, which runs on a CPU too, in an image of 6.3 GB in place of 2.2.
 
 FROM python:3.11-slim AS build
 ARG PIP_EXTRA_INDEX_URL=
