@@ -53,11 +53,13 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     arguments = parser.parse_args()
     _on_signal(_interrupt)
+    sys.unraisablehook = _unraised
     try:
         if file := getattr(arguments, "json", None):
             refuse_unwritable("--json", file)
         run(arguments)
         sys.stdout.flush()
+        _on_signal(signal.SIG_IGN)  # all is done, and while Python ends it would not say so
     except KeyboardInterrupt:
         sys.exit("stopped")
     except (ValueError, OSError, RuntimeError) as error:
@@ -78,7 +80,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _on_signal(handler: Callable[..., None]) -> None:
+def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and a shell's & want it
             signal.signal(number, handler)
@@ -87,6 +89,15 @@ def _on_signal(handler: Callable[..., None]) -> None:
 def _interrupt(*_: object) -> None:
     _on_signal(_leave)
     raise KeyboardInterrupt
+
+
+def _unraised(what: Any) -> None:
+    """An interrupt that came into a destructor, which drops it, ends the process all the same."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        with suppress(OSError, RuntimeError, ValueError):
+            sys.stdout.flush()
+        _leave()
+    sys.__unraisablehook__(what)
 
 
 def starting() -> None:

@@ -27,6 +27,7 @@ def lines(monkeypatch, capfd):
 
     def run(module, *arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
         before = {number: signal.getsignal(number) for number in command._SIGNALS}
         run = getattr(module, "run", lambda parsed: parsed.run(parsed))
         code = 0
@@ -47,6 +48,34 @@ def lines(monkeypatch, capfd):
 
 def has_torch(process: subprocess.Popen) -> bool:
     return "libtorch" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+SIGNALLED_WHERE_OBJECTS_END = """
+import os, signal
+from core import command
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def run(arguments):
+    print("done")
+    global last
+    last = Last()
+    if {now}:
+        del last
+
+command.main(command.Parser(), run)
+"""
+
+
+@pytest.mark.parametrize(("now", "end"), [(True, (1, b"stopped\n")), (False, (0, b""))])
+def test_a_signal_where_python_drops_exceptions_is_not_lost_nor_a_traceback(now, end):
+    """In a destructor while the command works, and in one after all was done."""
+    code = SIGNALLED_WHERE_OBJECTS_END.format(now=now)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == end
+    assert ended.stdout == b"done\n"
 
 
 @pytest.mark.soak
