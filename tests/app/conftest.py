@@ -19,6 +19,8 @@ import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from core.translator import Translator
+
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
 START_SECONDS = 60
@@ -52,6 +54,12 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--process-per-site",  # all pages of `visits` in one process: see there
         ],
     }
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    """The shipped network that the page begins with, in this process."""
+    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
 def _free_port() -> int:

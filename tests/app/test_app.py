@@ -21,11 +21,6 @@ MAIN = ROOT / "app/main.py"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 
 
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
-
-
 @pytest.fixture
 def app(local_page: Page, serve) -> Page:
     """The first page, with its first example translated and painted."""

@@ -46,11 +46,6 @@ def nothing_cached():
 
 
 @pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(SHIPPED, device="cpu")
-
-
-@pytest.fixture(scope="module")
 def records(translator) -> tuple[TranslationRecord, TranslationRecord]:
     """The shipped model and its twin on one sentence and one target."""
     target = translator.inspect(SENTENCE).translation

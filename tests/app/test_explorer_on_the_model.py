@@ -17,7 +17,6 @@ from app.state import results
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
-from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words
 from tests.app.test_going_about import at, expect_query, go_to
@@ -27,11 +26,6 @@ SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 COMPOUND = "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre."
 TARGET = "Two boys play football in the park."
 LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
 
 
 def opened(page: Page, serve, query: str):

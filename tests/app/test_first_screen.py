@@ -10,7 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES
 from core.analysis.first_cell import first_cell
-from core.translator import Translator
 from tests.app.test_going_about import expect_query, expect_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,11 +26,6 @@ PAGES = (
     "positions",
     "comparison",
 )
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
 def explorer(page: Page) -> Locator:

@@ -18,7 +18,6 @@ from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
 from core.experiments.site import site
 from core.text.tokenizer import EOS
-from core.translator import Translator
 from tests import small
 from tests.app.test_figures import HOSTILE, strings
 
@@ -27,11 +26,6 @@ MAIN = ROOT / "app/main.py"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 SOURCE, TARGET = (9, 8, 7, 6, 11, EOS), (30, 31, 32, 33, EOS)
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from core.model.masks import target_mask
 from core.model.positions import sinusoids
 from core.record.edits import OFF, Edits
 from core.text.tokenizer import PAD
-from core.translator import Translator
 from tests import small
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,11 +34,6 @@ SECTIONS = (
     *("open_causal", "open_padding", "open_word"),
     *("open_beyond", "open_order", "open_what_if", "open_scores"),
 )
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
 def open_page(name: str, sentence: str = SENTENCE, **state: Any) -> AppTest:

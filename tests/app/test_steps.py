@@ -16,18 +16,12 @@ from app.figures.steps import heads_figure
 from app.look.labels import label
 from core.config import DecodeConfig
 from core.search.tree import WrittenTree
-from core.translator import Translator
 from tests.app.test_figures import HOSTILE, make_record, strings
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 GREEDY = DecodeConfig(beam=1)
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """What if, on the page: every number under an edit is that of the edited pass, and is undone."""
 
 import re
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -25,11 +24,6 @@ GREEDY = DecodeConfig(beam=1)
 BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 HEAD = ("cross", 0, 1)
 OFF = Edits(heads_off=frozenset({HEAD}))
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
 
 
 @pytest.fixture(scope="module")

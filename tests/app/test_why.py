@@ -1,7 +1,6 @@
 """Ask why, and why a head looks there: what stands on the page is what the questions answer."""
 
 import re
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -18,18 +17,12 @@ from core.experiments.score_split import score_split
 from core.experiments.word_choice import true_change, word_choice
 from core.record.edits import Edge, Edits
 from core.record.record import TranslationRecord
-from core.translator import Translator
 from tests.app.test_app import MAIN
 from tests.app.test_figures import HOSTILE, strings
 
 SENTENCE = "Zwei Männer spielen Fußball."
 BAD = HOSTILE[2]
 BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return Translator.load(Path(MAIN).parents[1] / "checkpoints/scratch-de-en", device="cpu")
 
 
 @pytest.fixture(scope="module")
