@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from core.files import check_writable, json_bytes, write_json
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_IMPORTS = "<frozen importlib._bootstrap>"
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,7 +88,13 @@ def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
             signal.signal(number, handler)
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    while (
+        frame is not None
+    ):  # an import may drop what is raised in it, and go on with half a module
+        if frame.f_code.co_filename == _IMPORTS:
+            _leave()
+        frame = frame.f_back
     _on_signal(_leave)
     raise KeyboardInterrupt
 

@@ -50,7 +50,7 @@ def has_torch(process: subprocess.Popen) -> bool:
     return "libtorch" in Path(f"/proc/{process.pid}/maps").read_text()
 
 
-SIGNALLED_WHERE_OBJECTS_END = """
+SIGNALLED = """
 import os, signal
 from core import command
 
@@ -59,21 +59,35 @@ class Last:
         os.kill(os.getpid(), signal.SIGTERM)
 
 def run(arguments):
-    print("done")
-    global last
-    last = Last()
-    if {now}:
-        del last
+    print("done", flush=True)
+    {then}
 
 command.main(command.Parser(), run)
 """
+DROPS_WHAT_IS_RAISED = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except BaseException:
+    pass
+"""
+WHERE = {
+    "a destructor": ("Last()", (1, b"stopped\n")),
+    "a destructor, all done": ("global last; last = Last()", (0, b"")),
+    "an import": ("import drops", (1, b"stopped\n")),
+}
 
 
-@pytest.mark.parametrize(("now", "end"), [(True, (1, b"stopped\n")), (False, (0, b""))])
-def test_a_signal_where_python_drops_exceptions_is_not_lost_nor_a_traceback(now, end):
-    """In a destructor while the command works, and in one after all was done."""
-    code = SIGNALLED_WHERE_OBJECTS_END.format(now=now)
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+@pytest.mark.parametrize("where", WHERE)
+def test_a_signal_where_an_exception_would_be_dropped_ends_in_one_line(where, tmp_path):
+    then, end = WHERE[where]
+    (tmp_path / "drops.py").write_text(DROPS_WHAT_IS_RAISED)
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED.format(then=then)],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
+        capture_output=True,
+        timeout=60,
+    )
     assert (ended.returncode, ended.stderr) == end
     assert ended.stdout == b"done\n"
 
