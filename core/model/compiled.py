@@ -21,7 +21,7 @@ _FEW = 16  # rows: several threads are no faster, for all wait for the weights
 def takes(x: Tensor) -> bool:
     """Whether step.c is to multiply x [..., in] by weights of its type and on its device."""
     return (
-        x.device.type == "cpu"
+        x.is_cpu
         and x.dtype == torch.float32
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")

@@ -5,13 +5,13 @@ AMD EPYC, 2 cores, one thread: of Linear a Zen 3 with other load, of Dropout a Z
 """
 
 import platform
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 from core.model.compiled import Product, takes
 
@@ -20,7 +20,8 @@ _ROWS = range(2, 129)  # of x, where the blocked layout is the faster one
 _HINT = 64  # rows: the layout is the same for all of these
 _BLOCKS = torch.backends.mkldnn.is_available() and platform.machine() in ("x86_64", "AMD64")
 
-_rearranged: WeakIdKeyDictionary = WeakIdKeyDictionary()
+# By the matrix' id: WeakIdKeyDictionary takes four times as long to look into.
+_rearranged: dict[int, tuple[weakref.ref, tuple, tuple, Any]] = {}
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -31,19 +32,21 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     vocabulary's matrix are oneDNN's: a sentence searched with beam 5 on scratch-de-en: 1.20:
     `bench_model linear`.
     """
-    if (
-        torch.is_grad_enabled()
-        or x.device.type != "cpu"
-        or x.dtype != torch.float32
-        or weight.is_inference()  # counts no writes
-    ):
+    if weight.is_inference():  # which counts no writes
         return F.linear(x, weight, bias)
     if takes(x):
-        return _kept(weight, bias, Product).run(x)
+        return product(weight, bias).run(x)
+    if torch.is_grad_enabled() or x.device.type != "cpu" or x.dtype != torch.float32:
+        return F.linear(x, weight, bias)
     if weight.numel() < _MANY or x.numel() // x.shape[-1] not in _ROWS or not _BLOCKS:
         return F.linear(x, weight, bias)
     blocks = _kept(weight, None, _in_blocks)
     return torch.ops.mkldnn._linear_pointwise(x, blocks, bias, "none", [], "")
+
+
+def product(weight: Tensor, bias: Tensor | None) -> Product:
+    """step.c's product with this matrix as it is now: one for all who ask."""
+    return _kept(weight, bias, Product)
 
 
 def _kept(weight: Tensor, bias: Tensor | None, make: Callable[[Tensor, Tensor | None], Any]) -> Any:
@@ -51,13 +54,20 @@ def _kept(weight: Tensor, bias: Tensor | None, make: Callable[[Tensor, Tensor | 
 
     The tensors that it was made of are kept, so that no other can come to lie at their address.
     """
+    key = id(weight)
     state = weight.data_ptr(), weight._version, None if bias is None else bias.data_ptr(), make
-    known = _rearranged.get(weight)
-    if known is None or known[0] != state:
+    known = _rearranged.get(key)
+    if known is None or known[0]() is not weight or known[1] != state:
         tensors = weight.detach(), None if bias is None else bias.detach()
         with torch.inference_mode(False):
-            known = _rearranged[weight] = state, tensors, make(*tensors)
-    return known[2]
+            made = make(*tensors)
+        known = _rearranged[key] = weakref.ref(weight, _forget), state, tensors, made
+    return known[3]
+
+
+def _forget(gone: weakref.ref) -> None:
+    for key in [key for key, known in list(_rearranged.items()) if known[0] is gone]:
+        _rearranged.pop(key, None)
 
 
 def _in_blocks(weight: Tensor, _: Tensor | None) -> Tensor:

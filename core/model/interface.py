@@ -59,7 +59,7 @@ class AttentionSite:
     @classmethod
     def each(cls, kind: Kind, layers: Iterable[nn.Module], name: str, *call: Any) -> Iterator[Self]:
         """The attention of that name in each of some layers; `call` is how they are called."""
-        return (cls(kind, i, x.get_submodule(name), *call) for i, x in enumerate(layers))
+        return (cls(kind, i, getattr(x, name), *call) for i, x in enumerate(layers))
 
     @property
     def num_heads(self) -> int:

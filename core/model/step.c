@@ -16,7 +16,12 @@ enum { LANES = 8 };
 #else
 enum { LANES = 4 };
 #endif
-enum { PANEL = 2 * LANES, ROWS = 6 }; /* what fits into registers: ROWS · 2 sums, 2 weights */
+enum { PANEL = 2 * LANES };
+#if defined(__AVX512F__)
+enum { ROWS = 14 }; /* what fits into registers: ROWS · 2 sums, 2 weights */
+#else
+enum { ROWS = 6 };
+#endif
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t whole __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -94,18 +99,22 @@ static inline __attribute__((always_inline)) void block(
 /* y [B, out] = x W + b of x [B, in], or of that what is positive. */
 void product(const Affine *a, const float *x, int64_t B, int relu, float *y) {
     const int64_t in = a->in, out = a->out;
+    float last[(ROWS + 1) * PANEL] = {0}; /* for a panel that is wider than what is left */
     for (int64_t c = 0; c < out; c += PANEL) {
         const int64_t width = least(PANEL, out - c);
         const float *panel = a->panels + c * in, *bias = a->bias ? a->bias + c : 0;
-        float last[(ROWS + 1) * PANEL] = {0}; /* for a panel that is wider than what is left */
         if (bias && width < PANEL) bias = memcpy(last + ROWS * PANEL, bias, width * sizeof *y);
-        for (int64_t b = 0; b < B; b += ROWS) {
-            const int64_t rows = least(ROWS, B - b);
+        int64_t blocks = (B + ROWS - 1) / ROWS;
+        for (int64_t b = 0, rows; b < B; b += rows, blocks--) {
+            rows = (B - b + blocks - 1) / blocks; /* as many in each block as can be */
             float *place = y + b * out + c, *to = width < PANEL ? last : place;
             const int64_t columns = width < PANEL ? PANEL : out;
             switch (rows) {
 #define ROW(n) case n: block(n, x + b * in, panel, bias, in, relu, to, columns); break;
                 ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6)
+#if defined(__AVX512F__)
+                ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14)
+#endif
             }
             if (to == last)
                 for (int64_t r = 0; r < rows; r++)

@@ -114,8 +114,9 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
 
     embeddings: Any = model.embeddings
     with ExitStack() as stack:
-        stack.enter_context(explicit_attention(model))
-        for site in model.attention_sites():
+        sites = model.attention_sites()
+        stack.enter_context(explicit_attention(model, sites))
+        for site in sites:
             stack.callback(site.module.register_forward_hook(keeping(site)).remove)
         for side in ("source", "target"):
             own = vars(embeddings)

@@ -100,6 +100,8 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
             log_prob[n] += lp
             if token != EOS and len(written[n]) < limits[n]:
                 left.append(row)
+        if not left:
+            break
         if len(left) < len(active):
             rows = torch.tensor(left, dtype=torch.int64, device=source_NS.device)
             state, token_N = state.select(rows), token_N[rows]
@@ -194,6 +196,8 @@ def steps(
             beams[n] = _advance(beams[n], best, step, limits[n], config)
         yield Step(log_probs_NKV, candidates, beams)
         left = [(place, n) for place, n in enumerate(active) if not beams[n].done]
+        if not left:
+            return
         rows = [place * K + row for place, n in left for row in beams[n].rows]
         state = state.select(torch.tensor(rows, dtype=torch.int64, device=device))
         active = [n for _, n in left]

@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 from core.config import DecodeConfig
 from core.data.batches import collate
@@ -99,7 +98,7 @@ PLAIN: dict[str, list[Any]] = {
     "compiled": [  # with rearranged weights of its own, for those of the two are not the same
         patch("core.model.compiled.library", lambda: None),
         patch("core.model.packed._known", WeakKeyDictionary()),
-        patch("core.model.fast._rearranged", WeakIdKeyDictionary()),
+        patch("core.model.fast._rearranged", {}),
     ],
     "linear": [
         patch.object(fast.Linear, "forward", nn.Linear.forward),
