@@ -98,17 +98,23 @@ def read(split: str) -> Pairs:
 def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
     """Shares in 0..1: of names and of numbers in the sources that are in the outputs letter for
     letter, and of reference words found in the outputs, in whatever case, that have their case.
-    A number may have letters behind it, as in "5th".
+    A number may have letters behind it, as in "5th", and a name what German writes for its 's.
     """
     names, numbers, capitals = [0, 0], [0, 0], [0, 0]
     for (source, reference), output in zip(pairs, outputs, strict=True):
         has, wanted = (Counter(re.findall(r"\w+", text)) for text in (output, source))
         digits = Counter(re.findall(r"\d+", output))
         for word, count in wanted.items():
-            kind = names if word in RESERVED else numbers if word.isdigit() else None
-            if kind is not None:
-                kind[0] += min(count, (has if kind is names else digits)[word])
-                kind[1] += count
+            if word in RESERVED:
+                there, kind = has[word], names
+                if f"{word}'s" in source:
+                    there += has[f"{word}s"]
+            elif word.isdigit():
+                there, kind = digits[word], numbers
+            else:
+                continue
+            kind[0] += min(count, there)
+            kind[1] += count
         right = Counter(re.findall(r"[^\W\d_]+", reference))
         anyhow = _folded(right) & _folded(has)
         capitals[0] += (right & has).total()

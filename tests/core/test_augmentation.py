@@ -189,6 +189,13 @@ def test_what_was_not_copied_is_counted():
     assert found == {"names_copied": 0.5, "numbers_copied": 0.0, "capitals_right": 0.6667}
     ordinal = names.copied([("Am 3. Mai.", "On May 3.")], ["On the 3rd of May."])
     assert ordinal["numbers_copied"] == 1.0
+    for source, output, share in (
+        ("Olga's dog", "Olgas Hund", 1.0),
+        ("Olga's dog", "der Hund von Olga", 1.0),
+        ("Olga's dog", "Olgass Hund", 0.0),
+        ("Olga sleeps", "Olgas schläft", 0.0),
+    ):
+        assert names.copied([(source, "")], [output])["names_copied"] == share
 
 
 def test_a_spelled_vocabulary_writes_any_name_and_each_digit_apart():
