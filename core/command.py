@@ -89,9 +89,8 @@ def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    while (
-        frame is not None
-    ):  # an import may drop what is raised in it, and go on with half a module
+    """Unwinds the run; within an import, which may drop that and leave half a module, ends it."""
+    while frame is not None:
         if frame.f_code.co_filename == _IMPORTS:
             _leave()
         frame = frame.f_back

@@ -5,7 +5,6 @@ Axes as in transformer.py; B rows, each of them one token.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -73,7 +72,7 @@ def packed(layer: Any) -> PackedLayer:
 
     The tensors that were packed are kept, so that no other can come to lie at their address.
     """
-    parameters = list(_parameters(layer))
+    parameters = _parameters(layer)
     if any(p.is_inference() for p in parameters):  # which count no writes
         return _pack(layer)
     state = tuple((p.data_ptr(), p._version) for p in parameters)
@@ -83,13 +82,13 @@ def packed(layer: Any) -> PackedLayer:
     return known[2]
 
 
-def _parameters(module: nn.Module) -> Iterator[nn.Parameter]:
-    """torch's `module.parameters()`, which takes six times as long, for it finds doubles."""
-    for parameter in module._parameters.values():
-        if parameter is not None:
-            yield parameter
-    for part in module.children():
-        yield from _parameters(part)
+def _parameters(module: nn.Module) -> list[nn.Parameter]:
+    """torch's `module.parameters()`, which takes 3.5 times as long, for it looks for doubles."""
+    own = [p for p in module._parameters.values() if p is not None]
+    for part in module._modules.values():
+        if part is not None:
+            own += _parameters(part)
+    return own
 
 
 @torch.no_grad()
