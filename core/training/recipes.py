@@ -218,10 +218,10 @@ RECIPES = {
             vocabulary=JointSubwords(8000, spelled=True),
             network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
             training=TrainConfig(
-                steps=32_000,
+                steps=28_000,
                 **_SMALL_BATCHES,
                 peak_lr=3e-3,
-                cooldown_steps=6400,
+                cooldown_steps=5600,
                 save_every=100,
             ),
             augmentation=_NAMES_AS_WELL,
