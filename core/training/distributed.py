@@ -38,8 +38,8 @@ class Processes:
         """
         if self.size == 1:
             return objective
-        # The buffers are constants, which need not be sent anew before each step, and gradients that
-        # lie where they are summed are not copied there: 5 % of a step of two processes on a CPU.
+        # Constant buffers need not be sent before each step, and gradients that lie where they are
+        # summed are not copied there: 5 % of a step of two processes on a CPU.
         return DistributedDataParallel(
             objective, broadcast_buffers=False, gradient_as_bucket_view=True
         )

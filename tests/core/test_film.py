@@ -31,7 +31,7 @@ def history(run):
 
 
 def test_points_are_close_at_the_beginning_and_reach_the_end():
-    for steps in (10_400, 32_000):
+    for steps in (10_400, 28_000):
         points = sorted(film_steps(steps))
         assert points[:5] == [0, 50, 100, 200, 400] and points[-1] == steps and len(points) >= 24
         gaps = np.diff(points[4:])
