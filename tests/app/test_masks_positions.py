@@ -290,7 +290,7 @@ def test_the_first_change_is_one_that_shows(translator):
 
 def test_a_sentence_longer_than_any_in_training(translator):
     """No place of it was reached: there is no mean to print, and no line to look beside."""
-    text = " ".join(["Ein Hund und ein Mann"] * 16)
+    text = " ".join(["ein Hund"] * 50)  # as many tokens as a page takes
     page = open_page("positions", text, search="greedy")
     record = translator.inspect(text, decode=DecodeConfig(beam=1))
     own = max(len(record.source), len(record.target_out))

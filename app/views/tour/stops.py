@@ -71,15 +71,20 @@ def _previous(record: TranslationRecord) -> Highlight:
     return Highlight("encoder", roles.strongest(roles.on_previous(record.encoder)))
 
 
-def _attention_to_eos(record: TranslationRecord) -> Highlight:
-    last = len(record.source) - 1
-    return Highlight("cross", roles.strongest(roles.on_column(record.cross, last)))
+def _attention_to_bos(record: TranslationRecord) -> Highlight:
+    _third_row(record)
+    free = record.decoder[:, :, FIRST_FREE_ROW:]
+    return Highlight("decoder", roles.strongest(roles.on_column(free, 0)))
 
 
 def _staircase(record: TranslationRecord) -> Highlight:
+    _third_row(record)
+    return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
+
+
+def _third_row(record: TranslationRecord) -> None:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
         raise LookupError("this model wrote too few tokens to have a third row")
-    return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
 def _back_by_one(source: str) -> Stop:
@@ -97,11 +102,11 @@ def _nothing_to_look_for(source: str) -> Stop:
     return Stop(
         "Nothing to look for",
         source,
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads then "
-        "give them to a token that means little, often <eos>, an attention sink: look for the "
-        "last column.",
-        "on <eos>, over all rows",
-        _attention_to_eos,
+        "The weights of a row must sum to 1, even where there is nothing to look for. Heads of the "
+        "decoder then give them to <bos>, which stands first in every sentence and means nothing: "
+        "an attention sink. Look for the first column.",
+        "on <bos>, over all rows from the third",
+        _attention_to_bos,
     )
 
 
