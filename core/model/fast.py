@@ -104,3 +104,11 @@ class Dropout(nn.Dropout):
             bits = int(torch.tensor(scale, dtype=x.dtype).view(torch.int16))
             return x * kept.mul_(bits).view(x.dtype)
         return x * kept.to(x.dtype).mul_(scale)
+
+
+def replace_dropout(network: nn.Module) -> None:
+    """Put a Dropout of this file in place of each of torch's own within a network."""
+    for module in list(network.modules()):
+        for name, part in list(module.named_children()):
+            if type(part) is nn.Dropout:
+                setattr(module, name, Dropout(part.p).train(part.training))

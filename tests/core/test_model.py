@@ -7,12 +7,13 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.testing import assert_close
 
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.model import fast
 from core.model.build import build
-from core.model.fast import Dropout, Linear, linear
+from core.model.fast import Dropout, Linear, linear, replace_dropout
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.model.positions import sinusoids
 from core.model.transformer import LayerNorm, scaled_dot_product_attention
@@ -85,6 +86,19 @@ def test_dropout_outside_training_and_at_0_does_nothing(p):
     x = torch.randn(5, 3, dtype=torch.float64)
     assert Dropout(p).train(p == 0)(x) is x
     assert Dropout(0.5)(x).dtype == torch.float64
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_librarys_dropout_is_replaced_and_nothing_else(training):
+    network = build("baseline", small.config(dropout=0.4)).train(training)
+    names = [name for name, part in network.named_modules() if isinstance(part, nn.Dropout)]
+    weights = {name: weight.clone() for name, weight in network.state_dict().items()}
+    replace_dropout(network)
+    parts = dict(network.named_modules())
+    assert len(names) > 10 and {type(parts[name]) for name in names} == {Dropout}
+    assert all(parts[name].p == 0.4 and parts[name].training == training for name in names)
+    assert names == [name for name, part in parts.items() if isinstance(part, nn.Dropout)]
+    assert all(torch.equal(network.state_dict()[name], weights[name]) for name in weights)
 
 
 def test_masks_say_who_may_attend():
