@@ -145,7 +145,7 @@ def train(
     caller knows of the run; a state whose identity differs is refused. Raises DivergedError, and
     ValueError where the state cannot be resumed.
     """
-    replace_dropout(model)
+    replace_dropout(model)  # of nn.Transformer; the scratch network has the faster one already
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
     settings = {f"training {name}": v for name, v in config.to_json().items() if name not in _FREE}
