@@ -39,7 +39,7 @@ class Processes:
         if self.size == 1:
             return objective
         # Constant buffers need not be sent before each step, and gradients that lie where they are
-        # summed are not copied there: 5 % of a step of two processes on a CPU.
+        # summed need not be copied there.
         return DistributedDataParallel(
             objective, broadcast_buffers=False, gradient_as_bucket_view=True
         )
