@@ -195,9 +195,6 @@
  *
  * @typedef {object} Captions
  * @property {number} size
- * @property {boolean} stacked
- * @property {boolean} spare
- * @property {number} reach
  * @property {number} height
  *
  * @typedef {object} OverviewCell

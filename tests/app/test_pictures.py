@@ -673,7 +673,7 @@ def check_captions(picture: Picture, found: Found) -> None:
         for index, frame in enumerate(frames):
             choice = Choice(kind, *divmod(index, picture.heads + 1))
             foot = frame["top"] + frame["size"]
-            under = [t for t in texts if foot < t.y < foot + 28]
+            under = [t for t in texts if foot < t.y < foot + 30]
             under = [t for t in under if frame["left"] - 2 <= t.x <= frame["left"] + frame["size"]]
             words = [t.words for t in under if t.label]
             numbers = [t.words for t in under if not t.label]
@@ -760,10 +760,15 @@ def check_chosen_head(picture: Picture, found: Found) -> None:
     """One thumbnail is framed, the chosen head's; heading and file say which that is."""
     languages = {"encoder": "German looks at German", "cross": "English looks at German"}
     languages["decoder"] = "English looks back at English"
-    for kind, layer, head in [("encoder", 2, 5), ("decoder", 0, 7), ("cross", 3, 0)]:
+    heads = picture.heads
+    for kind, layer, head in [
+        ("encoder", 2, heads // 2),
+        ("decoder", 0, heads - 1),
+        ("cross", 3, 0),
+    ]:
         picture.show(Choice(kind, layer, head))
         framed = [
-            divmod(index, picture.heads + 1)
+            divmod(index, heads + 1)
             for index, frame in enumerate(in_order(picture.do("thumbnails")))
             if frame["outlineWidth"] == "2px" and colour(frame["outlineColor"]) == colour(INK.ink)
         ]
@@ -929,7 +934,7 @@ def check_sorted(picture: Picture, found: Found) -> None:
             count = picture.layers[kind] * picture.heads
             for frame in in_order(picture.do("thumbnails"))[:count]:
                 foot = frame["top"] + frame["size"]
-                under = [t for t in texts if 0 < t.y - foot < 28 and abs(t.x - frame["left"]) < 3]
+                under = [t for t in texts if 0 < t.y - foot < 30 and abs(t.x - frame["left"]) < 3]
                 place, number = (t.words for t in sorted(under, key=lambda t: t.y))
                 choice = Choice(kind, *(int(n) - 1 for n in place.split(".")))
                 values, mask = picture.values(choice)
@@ -1045,12 +1050,12 @@ def check_quantities(picture: Picture, found: Found) -> None:
         limit = max(-low, high)
         near = (high - low) / 65535 + 1e-5
         first, scaled = (-limit, limit) if signed else (low, high)
-        heads = [picture.heads] if quantity == "rollout" else [1, 6]
+        heads = [picture.heads] if quantity == "rollout" else [1, picture.heads - 2]
         for layer in (0, picture.layers[kind] - 1):
             for head in heads:
                 choice = Choice(kind, layer, head, quantity=quantity)
                 picture.show(choice)
-                values, mask = picture.values(replace(choice, head=0 if head > 7 else head))
+                values, mask = picture.values(replace(choice, head=head % picture.heads))
                 # 128 is the step of 0, from which scores go 127 steps to either side.
                 shares = (
                     (128 + 127 * values / limit) / 255 if signed else (values - low) / (high - low)

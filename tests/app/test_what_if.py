@@ -22,7 +22,7 @@ from tests.app.test_going_about import expect_query, go_to
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 GREEDY = DecodeConfig(beam=1)
 BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
-HEAD = ("cross", 0, 1)
+HEAD = ("cross", 2, 1)
 OFF = Edits(heads_off=frozenset({HEAD}))
 
 
@@ -35,7 +35,7 @@ def under(translator: Translator, record: TranslationRecord, edits: Edits) -> Tr
     return translator.inspect(SENTENCE, edits=edits, target_ids=[t.id for t in record.target_out])
 
 
-def opened(page: Page, serve, more: str = "kind=cross&layer=0&head=1") -> Locator:
+def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locator:
     page.goto(f"{serve(MAIN)}/?{BASE}&{more}")
     return painted(page)
 
@@ -45,7 +45,7 @@ def pinned(shared_page: Page, serve, record) -> Page:
     """One page for tests that take back what they change: a cell is kept, nothing is edited."""
     root = shared_page.locator("section[aria-label='Attention explorer']")
     if not root.count() or root.get_attribute("data-sentence") != record.id:  # or one failed
-        opened(shared_page, serve, "kind=cross&layer=0&head=1&q=2&k=2")
+        opened(shared_page, serve, "kind=cross&layer=2&head=1&q=2&k=2")
     return shared_page
 
 
@@ -95,10 +95,10 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     ):
         root.locator("[data-part=quantity]").select_option(name)
         expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
-        root.locator(".thumbnail[data-l='1'][data-h='0']").click()
+        root.locator(".thumbnail[data-l='3'][data-h='0']").click()
         for query, key in ((5, 2), (3, 3)):
             said_of = hover_cell(root, query, key)
-            value = float(array[1, 0, query, key])
+            value = float(array[3, 0, query, key])
             assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4 + 2e-4 * abs(value))
 
     root.get_by_role("button", name="Take back").click()
@@ -110,9 +110,9 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
 @pytest.mark.parametrize(
     ("name", "edits"),
     [
-        ("cut", Edits(edges=(Edge("cross", 0, 1, 2, 2, 0.0),))),
-        ("times", Edits(edges=(Edge("cross", 0, 1, 2, 2, 4.0),))),
-        ("sharper", Edits(temperatures=(Temperature("cross", 0, 1, 0.5),))),
+        ("cut", Edits(edges=(Edge("cross", 2, 1, 2, 2, 0.0),))),
+        ("times", Edits(edges=(Edge("cross", 2, 1, 2, 2, 4.0),))),
+        ("sharper", Edits(temperatures=(Temperature("cross", 2, 1, 0.5),))),
         ("hide", Edits(hidden_source=(2,))),
         ("causal", Edits(causal_mask=False)),
         ("positions", Edits(source_positions=PositionEdit(scale=0))),
@@ -173,7 +173,7 @@ def test_a_link_brings_its_edits_and_names_what_is_none(
 ) -> None:
     broken = "~".join(["off.cross.77.0", "<b>x</b>", "temp.cross.0.0.nan", *["cut.me"] * 995])
     link = quote(f"{OFF.to_text()}~hide.1~{broken}", safe="")
-    root = opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={link}")
+    root = opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={link}")
     both = OFF.plus(Edits(hidden_source=(1,)))
     shows(root, under(translator, record, both))
     expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(2)
@@ -205,7 +205,7 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
     full = "~".join(f"cut.cross.{n % 4}.{n // 50}.{n % 10}.{n % 9}" for n in range(2, 1000))
     edits, _ = Edits.parse(full)
     assert len(edits.listed()) == 200
-    root = opened(local_page, serve, f"kind=cross&layer=0&head=7&edits={edits.to_text()}")
+    root = opened(local_page, serve, f"kind=cross&layer=0&head=3&edits={edits.to_text()}")
     count = root.locator("[data-part=edits] li[data-edit]").count()
     button(root, "sharper").click()
     expect(root.locator("[data-part=edit-note]")).to_contain_text("201 edits are too many")
@@ -216,7 +216,7 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
 
 
 def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:
-    root = opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={OFF.to_text()}")
+    root = opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
     expect(root.locator("[data-part=edits] li")).to_have_count(1)
     local_page.locator(".st-key-model").get_by_role("combobox").click()
     local_page.get_by_role("option", name="Baseline").click()
@@ -225,7 +225,7 @@ def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:
 
 
 def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator, record) -> None:
-    opened(local_page, serve, f"kind=cross&layer=0&head=1&edits={OFF.to_text()}")
+    opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
     go_to(local_page, "steps")
     line = local_page.locator(".st-key-edits_line")
     expect(line).to_contain_text(described(OFF, record))

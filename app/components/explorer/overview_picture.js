@@ -44,6 +44,9 @@ function arrangement(explorer) {
 /** @param {Explorer} explorer */
 export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
+/* How far a caption's word may reach beyond its thumbnail, in px. */
+const REACH = 3;
+
 const NO_CAPTION = { word: "", number: "", meaning: "" };
 
 /**
@@ -93,15 +96,8 @@ export function showOverview(explorer) {
   const index = cells.findIndex((cell) => cell.exists && cell.layer === layer && cell.head === head);
   if (index < 0) return;
   const { left, top, size } = places[index];
-  context.clearRect(left, top + size + 1, size + captions.reach, captions.height - 1);
+  context.clearRect(left, top + size + 1, size + REACH, captions.height - 1);
   drawCaption(context, explorer, cells[index], places[index], true);
-}
-
-/* How captions are set, by the room that there is: word and number beside each other, or one over the other. */
-function captionStyle({ data, dom: { root } }) {
-  const { width } = root.dataset;
-  if (isDense(data)) return { size: 10.5, stacked: true, spare: true, reach: 3 };
-  return { size: width === "medium" ? 11 : 12, stacked: false, spare: width === "wide", reach: 0 };
 }
 
 export const isDense = ({ heads }) => heads > 5;
@@ -112,13 +108,8 @@ function drawCaption(context, explorer, { word, number }, { left, top, size: roo
   const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
   context.font = fontOf(theme, style.size, style.weight);
   const line = top + room + 3 + captions.size * 0.6;
-  const beside = captions.stacked ? 0 : context.measureText(number).width + 3;
-  // Where there is no room to spare, the number alone, in bits, says that it is the entropy.
-  if (captions.spare || word !== "entropy") {
-    drawText(context, theme, isolated(cutLabel(context, word, room + captions.reach - beside)), left, line, style);
-  }
-  if (captions.stacked) drawText(context, theme, number, left, line + 12, style);
-  else drawText(context, theme, number, left + room, line, { ...style, align: "right" });
+  drawText(context, theme, isolated(cutLabel(context, word, room + REACH)), left, line, style);
+  drawText(context, theme, number, left, line + captions.size + 1.5, style);
 }
 
 /**
@@ -168,5 +159,6 @@ export function overviewPlaces(explorer) {
     style.height = `${height}px`;
   }
   const [{ button }] = thumbnails; // square, but for the room beneath it
-  return { places, width, height, captions: { ...captionStyle(explorer), height: button.offsetHeight - button.offsetWidth } };
+  const captions = { size: isDense(explorer.data) ? 10.5 : 11.5, height: button.offsetHeight - button.offsetWidth };
+  return { places, width, height, captions };
 }
