@@ -87,16 +87,19 @@ def test_a_doubtful_text_is_answered_with_a_warning(page, text, said):
 
 def test_an_escaped_character_never_reaches_a_reader(page):
     """A network can learn `&amp;` from its corpus; only the tokens show that it is written so."""
-    if page.session_state["name"] != "translate":
-        pytest.skip("a translation is looked at here")
-    source, target = "Ich esse Fisch & Chips.", "I eat fish &amp; chips."
-    page.session_state["target"] = target
+    if page.session_state["name"] not in ("translate", "steps"):
+        pytest.skip("the translation is made at one place")
+    source = "Ich esse Fisch & Chips."
     said = typed(page, source)
-    assert "I eat fish & chips." in said
     assert not any("&amp;" in line for line in said)
-    record = results.inspect(models.cards()["de-en", "scratch"], source, target)
-    assert "amp" in "".join(token.piece for token in record.target_out)
-    page.session_state["target"] = ""
+    if page.session_state["name"] == "translate":
+        page.session_state["target"] = target = "I eat fish &amp; chips."
+        said = typed(page, source)
+        assert "I eat fish & chips." in said
+        assert not any("&amp;" in line for line in said)
+        record = results.inspect(models.cards()["de-en", "scratch"], source, target)
+        assert "amp" in "".join(token.piece for token in record.target_out)
+        page.session_state["target"] = ""
 
 
 @pytest.mark.parametrize("text", ["", "  \n "], ids=["nothing", "spaces"])
