@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,42 +17,44 @@ from app.look.palette import PALETTES
 from core.analysis.inside_head import InsideHead
 
 _LONGEST = 12  # characters of a word under a bar; the hover shows all of it
-_WIDTH = 640  # px that a figure's bars have on a usual screen: decides which labels fit
-_LEFT, _RIGHT = 46, 14
+_WIDTH = 400  # px that a figure's bars have on a small desktop screen: decides which labels fit
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 30
+_MARGINS = _TOP + _BOTTOM
 _BAR = 64  # px on the right for the scale of a strip
-_CROWDED = 64  # with more bars only the chosen one has its number; all stand in the table
+_CROWDED = 36  # with more keys only the chosen one has its number; all stand in the table
+_LINE = 32  # a vector of more numbers goes on in a line below
+_LINE_HEIGHT, _BELOW = 140, 44  # px of a line of bars, and of what stands below it
+_STRIPS = 49  # px of two rows of colours
 
 
 def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
     """The inputs of query and key as strips [2, D]; below them q and k as bars [E] each."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
-    figure = _figure(theme, 452)
-    figure.add_trace(_strips(inputs, ["x of the query", "x of the key"], theme, (0.88, 1)))
+    q, k = inside.q_E, inside.k_KE[key]
+    figure = _figure(theme, _STRIPS + 2 * _height(q) + _MARGINS)
+    domain = (1 - _STRIPS / _inner(figure), 1)
+    figure.add_trace(_strips(inputs, ["x of the query", "x of the key"], theme, domain))
     figure.update_layout(
         margin={"r": _BAR},
         xaxis={"anchor": "y", "tickvals": [], "title": {"text": f"{inputs.shape[1]} dimensions"}},
         yaxis={
-            "domain": [0.88, 1],
+            "domain": domain,
             "tickvals": [0, 1],
             "ticktext": ["x<sub>q</sub>", "x<sub>k</sub>"],
             "range": [1.5, -0.5],
         },
     )
-    q, k = inside.q_E, inside.k_KE[key]
     both = np.concatenate([q, k])  # one scale: they stand under each other to be compared
-    for place, (values, symbol, domain) in enumerate(
-        [(q, "q", (0.44, 0.76)), (k, "k", (0.0, 0.32))], start=2
-    ):
-        words = _numbers(len(values))
-        _add_bars(figure, values, words, symbol, domain, place, theme, scale_of=both)
+    for values, symbol, bottom in ((q, "q", _height(k)), (k, "k", 0)):
+        _add_vector(figure, values, symbol, bottom, theme, scale_of=both)
     return figure
 
 
 def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
     """The terms qᵢ·kᵢ of one query and one key, [E], each with its number."""
     terms = inside.products_KE[key]
-    figure = _figure(theme, 236)
-    _add_bars(figure, terms, _numbers(len(terms)), "q·k", (0, 1), 1, theme)
+    figure = _figure(theme, _height(terms) - _BELOW + _MARGINS)
+    _add_vector(figure, terms, "q·k", 0, theme)
     return figure
 
 
@@ -85,18 +88,17 @@ def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Fi
     weighted = inside.weighted_KE
     pitch = int(np.clip(360 / len(weighted), 6, 18))
     grid = pitch * len(weighted)
-    height = grid + 210
-    figure = _figure(theme, height)
-    inner = height - 60
+    figure = _figure(theme, grid + _height(inside.z_E) + _MARGINS)
+    domain = (1 - grid / _inner(figure), 1)
     ticks = word_ticks(words, pitch, _LONGEST)
     rows = [tick(word) for word in words]
-    figure.add_trace(_strips(weighted, rows, theme, (1 - grid / inner, 1)))
+    figure.add_trace(_strips(weighted, rows, theme, domain))
     figure.update_layout(
         margin={"l": 96, "r": _BAR},
         xaxis={"anchor": "y", "tickvals": [], "range": [-0.5, weighted.shape[1] - 0.5]},
-        yaxis={**ticks, "range": ticks["range"][::-1], "domain": [1 - grid / inner, 1]},
+        yaxis={**ticks, "range": ticks["range"][::-1], "domain": domain},
     )
-    _add_bars(figure, inside.z_E, _numbers(len(inside.z_E)), "z", (0, 110 / inner), 2, theme)
+    _add_vector(figure, inside.z_E, "z", 0, theme)
     return figure
 
 
@@ -121,15 +123,49 @@ def _figure(theme: str, height: int) -> go.Figure:
     figure = go.Figure(layout=layout(theme, "", "", height))
     figure.update_layout(
         title=None,
-        margin={"l": _LEFT, "r": _RIGHT, "t": 14, "b": 30},
+        margin={"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM},
         bargap=0.25,
         barmode="overlay",
     )
     return figure
 
 
-def _numbers(count: int) -> list[str]:
-    return [str(i) for i in range(1, count + 1)]
+def _inner(figure: go.Figure) -> float:
+    """The px between the upper and the lower margin of a figure."""
+    return figure.layout.height - _MARGINS
+
+
+def _height(vector: NDArray[np.float64]) -> int:
+    """The px that the lines of a vector take, with what stands between them and before them."""
+    return math.ceil(len(vector) / _LINE) * (_LINE_HEIGHT + _BELOW)
+
+
+def _add_vector(
+    figure: go.Figure,
+    values: NDArray[np.float64],
+    symbol: str,
+    bottom: float,
+    theme: str,
+    *,
+    scale_of: NDArray[np.float64] | None = None,
+) -> None:
+    """A vector as lines of bars, the last one `bottom` px above the figure's lower margin.
+
+    The lines are as long as each other, no longer than their numbers are legible, and on one scale.
+    """
+    lines = np.array_split(np.arange(len(values)), math.ceil(len(values) / _LINE))
+    for more, line in zip(reversed(range(len(lines))), lines, strict=True):
+        low = bottom + more * (_LINE_HEIGHT + _BELOW)
+        _add_bars(
+            figure,
+            values[line],
+            [str(at + 1) for at in line],
+            symbol,
+            (low / _inner(figure), (low + _LINE_HEIGHT) / _inner(figure)),
+            len(figure.data) + 1,
+            theme,
+            scale_of=values if scale_of is None else scale_of,
+        )
 
 
 def _strips(
@@ -179,7 +215,7 @@ def _add_bars(
     below, above = (scale[0][1], scale[-1][1]) if data else (palette.third, palette.third)
     spanned = finite if scale_of is None else scale_of
     low, high = min(spanned.min(), 0.0), max(spanned.max(), 0.0)
-    room = 0.6 * ((high - low) or 1.0)  # for numbers that stand upright on the bars
+    room = 0.7 * ((high - low) or 1.0)  # for numbers that stand upright on the bars
     x, y = ("x", "y") if place == 1 else (f"x{place}", f"y{place}")
     ticks = word_ticks(words, _WIDTH / len(words), _LONGEST)
     plain = all(word.isdigit() for word in words)

@@ -103,7 +103,7 @@ class PairEffects:
         """The pair's change minus the sum of the two single ones: [N, N], symmetric, diagonal 0.
 
         Negative: the two cover for each other, for both off hurts more than the two by themselves.
-        Positive: they need each other, for without one the other was of no use any more.
+        Positive: they need each other: without one, the other is of less use, or even does harm.
         """
         single_N = self.single(token)
         found_NN = self.both(token) - (single_N[:, None] + single_N)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from app.figures.inside_head import scores_figure
+from app.figures.inside_head import _MARGINS, _add_vector, _figure, _height, scores_figure
 from app.views.inside_head.stages import Stage, stages
 from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
@@ -26,6 +26,11 @@ MAIN = ROOT / "app/main.py"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 SOURCE, TARGET = (9, 8, 7, 6, 11, EOS), (30, 31, 32, 33, EOS)
+
+UNCUT = """(formula) => {
+  const right = (element) => element.getBoundingClientRect().right;
+  return [...formula.querySelectorAll(".base")].every((part) => right(part) <= right(formula) + 1);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +59,10 @@ def read(text: str) -> float:
 
 
 def bars(stage: Stage, name: str) -> list[float]:
-    """The numbers printed on one row of bars."""
-    (trace,) = [trace for trace in stage.figure.data if trace.name == name]
-    return [read(text) for text in trace.text]
+    """The numbers printed on a vector's bars, line after line."""
+    lines = [trace for trace in stage.figure.data if trace.name == name]
+    assert lines
+    return [read(text) for line in lines for text in line.text]
 
 
 def result(stage: Stage) -> float:
@@ -138,6 +144,21 @@ def test_a_very_long_row_leaves_its_numbers_to_the_table():
     assert figure.data[0].customdata[69][1] == "69.0000"
 
 
+def test_a_vector_longer_than_a_line_goes_on_below_on_the_same_scale():
+    values = np.linspace(-2, 3, 70)
+    figure = _figure("light", _height(values) + _MARGINS)
+    _add_vector(figure, values, "q", 0, "light")
+    lines = figure.data
+    assert [len(line.y) for line in lines] == [24, 23, 23]
+    assert np.concatenate([line.y for line in lines]) == pytest.approx(values)
+    hovers = [number for line in lines for number, _ in line.customdata]
+    assert hovers == [str(n) for n in range(1, 71)]
+    axes = [figure.layout[name] for name in ("yaxis", "yaxis2", "yaxis3")]
+    assert len({tuple(axis.range) for axis in axes}) == 1
+    ends = [end for axis in reversed(axes) for end in axis.domain]
+    assert ends == sorted(ends) and ends[0] == 0 and ends[-1] < 1  # the first on top, none overlap
+
+
 def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
     local_page, serve, translator
 ):
@@ -153,6 +174,7 @@ def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
             head = f"{place.file}: {place.function}"
             expect(shown).to_contain_text(head, timeout=30_000)  # the colours of code come late
             expect(shown).to_contain_text(place.line)
+        assert shown.locator(".katex-display").evaluate(UNCUT), stage
     local_page.locator(".st-key-head_head input").click()
     local_page.get_by_role("option", name="4", exact=True).click()
     expect(said).to_contain_text(f"the weight {record.decoder[1, 3, 4, 1]:.4f}")

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from app.figures.style import tick
 from app.figures.why import Grid, Ribbon, pairs_figure, ribbons_figure, terms_figure
 from app.figures.why import words_grid_figure as grid_figure
+from app.views.why.sources import cells as in_cells
 from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
 from core.experiments.lens import lens
@@ -175,3 +176,10 @@ def test_the_lens_ends_with_the_output(translator, record) -> None:
     grid = lens(translator, record)
     assert grid.exact
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(record.log_probs), atol=1e-5)
+
+
+def test_a_row_of_small_numbers_shows_two_digits_of_its_largest():
+    assert in_cells(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
+    assert in_cells(np.array([0.0004, -0.0124])) == [".000", "−.012"]
+    assert in_cells(np.array([0.1, 0.0])) == [".10", ".00"]
+    assert in_cells(np.zeros(2)) == [".00", ".00"]

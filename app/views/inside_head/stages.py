@@ -59,7 +59,7 @@ def stages(
         Stage(
             "project",
             "Query and key",
-            rf"q = x_q W_{{{h}}}^Q + b_{{{h}}}^Q \qquad k = x_k W_{{{h}}}^K + b_{{{h}}}^K",
+            _under(rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q", rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K"),
             f"Each position of a sentence is {D} numbers, x. The head's own matrices make a query "
             f"of the one that looks and a key of each that it may look at: {E} numbers each. "
             "Orange is below zero, blue above; point at a cell for its number.",
@@ -86,7 +86,7 @@ def stages(
         Stage(
             "mask",
             "Masked",
-            rf"s_k + M_{{qk}} = {tex(masked)}, \qquad M_{{qk}} \in \{{0, -\infty\}}",
+            _under(rf"s_k + M_{{qk}} &= {tex(masked)}", r"M_{qk} &\in \{0, -\infty\}"),
             f"{masked_keys} of {K} keys are masked: they are written later, so {lowest} stands "
             "there instead of a score."
             if masked_keys
@@ -98,11 +98,12 @@ def stages(
         Stage(
             "softmax",
             "Softmax",
-            r"\begin{aligned} A_{qk} "
-            r"&= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}} \\ "
-            rf"&= \frac{{e^{{{tex(masked)} - ({tex(largest)})}}}}{{{tex(total)}}} "
-            rf"= \frac{{{tex(exp)}}}{{{tex(total)}}} \\ "
-            rf"&= {tex(weight)} \end{{aligned}}",
+            _under(
+                r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
+                rf"&= \frac{{e^{{{tex(masked)} - ({tex(largest)})}}}}{{{tex(total)}}} "
+                rf"= \frac{{{tex(exp)}}}{{{tex(total)}}}",
+                rf"&= {tex(weight)}",
+            ),
             "Taking the largest score away first changes no share and keeps the numbers small. The "
             f"pass itself wrote {number(written, 7)} into its map, in 32 bits; worked out again "
             f"here in 64 it is {number(weight, 7)}.",
@@ -111,7 +112,10 @@ def stages(
         Stage(
             "values",
             "A mixture of values",
-            rf"z_{{{h}}} = \sum_k A_{{qk}}\, v_k \qquad v_k = x_k W_{{{h}}}^V + b_{{{h}}}^V",
+            _under(
+                rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
+                rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
+            ),
             f"Each key has a value too, {E} numbers. A row here is a value times its weight, so "
             "most rows are nearly empty; their sum, z, is what the head adds up to.",
             figures.values_figure(inside, keys, theme),
@@ -127,6 +131,11 @@ def stages(
             figures.output_figure(inside, theme),
         ),
     ]
+
+
+def _under(*lines: str) -> str:
+    """Formulas aligned where each has its `&`, under each other: no column has room for two."""
+    return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
 
 
 def tex(value: float) -> str:

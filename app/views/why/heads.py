@@ -60,7 +60,7 @@ def pairs(lesson: Lesson) -> None:
     st.write(
         "Switch off two heads at once. If both together cost more than the one and the other by "
         "themselves, each covers for the other; if less, they need each other: without one, the "
-        "other was of no use any more."
+        "other is of less use, or even does harm."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = Bar()

@@ -1,7 +1,10 @@
 """Where a token came from: seven answers by source words, and the exact one that judges them."""
 
+import re
+
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
@@ -47,7 +50,7 @@ def sources(lesson: Lesson) -> None:
         list(named),
         columns,
         shares,
-        [[number(v, 2) for v in row] for row in values],
+        [cells(row) for row in values],
         [
             [f"{name}<br>{tick(columns[n])}: <b>{number(v)}</b>" for n, v in enumerate(row)]
             for name, row in zip(named, values, strict=True)
@@ -88,3 +91,10 @@ def sources(lesson: Lesson) -> None:
         "and add up to the difference between all words and none to "
         f"{scientific(referee.largest_error)}."
     )
+
+
+def cells(row: NDArray) -> list[str]:
+    """A row's numbers as its cells have room for: .12, with two digits at least of the largest."""
+    size = float(np.abs(row).max())
+    places = int(np.clip(1 - np.floor(np.log10(size)), 2, 4)) if size > 0 else 2
+    return [re.sub(r"^(−?)0\.", r"\1.", number(v, places)) for v in row]
