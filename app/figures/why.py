@@ -24,7 +24,7 @@ from app.figures.style import (
 from app.look.numbers import number
 from app.look.palette import PALETTES
 
-_BAR = 24  # px a bar takes
+_BAR, _TALL_BAR = 24, 36  # px a bar takes, and one whose name has two lines
 _ROW = 26  # px a row of a grid of words takes
 _LONGEST = 34  # characters of a bar's name
 _PLOT = 780  # px of a figure on a small desktop screen
@@ -46,10 +46,14 @@ def terms_figure(
     unit: str,
     theme: str,
 ) -> go.Figure:
-    """Terms of a sum as bars from 0, one below the other in their order: blue adds."""
+    """Terms of a sum as bars from 0, one below the other in their order: blue adds.
+
+    A name may have two lines.
+    """
     below, above = signed_colours(theme)
-    left = 24 + text_width(names, 13, _LONGEST)
-    N = len(names)
+    lines = [name.split("\n") for name in names]
+    left = 24 + text_width([line for name in lines for line in name], 13, _LONGEST)
+    N, bar = len(names), _BAR if max(map(len, lines)) == 1 else _TALL_BAR
     figure = go.Figure(
         go.Bar(
             y=list(range(N)),
@@ -57,10 +61,10 @@ def terms_figure(
             orientation="h",
             width=0.66,
             marker={"color": [above if v >= 0 else below for v in values], "line": {"width": 0}},
-            customdata=[tick(name) for name in names],
+            customdata=[tick(" ".join(name)) for name in lines],
             hovertemplate=f"%{{customdata}}: <b>%{{x:+.4f}}</b> {unit}<extra></extra>",
         ),
-        layout(theme, escape(title), escape(subtitle), height=66 + _BAR * N + 52),
+        layout(theme, escape(title), escape(subtitle), height=66 + bar * N + 52),
     )
     ends = [min(0.0, *values), max(0.0, *values)]
     extra = 0.04 * ((ends[1] - ends[0]) or 1.0)
@@ -74,7 +78,8 @@ def terms_figure(
             **ruled(theme),
         },
         yaxis={
-            **word_ticks(names, _BAR, _LONGEST),
+            **word_ticks(names, bar, _LONGEST),
+            "ticktext": ["<br>".join(tick(line, _LONGEST) for line in name) for name in lines],
             "range": [N - 0.5, -0.5],
         },
     )
@@ -187,7 +192,7 @@ def ribbons_figure(
         go.Sankey(
             arrangement="fixed",
             node={
-                "label": [tick(name, 20) for name in names],
+                "label": [tick(name, 28) for name in names],
                 "color": palette.third,
                 "line": {"width": 0},
                 "thickness": 10,

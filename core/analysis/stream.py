@@ -67,6 +67,16 @@ class Component:
         layer = "" if self.layer is None else f"layer {self.layer + 1} "
         return kind + layer + (self.what if self.head is None else f"head {self.head + 1}")
 
+    @property
+    def group(self) -> str:
+        """Its kind, over all layers: token, position, cross heads, feed-forward; norms, biases.
+
+        A bias belongs to no word: neither does what a norm adds.
+        """
+        if self.what in ("token", "position", "feed-forward"):
+            return self.what
+        return f"{self.kind} heads" if self.what == "head" else "norms, biases"
+
 
 @dataclass(frozen=True, eq=False)
 class Norm:

@@ -87,6 +87,18 @@ class ScoreSplit:
             for q, k in cells
         ]
 
+    def by_group(self) -> tuple[list[str], list[str], Floats]:
+        """The terms added up by what wrote the query and what wrote the key.
+
+        Names of the query's groups, of the key's groups, and their sums [query group, key group].
+        """
+        queries, keys = ([c.group for c in self.components(end)] for end in ENDS)
+        rows, columns = list(dict.fromkeys(queries)), list(dict.fromkeys(keys))
+        sums = np.zeros((len(rows), len(columns)))
+        at = np.ix_([rows.index(name) for name in queries], [columns.index(name) for name in keys])
+        np.add.at(sums, at, self.terms)
+        return rows, columns, sums
+
     @property
     def largest_error(self) -> float:
         """How far the sum of the terms is from the score."""

@@ -118,6 +118,11 @@ def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translato
     expect(title).to_contain_text("as a sum: query × key", timeout=60_000)
     shown = re.search(r"The score ([+−]\d+\.\d+)", title.inner_text())
     assert shown and number(shown[1]) == pytest.approx(split.score, abs=0.0006)
+    in_cells = re.findall(r"[+−]\d+\.\d\d(?!\d)", title.locator(".plotly").text_content() or "")
+    assert [number(text) for text in in_cells] == pytest.approx(
+        split.by_group()[2].ravel(), abs=0.0051
+    )
+    expect(local_page.locator(".st-key-why_terms")).to_contain_text("× ")
     rows = cells(local_page, "why_removals")
     assert len(rows) == len(split.removals)
     for row, removal in zip(rows, split.removals, strict=True):
@@ -134,6 +139,17 @@ def test_terms_are_drawn_in_their_order() -> None:
     top, bottom = figure.layout.yaxis.range
     assert top > bottom, "the first stands on top"
     assert not any("<a" in text for text in strings(figure.to_plotly_json()))
+
+
+def test_a_term_with_two_lines_takes_more_room() -> None:
+    long = "decoder layer 2 feed-forward", "× encoder layer 1 feed-forward"
+    figures = [
+        terms_figure([name, "token"], [1.5, -0.5], "title", "sum", "nats", "light")
+        for name in ("one", "\n".join(long))
+    ]
+    assert figures[1].layout.yaxis.ticktext[0] == "<br>".join(long)
+    assert figures[1].data[0].customdata[0] == " ".join(long)
+    assert figures[1].layout.height > figures[0].layout.height
 
 
 def test_ribbons_add_up() -> None:
@@ -178,8 +194,8 @@ def test_the_lens_ends_with_the_output(translator, record) -> None:
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(record.log_probs), atol=1e-5)
 
 
-def test_a_row_of_small_numbers_shows_two_digits_of_its_largest():
+def test_a_row_of_small_numbers_shows_more_decimals():
     assert in_cells(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
-    assert in_cells(np.array([0.0004, -0.0124])) == [".000", "−.012"]
+    assert in_cells(np.array([0.0004, -0.0024])) == [".000", "−.002"]
     assert in_cells(np.array([0.1, 0.0])) == [".10", ".00"]
     assert in_cells(np.zeros(2)) == [".00", ".00"]

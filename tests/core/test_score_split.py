@@ -104,6 +104,29 @@ def test_the_largest_terms_come_first(models):
     assert sizes == sorted(every)[: -len(sizes) - 1 : -1] and len(sizes) == 6
 
 
+def test_groups_add_up_the_terms_of_what_wrote_them(models):
+    split = score_split(models[1], SOURCE, TARGET, "cross", 1, 0, 2, 1)
+    rows, columns, sums = split.by_group()
+    both = {"token", "position", "feed-forward", "norms, biases"}
+    assert {*rows} == both | {"decoder heads", "cross heads"}
+    assert {*columns} == both | {"encoder heads"}
+    for r, row in enumerate(rows):
+        for c, column in enumerate(columns):
+            by_hand = sum(
+                split.terms[q, k]
+                for q, a in enumerate(split.query_components)
+                for k, b in enumerate(split.key_components)
+                if (a.group, b.group) == (row, column)
+            )
+            assert sums[r, c] == pytest.approx(by_hand, abs=1e-12)
+    assert sums.sum() == pytest.approx(split.score, abs=1e-6)
+    heads = [c for c in split.query_components if c.head is not None]
+    assert {c.group for c in heads} == {"decoder heads", "cross heads"}
+    assert {c.what for c in split.key_components if c.group == "norms, biases"} <= {
+        "output bias", "norm shift", "feed-forward norm shift", "final norm shift", "key bias",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_removal_is_predicted_with_the_norm_held(models, cell):
     """The score loses just the terms; the weight is the softmax of the row without them."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import streamlit as st
 
-from app.figures.why import terms_figure
+from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.numbers import number, scientific
 from app.state import results, visit
 from app.views.shared.figure import show
@@ -16,11 +17,11 @@ from core.record.record import TranslationRecord
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.experiments.score_split import ScoreSplit
 
-_TERMS = 14
+_TERMS = 8
 
 
 def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
-    """The largest terms of one cell's score, and what it does without the largest parts."""
+    """One cell's score by kinds of parts, its largest terms, and what it is without some parts."""
     st.write(
         "The query is made of what token, position, earlier heads and feed-forward layers wrote "
         "at its place, and so is the key. Their product is a sum of products: each part of the "
@@ -28,22 +29,45 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
     split: ScoreSplit = results.ask(card, "core.experiments.score_split:score_split", record, *cell)
+    rows, columns, sums = split.by_group()
+    added = [[number(value, 2, sign="+") for value in row] for row in sums]
+    show(
+        words_grid_figure(
+            Grid(
+                rows,
+                columns,
+                sums,
+                added,
+                [
+                    [f"{row} × {column}: <b>{added[r][c]}</b>" for c, column in enumerate(columns)]
+                    for r, row in enumerate(rows)
+                ],
+            ),
+            f"The score {number(split.score, 3, sign='+')} as a sum: query × key",
+            "rows: what wrote the query; columns: what wrote the key; "
+            f"all cells add up to it to {scientific(split.largest_error)}",
+            float(np.abs(sums).max()) or 1.0,
+            True,
+            visit.theme(),
+        ),
+        "why_score",
+        "Position × position means: it looks by place. Token × token: it looks for a word. Heads "
+        "in a row or column were there before, and this one builds on them. Norms and biases wrote "
+        "nearly the same at every key: the softmax takes most of their column away.",
+    )
     largest = split.largest(_TERMS)
     rest = split.score - sum(term for *_, term in largest)
-    shown = [f"{query.label} × {key.label}" for query, key, _ in largest]
+    shown = [f"{query.label}\n× {key.label}" for query, key, _ in largest]
     show(
         terms_figure(
             [*shown, f"{split.terms.size - len(largest):,} others"],
             [*(term for *_, term in largest), rest],
-            f"The score {number(split.score, 3, sign='+')} as a sum: query × key",
-            f"{split.terms.size:,} terms, which add up to it to {scientific(split.largest_error)}; "
-            "layer norm at its actual scale",
+            "Its largest single terms",
+            f"of {split.terms.size:,}; layer norm at its actual scale",
             "score",
             visit.theme(),
         ),
-        "why_score",
-        "Position × position means: it looks by place. Token × token: it looks for a word. A head "
-        "in a term was there before, and this one builds on it.",
+        "why_terms",
     )
     st.container(key="why_removals").table(
         {

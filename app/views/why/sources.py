@@ -94,7 +94,7 @@ def sources(lesson: Lesson) -> None:
 
 
 def cells(row: NDArray) -> list[str]:
-    """A row's numbers as its cells have room for: .12, with two digits at least of the largest."""
+    """A row's numbers as its cells have room for: .12, or .012 where the largest is small."""
     size = float(np.abs(row).max())
-    places = int(np.clip(1 - np.floor(np.log10(size)), 2, 4)) if size > 0 else 2
+    places = int(np.clip(1 - np.floor(np.log10(size)), 2, 3)) if size > 0 else 2
     return [re.sub(r"^(−?)0\.", r"\1.", number(v, places)) for v in row]
