@@ -101,11 +101,6 @@ def circles_figure(
                     "range": [-1.25, 1.25],
                     "tickvals": [],
                     "anchor": f"y{name}",
-                    "title": {
-                        "text": f"{even} and {even + 1}<br>"
-                        f"λ = {wavelength_words(even, table.shape[1])}",
-                        "font": {"size": 12, "color": palette.second},
-                    },
                 },
                 f"yaxis{name}": {
                     **base,
@@ -115,6 +110,17 @@ def circles_figure(
                     "anchor": f"x{name}",
                 },
             }
+        )
+        figure.add_annotation(  # axes' titles stand at different heights
+            text=f"{even} and {even + 1}<br>λ = {wavelength_words(even, table.shape[1])}",
+            x=(i + 0.5) / columns,
+            y=0,
+            xref="paper",
+            yref="paper",
+            xanchor="center",
+            yanchor="top",
+            showarrow=False,
+            font={"size": 12, "color": palette.second},
         )
         turn = np.linspace(0, 2 * np.pi, 90)
         axes = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
