@@ -85,8 +85,8 @@ EXAMPLES = (
     Example(
         "A split verb",
         ("bereitet … zu is one verb in English.", "is preparing: one verb, two places."),
-        "Eine Frau bereitet in der Küche das Essen für ihre Kinder zu.",
-        "A woman is preparing the food for her children in the kitchen.",
+        "Eine Frau bereitet in der Küche das Essen zu.",
+        "A woman is preparing the food in the kitchen.",
     ),
     Example(
         "A verb at the end",

@@ -148,7 +148,7 @@ _FROM_GERMAN = (
         "on its own Hemd, over both shirts",
         _translates(("shirt", "Hemd")),
     ),
-    _back_by_one("Eine Frau bereitet in der Küche das Essen für ihre Kinder zu."),
+    _back_by_one("Eine Frau bereitet in der Küche das Essen zu."),
     _nothing_to_look_for("Ein kleiner Junge sitzt auf einer Schaukel."),
     _never_ahead("Zwei Hunde laufen durch den Schnee."),
 )
@@ -173,7 +173,7 @@ _FROM_ENGLISH = (
     ),
     Stop(
         "One verb in two places",
-        "A woman is preparing the food for her children in the kitchen.",
+        "A woman is preparing the food in the kitchen.",
         "The German verb is split: bereitet stands second, its other half, zu, at the end. Both "
         "rows look at the one English verb, far apart as they are.",
         "on preparing, while producing bereitet and while producing zu",
