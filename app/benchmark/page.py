@@ -96,14 +96,21 @@ _ANSWER = """() => {
 }"""
 
 
+# Layer and head of each thumbnail but the means, which have the last number of each.
+_HEADS = """(thumbnails) => {
+  const places = thumbnails.map(({ dataset }) => [Number(dataset.l), Number(dataset.h)]);
+  const last = [0, 1].map((axis) => Math.max(...places.map((place) => place[axis])));
+  return places.filter((place) => place[0] < last[0] && place[1] < last[1]);
+}"""
+
+
 def edits(page: Any, rounds: int) -> tuple[float, float]:
     """Heads switched off one after the other, each beside those before: no cache answers."""
     root = page.locator(EXPLORER)
     page.locator(".st-key-source textarea").fill(SENTENCES[0])
     timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
     painted, answered = [], []
-    for number in range(rounds + 1):
-        layer, head = divmod(number, 8)
+    for layer, head in root.locator(".thumbnail").evaluate_all(_HEADS)[: rounds + 1]:
         root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
         page.evaluate(_ANSWER)
         button = root.locator("button[data-edit=head]")

@@ -5,15 +5,25 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 from app.benchmark import BENCHMARKS
 from app.benchmark import bertviz as beside
-from app.benchmark.browser import EXPLORER, HARNESS, count_bytes, text_of, timed
+from app.benchmark.browser import (
+    EXPLORER,
+    HARNESS,
+    count_bytes,
+    text_of,
+    timed,
+    wait_for_explorer,
+)
+from app.benchmark.page import edits
 from core import benchmark
 from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
+from core.checkpoint.folder import read_card
 from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 
@@ -91,3 +101,13 @@ def test_another_viewer_is_given_as_many_maps():
     assert {len(layer) for kind in kinds for layer in kind["attn"]} == {3}
     decoder = next(kind for kind in kinds if kind["name"] == "Decoder")
     assert decoder["attn"][0][0][0][1:] == [0.0, 0.0, 0.0]
+
+
+def test_an_edit_is_timed_on_one_head_after_the_other_and_on_no_mean(local_page, serve):
+    local_page.goto(serve(ROOT / "app/main.py"))
+    wait_for_explorer(local_page)
+    painted, answered = edits(local_page, 5)
+    assert 0 < painted < answered
+    heads = read_card(ROOT / "checkpoints/scratch-de-en").model.num_heads
+    off = re.findall(r"off\.cross\.(\d)\.(\d)", unquote(local_page.url))
+    assert off == [(str(n // heads), str(n % heads)) for n in range(6)]
