@@ -31,7 +31,7 @@ from core.training.loss import Objective
 from core.translator import Translator
 from tests import small
 
-ROOT = Path(__file__).parents[2] / "checkpoints"
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,13 @@ def training(folder: Path, batch_tokens: int) -> list[Callable[[], object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=sorted(PLAIN))
-    parser.add_argument("--checkpoint", default="scratch-de-en")
+    parser.add_argument("--checkpoint", type=Path, default=CHECKPOINTS / "scratch-de-en")
     parser.add_argument("--batch-tokens", type=int, help="1: a sentence at a time")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    folder = ROOT / given.checkpoint
+    folder = given.checkpoint
     if given.name in TRAINING:
         work = training(folder, given.batch_tokens or 2048)
     else:
