@@ -76,7 +76,7 @@ class DecoderState:
     Its rows are paths through a tree of M tokens, K more with each step. All of a sentence's
     hypotheses are queries of one attention, over the whole tree, and a mask keeps each one to its
     path: so to follow the survivors of a beam nothing is copied but that mask. Against a cache for
-    each hypothesis on its own, of a layer's own calls: 1.17 to 1.37, see `bench_model tree`.
+    each hypothesis on its own, of a layer's own calls: 1.10 to 1.38, see `bench_model tree`.
     """
 
     weights: tuple[PackedLayer, ...]

@@ -29,7 +29,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     On a CPU, where no gradient is wanted, step.c's product, which keeps the matrix a second time:
     of 13 rows by 256 × 1,024 in 41 µs instead of 109. Where that is not compiled, few rows times a
-    vocabulary's matrix are oneDNN's: a sentence searched with beam 5 on scratch-de-en: 1.20:
+    vocabulary's matrix are oneDNN's: a sentence searched with beam 5 on scratch-de-en: 1.24:
     `bench_model linear`.
     """
     if weight.is_inference():  # which counts no writes
@@ -86,7 +86,7 @@ class Dropout(nn.Dropout):
     """In training, zero each feature with probability p and scale the others by 1/(1 − p) (§5.4).
 
     On a CPU a 64-bit random number decides four features, which leaves p exact to 2⁻¹⁶. Gradients
-    of 2,048 tokens: 1.21 in the shape of captions-de-en, 1.12 in that of scratch-de-en:
+    of 2,048 tokens: 1.22 in the shape of captions-de-en, 1.10 in that of scratch-de-en:
     `bench_model dropout`. Runs that are resumed need its random numbers.
     """
 
