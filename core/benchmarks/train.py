@@ -2,10 +2,12 @@
 
 `baseline` is nn.Transformer with cross_entropy over all logits and torch's AdamW in float32;
 `baseline-tuned` has fused AdamW, clipping and autocast where the machine multiplies in bfloat16, as
-the others do. All do the same batches in turns, from the same weights, step by step.
+the others do. On a GPU `headlight-compiled` is the scratch network by torch.compile. All do the
+same batches in turns, from the same weights, step by step.
 """
 
 import copy
+import functools
 import random
 import statistics
 import tempfile
@@ -31,6 +33,9 @@ from core.training.loss import negative_log_likelihood
 
 PACKAGES = ()
 TAKES = ("checkpoint", "random", "data", "device")
+# Steps of each before the clock runs. A GPU's kernels are loaded and chosen when a shape is first
+# seen, which takes tens of steps on an H100, and torch.compile looks at some shapes first.
+_WARM_UP, _WARM_UP_ON_GPU = 1, 60
 _NO_END = 10**9  # steps: neither a validation nor a snapshot falls into what is timed
 _EPSILON = 1e-4  # of the loss of the first batch, relative
 
@@ -42,9 +47,11 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     config = TrainConfig(
         steps=_NO_END, batch_tokens=2048, validate_every=_NO_END, snapshot_every=_NO_END
     )
-    pairs = _pairs(weights, options)
+    on_gpu = torch.device(options.device).type == "cuda"
+    warm_up = _WARM_UP_ON_GPU if on_gpu else _WARM_UP
+    pairs = _pairs(weights, options, options.rounds + warm_up)
     batches = plan(pairs, config.batch_tokens, seed=config.seed * 100_003)
-    if len(batches) < 4:
+    if len(batches) < warm_up + 3:
         raise ValueError(
             f"{len(pairs):,} pairs make {len(batches)} batches of {config.batch_tokens:,} tokens: "
             "give more text, or leave out --data"
@@ -56,6 +63,8 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         "headlight": _of(weights, "scratch"),
         "headlight-baseline": _of(weights, "baseline"),
     }
+    if on_gpu:
+        networks["headlight-compiled"] = _of(weights, "scratch")
     first = collate([pairs[i] for i in batches[0]])
     losses = {name: negative_log_likelihood(x.eval(), first)[0] for name, x in networks.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -66,20 +75,22 @@ def rows(options: Options) -> Iterator[Row | Missing]:
                 tuned = name != BASELINE
                 steps[name] = _usual(network, pairs, batches, config, options.device, tuned)
             else:
-                state = Path(folder) / name
+                state, compiled = Path(folder) / name, name == "headlight-compiled"
+                device = options.device
                 events = train(
-                    network, pairs, pairs[:1], config, state, options.device, resuming=False
+                    network, pairs, pairs[:1], config, state, device, False, compiled=compiled
                 )
                 steps[name] = (event for event in events if isinstance(event, Stepped))
-        for run in steps.values():
-            next(run)  # which also warms up
-        rounds = min(options.rounds, len(batches) - 1)
-        works = [lambda run=run: next(run) for run in steps.values()]
+        works = [functools.partial(_step, run, on_gpu) for run in steps.values()]
+        for work in works:
+            for _ in range(warm_up):
+                work()
+        rounds = min(options.rounds, len(batches) - warm_up)
         times = dict(zip(steps, alternate(works, rounds, options.seconds), strict=True))
     length = round(statistics.mean(len(target) for _, target in pairs))
     cell = Cell("train", weights.shape, len(batches[0]), 1, length)
     for name, own in times.items():
-        low, value, high = quartiles(n / t for n, t in zip(tokens[1:], own, strict=False))
+        low, value, high = quartiles(n / t for n, t in zip(tokens[warm_up:], own, strict=False))
         found: Row = {"low": low, "high": high, "rounds": len(own)}
         if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
             ratios = [b / a for a, b in zip(own, times[BASELINE], strict=True)]
@@ -97,6 +108,13 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     )
 
 
+def _step(run: Iterator[object], on_gpu: bool) -> None:
+    """One step of a contestant, whole: what a GPU has yet to do would count for the next one."""
+    next(run)
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
 def _of(weights: Weights, architecture: str) -> Model:
     network = copy.deepcopy(weights.network)
     if architecture == "baseline":
@@ -105,8 +123,8 @@ def _of(weights: Weights, architecture: str) -> Model:
     return network.requires_grad_(True)
 
 
-def _pairs(weights: Weights, options: Options) -> list[Pair]:
-    """Multi30k's, where its folder is given; else random ids in pairs of such lengths."""
+def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
+    """Multi30k's, where its folder is given; else random ids for so many steps."""
     config = weights.network.config
     if options.data and weights.tokenizers:
         text = read_pairs("multi30k", "train", *weights.languages, options.data)
@@ -117,7 +135,7 @@ def _pairs(weights: Weights, options: Options) -> list[Pair]:
         return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
 
     found = []
-    for _ in range(200 * (options.rounds + 2)):
+    for _ in range(200 * (steps + 1)):
         length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
         other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
         found.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))

@@ -1,11 +1,14 @@
 """Encoded pairs → padded batches by token budget, in an order that seed and epoch alone decide."""
 
 import hashlib
+import multiprocessing
 import random
+import signal
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 import numpy as np
 import torch
@@ -51,24 +54,54 @@ class EncodedPairs(Sequence[Pair]):
 
     def __init__(self, pairs: Iterable[Pair]):
         """Write the pairs out as they come. Raises OSError where the disk is full."""
-        lengths = array("i")
-        digest = hashlib.sha256()
         with tempfile.TemporaryFile() as file:
-            for source, target in pairs:
-                ids = np.array([*source, *target], np.int32).tobytes()
-                file.write(ids)
-                digest.update(ids)
-                lengths.extend((len(source), len(target)))
-            file.flush()
-            # The map keeps the file after it is closed.
-            nothing = np.empty(0, np.int32)  # no map can be made of it
-            self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else nothing
-        self.lengths = np.array(lengths, np.int32).reshape(-1, 2)
+            self._open(file, *_write(pairs, file))
+
+    def _open(self, file: IO[bytes], lengths: np.ndarray, sha256: str) -> None:
+        nothing = np.empty(0, np.int32)  # no map can be made of it
+        # The map keeps the file after it is closed.
+        self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else nothing
+        self.lengths = lengths
         """Tokens of each pair's source and target, int32 [pairs, 2]."""
-        digest.update(self.lengths.tobytes())
-        self.sha256 = digest.hexdigest()
+        self.sha256 = sha256
         """Equal where all pairs are, in their order."""
         self._ends = self.lengths.sum(1, dtype=np.int64).cumsum()
+
+    @classmethod
+    def begin(cls, pairs: Iterable[Pair]) -> Callable[[], "EncodedPairs"]:
+        """Write them in a process beside this one, and return what waits until it has.
+
+        That raises ValueError where the process did not come to its end; it has then said why.
+        """
+        beside = multiprocessing.get_context("fork")  # whose process needs no copy of the pairs
+        receiving, sending = beside.Pipe(duplex=False)
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # who waits closes it
+
+        def work() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends when the one that waits ends it
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            sending.send(_write(pairs, file))
+
+        process = beside.Process(target=work, daemon=True)
+        process.start()
+        sending.close()
+
+        def wait() -> EncodedPairs:
+            with file, receiving:
+                try:
+                    written = receiving.recv()
+                except EOFError:
+                    raise ValueError(
+                        "the process that encodes pairs ended too early, as said above: "
+                        "go on with --resume"
+                    ) from None
+                finally:
+                    process.join()
+                made = cls.__new__(cls)
+                made._open(file, *written)
+                return made
+
+        return wait
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -80,6 +113,21 @@ class EncodedPairs(Sequence[Pair]):
         source, target = self.lengths[i]
         ids = self._ids[self._ends[i] - source - target : self._ends[i]].tolist()
         return ids[:source], ids[source:]
+
+
+def _write(pairs: Iterable[Pair], file: IO[bytes]) -> tuple[np.ndarray, str]:
+    """Write out the ids of pairs; their lengths [pairs, 2], and a digest of both."""
+    lengths = array("i")
+    digest = hashlib.sha256()
+    for source, target in pairs:
+        ids = np.array([*source, *target], np.int32).tobytes()
+        file.write(ids)
+        digest.update(ids)
+        lengths.extend((len(source), len(target)))
+    file.flush()
+    found = np.array(lengths, np.int32).reshape(-1, 2)
+    digest.update(found.tobytes())
+    return found, digest.hexdigest()
 
 
 def pad(rows: list[list[int]]) -> Tensor:

@@ -33,11 +33,14 @@ class PairFiles:
 class Epochs:
     """Pairs that an epoch changes: called with its number, from 0, it encodes them anew.
 
-    The first epoch's stand for all where only one can be looked at.
+    The first epoch's stand for all where only one can be looked at. `ahead`, the next one is
+    encoded by a process beside this one, while this one trains: a GPU waits for nothing then.
     """
 
     def __init__(self, make: Callable[[int], Iterable[Pair]]):
+        self.ahead = False
         self._make = make
+        self._begun: dict[int, Callable[[], EncodedPairs]] = {}
         self._first = EncodedPairs(make(0))
         self.sha256 = self._first.sha256
         self.lengths = self._first.lengths
@@ -46,7 +49,13 @@ class Epochs:
         return len(self._first)
 
     def __call__(self, epoch: int) -> EncodedPairs:
-        return self._first if epoch == 0 else EncodedPairs(self._make(epoch))
+        begun = self._begun.pop(epoch, None)
+        pairs = self._first
+        if epoch:
+            pairs = begun() if begun else EncodedPairs(self._make(epoch))
+        if self.ahead and epoch + 1 not in self._begun:
+            self._begun[epoch + 1] = EncodedPairs.begin(self._make(epoch + 1))
+        return pairs
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from core.files import sha256, write_atomic
 from core.model.build import Model, build
 from core.training import model_card as card
 from core.training import resume
-from core.training.data import PairFiles, Prepared, TextPairs, prepare
+from core.training.data import Epochs, PairFiles, Prepared, TextPairs, prepare
 from core.training.distributed import Processes, joined, restarted
 from core.training.film import Film
 from core.training.loop import (
@@ -249,6 +249,8 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         config.seed,
         recipe.network.get("max_length", ModelConfig.max_length),
     )
+    if isinstance(data.train, Epochs):
+        data.train.ahead = torch.device(device).type == "cuda"
     for reason, count in data.left_out.items():
         if count and processes.first:
             sys.stdout.write(f"left out: {count:,} pairs {reason}\n")

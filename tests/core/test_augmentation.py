@@ -1,6 +1,7 @@
 """What an epoch changes in its pairs: copied on both sides, drawn by seed and epoch alone."""
 
 import dataclasses
+import os
 import random
 import re
 from collections import Counter
@@ -17,7 +18,7 @@ from core.data.augmentation import (
     with_other_numbers,
     with_source_noise,
 )
-from core.data.batches import BREAK, encode_pairs
+from core.data.batches import BREAK, EncodedPairs, encode_pairs
 from core.data.corpora import read_pairs
 from core.model.build import build
 from core.text.subwords import SPELLING, SubwordTokenizer
@@ -241,6 +242,38 @@ def test_each_epoch_is_encoded_anew_and_no_pair_is_longer_than_the_limit(data):
     assert other.train.sha256 != first.sha256
     with pytest.raises(ValueError, match="leave out --joined and --typed"):
         prepare(recipe, DE_EN, data, source_noise=0.5)
+
+
+def test_the_next_epoch_is_encoded_by_a_process_beside(data, monkeypatch):
+    found, same = (prepare(RECIPES["smoke-changing"], DE_EN, data).train for _ in range(2))
+    assert isinstance(found, Epochs) and isinstance(same, Epochs)
+    found.ahead = True
+    order = [0, 0, 1, 2, 4]  # the last is not the one that was begun
+    here = os.getpid()
+    made: list[int] = []
+    real = found._make
+
+    def make(epoch):
+        for pair in real(epoch):
+            if os.getpid() == here and epoch not in made:
+                made.append(epoch)
+            yield pair
+
+    monkeypatch.setattr(found, "_make", make)
+    for epoch in order:
+        own, other = found(epoch), same(epoch)
+        assert own.sha256 == other.sha256 and list(own) == list(other)
+    assert made == [4]
+
+
+def test_a_process_beside_that_fails_is_one_line(capfd):
+    def pairs():
+        yield [1], [2]
+        raise OSError("the disk is full")
+
+    with pytest.raises(ValueError, match="the process that encodes pairs ended too early"):
+        EncodedPairs.begin(pairs())()
+    assert "the disk is full" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("stop", [3, 7])

@@ -35,6 +35,7 @@ from core.training.loop import (
     Started,
     Stepped,
     Validated,
+    _faster_attention,
     _optimizer,
     train,
     validation_loss,
@@ -420,6 +421,16 @@ def test_explicit_attention_leaves_nothing_behind():
     with pytest.raises(RuntimeError, match="oops"), explicit_attention(model):
         raise RuntimeError("oops")
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("device", "explicit"), [("cpu", True), ("cuda", False), ("cuda:1", False)]
+)
+def test_a_gpu_trains_with_fused_attention(device, explicit):
+    model = build("scratch", small.config())
+    with _faster_attention(model, device):
+        hooks = [bool(s.module._forward_pre_hooks) for s in model.attention_sites()]
+    assert hooks == [explicit] * len(hooks)
 
 
 def test_the_command_trains_a_usable_checkpoint(checkpoint_folder):
