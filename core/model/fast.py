@@ -94,7 +94,7 @@ class Dropout(nn.Dropout):
         x = input
         if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or torch.compiler.is_compiling():  # which cannot follow the views
             return F.dropout(x, self.p)
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         drawn = words.view(torch.int16)[: x.numel()].view(x.shape)

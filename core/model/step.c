@@ -83,6 +83,8 @@ static inline __attribute__((always_inline)) void block(
     for (int64_t k = 0; k < in; k++) {
         const vec low = *(const vec *)(panel + k * PANEL);
         const vec high = *(const vec *)(panel + k * PANEL + LANES);
+        for (int i = 0; i < PANEL; i += 16) /* weights come from afar; a search: 1.1 */
+            __builtin_prefetch(panel + (k + 16) * PANEL + i);
         for (int r = 0; r < rows; r++) {
             sum[r][0] += low * x[r * in + k];
             sum[r][1] += high * x[r * in + k];

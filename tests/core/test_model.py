@@ -81,6 +81,16 @@ def test_dropout_keeps_and_scales_the_right_share():
     assert_close(x.grad, kept / 0.7)
 
 
+def test_torch_compile_meets_torchs_own_dropout(monkeypatch):
+    """It cannot follow what the faster one does to the bits of its random numbers."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    x = torch.ones(1000)
+    torch.manual_seed(0)
+    wanted = nn.functional.dropout(x, 0.3)
+    torch.manual_seed(0)
+    assert torch.equal(Dropout(0.3)(x), wanted)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.5])
 def test_dropout_outside_training_and_at_0_does_nothing(p):
     x = torch.randn(5, 3, dtype=torch.float64)
