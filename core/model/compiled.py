@@ -1,4 +1,4 @@
-"""What step.c computes of tensors: products, softmax, the largest, whole steps of a decoder.
+"""What step.c computes of tensors: products, softmax, the likeliest, whole steps of a decoder.
 
 It is for float32 on a CPU, without gradients; torch's own runs elsewhere. Axes as in decoding.py.
 """
@@ -42,18 +42,20 @@ def softmax(x: Tensor) -> Tensor:
     return y
 
 
-def topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """torch's x.topk(k): values and places, and of equal ones the first first."""
+def likeliest(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of x.log_softmax(-1), those before `first` counted as −∞, and their places.
+
+    Of equal ones the first comes first. Only for an x that step.c takes. Raises ValueError.
+    """
     found = library()
-    if found is None or not takes(x):
-        value, place = x.topk(k)
-        return value, place
+    assert found is not None
     x = x.contiguous()
     *rows, width = x.shape
-    if not 0 < k <= width:
-        raise ValueError(f"the {k} largest of {width} do not exist")
+    if not (0 < k <= width and 0 <= first <= width):
+        raise ValueError(f"the {k} likeliest of {width} from {first} on do not exist")
     value, place = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
-    found.topk(x.data_ptr(), x.numel() // width, width, k, value.data_ptr(), place.data_ptr())
+    count = x.numel() // width
+    found.likeliest(x.data_ptr(), count, width, first, k, value.data_ptr(), place.data_ptr())
     return value, place
 
 

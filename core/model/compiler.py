@@ -36,7 +36,7 @@ def library() -> ctypes.CDLL | None:
     for name, arguments in {
         "product": (pointer, pointer, number, c_int, pointer),
         "softmax": (pointer, number, number, pointer),
-        "topk": (pointer, number, number, number, pointer, pointer),
+        "likeliest": (pointer, number, number, number, number, pointer, pointer),
         "decode": (
             *(pointer, number, number, number, number, number, pointer, pointer, number, number),
             *(pointer, pointer, number, pointer, pointer, pointer, pointer),

@@ -186,6 +186,15 @@ static inline __attribute__((always_inline)) void attend(
         score[i] = sum * scale;
     }
     weigh(score, count);
+    if (E % LANES == 0) { /* as vectors, which the compiler does not see: all of a step: 1.3 */
+        for (int64_t e = 0; e < E; e += LANES) {
+            vec sum = {0};
+            for (int64_t i = 0; i < count; i++)
+                sum += *(const vec *)(values + cells[i] * E + e) * score[i];
+            *(vec *)(out + e) = sum;
+        }
+        return;
+    }
 #pragma omp simd
     for (int64_t e = 0; e < E; e++) {
         float sum = 0;
@@ -217,7 +226,7 @@ static void attention(const float *q, int64_t width, const float *kv, int64_t ro
             float *to = out + (b * s.H + h) * s.E;
             switch (s.E) { /* a constant size is faster */
 #define SIZE(E) case E: attend(query, keys, values, open, counts[b / share], E, score, to); break;
-                SIZE(16) SIZE(32) SIZE(64)
+                SIZE(16) SIZE(32) SIZE(48) SIZE(64)
                 default: attend(query, keys, values, open, counts[b / share], s.E, score, to);
             }
         }
@@ -273,27 +282,62 @@ void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int
 /* Whether a stands before b: what is larger does, and NaN before all, as torch has it. */
 static inline int before(float a, float b) { return a > b || (a != a && b == b); }
 
-/* The k largest of each row of x [B, V], the largest first, of equal ones the first first. */
-void topk(const float *x, int64_t B, int64_t V, int64_t k, float *value, int64_t *place) {
-    for (; B--; x += V, value += k, place += k)
-        for (int64_t i = 0, count = 0; i < V; i++) {
-            if (count == k) /* go on to where something may be larger than the last */
-                for (; i + LANES <= V; i += LANES) {
-                    const whole larger = ~(*(const vec *)(x + i) <= value[k - 1]);
-                    int32_t any = 0;
-                    for (int j = 0; j < LANES; j++) any |= larger[j];
-                    if (any) break;
-                }
-            for (const int64_t end = least(i + LANES, V); i < end; i++) {
-                if (count == k && !before(x[i], value[k - 1])) continue;
+/* The largest of so many numbers, NaN left out. */
+static inline float largest(const float *x, int64_t count) {
+    vec most = (vec){0} - INFINITY;
+    float found = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const vec some = *(const vec *)(x + i);
+        most = chosen(some > most, some, most);
+    }
+    for (; i < count; i++) found = x[i] > found ? x[i] : found;
+    for (int j = 0; j < LANES; j++) found = most[j] > found ? most[j] : found;
+    return found;
+}
+
+/* Of each row of x [B, V]: the k largest log-probabilities x − log Σ eˣ from column `first` on, and
+   their columns; the largest first, of equal ones the first first. Where fewer than k are left,
+   those before `first` follow with −∞. */
+void likeliest(const float *x, int64_t B, int64_t V, int64_t first, int64_t k, float *value,
+               int64_t *place) {
+    enum { BLOCK = 8 * LANES };
+    float most[(V + BLOCK - 1) / BLOCK], bound[k]; /* of each block; the k largest of those */
+    for (; B--; x += V, value += k, place += k) {
+        float top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < k; j++) bound[j] = -INFINITY;
+        for (int64_t c = 0; c < first; c++) top = x[c] > top ? x[c] : top;
+        for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
+            const int64_t from = i < first ? least(first, i + BLOCK) : i;
+            most[b] = largest(x + from, least(i + BLOCK, V) - from);
+            for (int64_t j = k; j-- && most[b] > bound[j]; bound[j] = most[b])
+                if (j + 1 < k) bound[j + 1] = bound[j];
+        }
+        top = bound[0] > top ? bound[0] : top;
+        vec total = {0};
+        for (int64_t i = 0; i < V; i += LANES) {
+            vec some = (vec){0} - INFINITY;
+            if (i + LANES <= V) some = *(const vec *)(x + i);
+            else memcpy(&some, x + i, (V - i) * sizeof *x);
+            total += exponential(some - top);
+        }
+        for (int j = 0; j < LANES; j++) sum += total[j];
+        int64_t count = 0;
+        for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
+            if (most[b] < bound[k - 1]) continue; /* k others are larger than all of it */
+            for (int64_t c = i < first ? first : i; c < least(i + BLOCK, V); c++) {
+                if (x[c] < bound[k - 1] || (count == k && !before(x[c], value[k - 1]))) continue;
                 int64_t j = count < k ? count++ : k - 1;
-                for (; j && before(x[i], value[j - 1]); j--) {
+                for (; j && before(x[c], value[j - 1]); j--) {
                     value[j] = value[j - 1];
                     place[j] = place[j - 1];
                 }
-                value[j] = x[i];
-                place[j] = i;
+                value[j] = x[c];
+                place[j] = c;
             }
-            i--; /* which the loop adds again */
         }
+        const float log_sum = logf(sum);
+        for (int64_t j = 0; j < count; j++) value[j] = value[j] - top - log_sum;
+        for (int64_t j = count; j < k; j++) value[j] = -INFINITY, place[j] = j - count;
+    }
 }

@@ -110,7 +110,7 @@ def search_tree(
     index_of: dict[tuple[int, ...], int] = {(): 0}
     state = first_beam_state(config.beam)
     for number, step in enumerate(steps(model, source_1S, config, prefix), start=1):
-        log_probs_KV, candidates, after = step.log_probs_NKV[0], step.candidates[0], step.beams[0]
+        log_probs_KV, candidates, after = step.log_probs()[0], step.candidates[0], step.beams[0]
         best = log_probs_KV.topk(min(ALTERNATIVES, log_probs_KV.shape[-1]), dim=-1)
         for row, (ids, total) in enumerate(zip(state.prefixes, state.totals, strict=True)):
             if total > -math.inf:

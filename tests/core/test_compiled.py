@@ -135,24 +135,33 @@ def test_a_row_is_multiplied_alike_in_any_company():
 
 
 @needs_compiler
-def test_softmax_and_the_largest_are_torchs():
+def test_softmax_and_the_likeliest_are_torchs():
     with torch.inference_mode():
         for shape in ((1,), (7,), (3, 16), (2, 5, 33), (9, 1000), (0, 4), (4, 200)):
-            x = torch.randn(shape)
+            x = torch.randn(shape) * 3
             x[..., 1:3] = -torch.inf
             assert_close(compiled.softmax(x), x.softmax(-1))
-            for k in range(1, min(12, shape[-1] + 1)):
-                value, place = compiled.topk(x, k)
-                assert torch.equal(value, x.topk(k).values)
-                assert torch.equal(x.gather(-1, place), value)
-                assert all(len({*row}) == k for row in place.view(-1, k).tolist())
-        same = torch.zeros(2, 70)
-        assert compiled.topk(same, 3)[1].tolist() == [[0, 1, 2]] * 2
-        same[0, 50], same[1, :2] = torch.nan, -torch.inf
-        assert compiled.topk(same, 2)[1].tolist() == [[50, 0], [2, 3]]
-        assert compiled.softmax(torch.full((3, 5), -torch.inf)).isnan().all()
-        with pytest.raises(ValueError, match="3 largest of 2"):
-            compiled.topk(torch.ones(1, 2), 3)
+            log_probs = x.log_softmax(-1)
+            for first in (0, min(2, shape[-1])):
+                log_probs[..., :first] = -torch.inf
+                for k in range(1, min(12, shape[-1] + 1)):
+                    value, place = compiled.likeliest(x, first, k)
+                    assert_close(value, log_probs.topk(k).values, rtol=0, atol=2e-6)
+                    assert_close(log_probs.gather(-1, place), value, rtol=0, atol=2e-6)
+                    assert all(len({*row}) == k for row in place.view(-1, k).tolist())
+        same = torch.zeros(2, 300)
+        assert compiled.likeliest(same, 0, 3)[1].tolist() == [[0, 1, 2]] * 2
+        same[0, 250], same[1, :2] = 1.0, -torch.inf
+        assert compiled.likeliest(same, 0, 2)[1].tolist() == [[250, 0], [2, 3]]
+        assert compiled.likeliest(same, 298, 3)[1].tolist() == [[298, 299, 0]] * 2
+        for broken in (torch.nan, torch.inf):
+            same[0, 250] = broken
+            assert compiled.likeliest(same, 0, 2)[0][0].isnan().any()
+        nothing = torch.full((3, 5), -torch.inf)
+        assert compiled.softmax(nothing).isnan().all()
+        assert compiled.likeliest(nothing, 0, 2)[0].isnan().all()
+        with pytest.raises(ValueError, match="3 likeliest of 2 from 0 on"):
+            compiled.likeliest(torch.ones(1, 2), 0, 3)
 
 
 @needs_compiler
