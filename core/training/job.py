@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import platform
 import signal
 import sys
@@ -250,7 +251,8 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         recipe.network.get("max_length", ModelConfig.max_length),
     )
     if isinstance(data.train, Epochs):
-        data.train.ahead = torch.device(device).type == "cuda"
+        can = "fork" in multiprocessing.get_all_start_methods()
+        data.train.ahead = can and torch.device(device).type == "cuda"
     for reason, count in data.left_out.items():
         if count and processes.first:
             sys.stdout.write(f"left out: {count:,} pairs {reason}\n")
