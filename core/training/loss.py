@@ -33,10 +33,10 @@ class Objective(nn.Module):
         With the number of real tokens as `count`, equal to cross_entropy(model(source, target_in),
         target_out, ignore_index=PAD, label_smoothing), but the classifier sees non-pad positions
         only, some at a time, and forward and backward at once, so that the full logits, the
-        largest tensor of a step, are never held. The plain form takes 1.33 times as long for the
-        gradients of 2,048 tokens in the shape of captions-de-en, 1.20 times in that of
-        scratch-de-en (processor time, alternating in one run, AMD EPYC (Zen 5), 2 cores, one
-        thread): `bench_model loss`.
+        largest tensor of a step, are never held. The plain form takes 1.34 times as long for the
+        gradients of 2,048 tokens in the shape of captions-de-en, 1.22 times in that of
+        scratch-de-en (processor time, alternating in one run, an Intel Xeon, one thread):
+        `bench_model loss`.
         """
         hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
         real = batch.target_out != PAD
