@@ -60,6 +60,7 @@ def random_pairs(count: int) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize("tied", [False, True])
 def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, tied, smoothing, chunk):
     monkeypatch.setattr("core.training.loss._CHUNK", chunk)
+    monkeypatch.setattr("core.training.loss._GROUP", 2 * chunk)
     _, model = small.pair(share_embeddings=tied, tie_classifier=tied)
     batch = collate(random_pairs(5))
     plain = F.cross_entropy(
