@@ -25,6 +25,7 @@ SHAPES = [
     {"d_model": 20, "dim_feedforward": 37, "learned_positions": True},
     {"d_model": 12, "num_heads": 3, "share_embeddings": True, "tie_classifier": True},
     {"d_model": 64, "dim_feedforward": 130, "scale_embeddings": False},
+    {"d_model": 96, "num_heads": 2},  # heads of several vectors
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
 ]
 
