@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import numpy as np
 import pytest
 from playwright.sync_api import expect
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
+from streamlit.testing.v1 import AppTest
 
 from app.figures.inside_head import _MARGINS, _add_vector, _figure, _height, scores_figure
 from app.views.inside_head.stages import Stage, stages
@@ -182,6 +184,22 @@ def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
     query = {name: value[0] for name, value in parse_qs(urlsplit(local_page.url).query).items()}
     wanted = {"source": SENTENCE, "kind": "decoder", "layer": "1", "head": "3", "q": "4", "k": "1"}
     assert wanted.items() <= query.items()
+
+
+def test_the_row_as_a_table_is_written_like_the_page_and_sorted_as_numbers():
+    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
+    app.switch_page("views/inside_head/page.py").run()
+    app.session_state["head_kind"] = "decoder"
+    app.run()
+    assert not app.exception
+    table = app.dataframe[0]
+    shown = convert_arrow_bytes_to_pandas_df(table.proto.arrow_data.styler.display_values)
+    numbers = table.value.iloc[:, 1:]
+    assert (numbers.dtypes == np.float64).all() and (numbers["masked"] == -np.inf).any()
+    assert "−∞" in set(shown["masked"]), "masked keys are there"
+    for column in numbers:
+        said = [read(text) for text in shown[column]]
+        assert said == pytest.approx(list(numbers[column]), abs=6e-5), column
 
 
 def test_a_wrong_link_opens_anyway(local_page, serve):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from app import controls
@@ -87,15 +88,18 @@ with st.container(key="head_sentence"):
     )
 show(stages(inside, key, keys, float(row[key]), visit.theme()), card.architecture)
 with st.expander("The whole row as a table"):
-    st.dataframe(
+    row_table = pd.DataFrame(
         {
             "key": [f"{first + n} {word}" for n, word in enumerate(keys)],
             "q·k": inside.scores_K,
             "scaled": inside.scaled_K,
-            "masked": [number(v) for v in inside.masked_K],
+            "masked": inside.masked_K,
             "e^(s − max)": inside.exps_K,
             "weight": inside.weights_K,
-        },
+        }
+    )
+    st.dataframe(
+        row_table.style.format(number, row_table.columns[1:]),
         hide_index=True,
         key="head_row",
     )
