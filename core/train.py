@@ -25,20 +25,6 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(whole_number(1), text.split(",")))
 
 
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share of the pairs: choose from 0 to 1")
-    return share
-
-
-def _folders(text: str) -> tuple[Path, ...]:
-    return tuple(map(Path, text.split(",")))
-
-
 def parser() -> Parser:
     """The command line."""
     p = Parser(prog="python -m core.train", description=__doc__)
@@ -51,42 +37,6 @@ def parser() -> Parser:
     p.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
     p.add_argument("--model", choices=("scratch", "baseline"), default="scratch")
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
-    p.add_argument(
-        "--start-from",
-        type=Path,
-        help="a checkpoint whose vocabulary and weights to begin with, of either direction, "
-        "as wide as the recipe's network or narrower",
-        metavar="DIR",
-    )
-    p.add_argument(
-        "--teachers",
-        type=_folders,
-        default=(),
-        help="checkpoints that translate the training text into more of it: sources if they have "
-        "the same direction, targets if the other",
-        metavar="DIR,DIR",
-    )
-    p.add_argument(
-        "--joined",
-        type=_share,
-        default=0.0,
-        help="how many pairs are shown once more, concatenated to another: 0.1 is one in ten",
-        metavar="SHARE",
-    )
-    p.add_argument(
-        "--joined-up-to",
-        type=whole_number(2),
-        default=2,
-        help="of how many pairs such a one is at most, any number from 2 being as likely",
-        metavar="N",
-    )
-    p.add_argument(
-        "--typed",
-        type=_share,
-        default=0.0,
-        help="how many are shown once more as people type: lower-cased, commas, no last mark",
-        metavar="SHARE",
-    )
     p.add_argument("--seed", type=whole_number(0, _LARGEST_SEED), default=1)
     p.add_argument(
         "--max-steps", type=whole_number(1), help="stop earlier than the recipe says", metavar="N"

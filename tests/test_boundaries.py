@@ -142,7 +142,7 @@ def test_the_rooms_of_core(module):
         ("core.search.tree", "from core.record.record import RecordToken"),
         ("core.search.beam", "from core import record"),
         ("core.search.beam", "from core.checkpoint.folder import load"),
-        ("core.training.synthetic_text", "from core.translator import Translator"),
+        ("core.training.data", "from core.translator import Translator"),
         ("core.training.job", "def run():\n    from core.evaluate import evaluate"),
         ("core.training.film", "from core.experiments.values import value_norms"),
         ("core.model.transformer", "import core.search.beam"),

@@ -168,24 +168,12 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(re.fullmatch(r"[\w.+,()-]{1,200}", value))
 
 
-def _is_share(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1
-
-
 def _is_count(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value <= _MOST
 
 
 def _is_lengths(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(_is_count(n, 1) for n in value)
-
-
-def _is_command(value: Any) -> bool:
-    return _is_text(value) and "`" not in value
-
-
-def _are(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
 def _is_corpora(value: Any) -> bool:
@@ -207,12 +195,6 @@ _TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recipe": (_is_name, "the name of a recipe"),
     "source": (_is_text, "one line of text"),
     "corpora": (_is_corpora, "a whole number by corpus"),
-    "joined": (_is_share, "a number from 0 to 1"),
-    "joined_up_to": (_is_count, "a whole number"),
-    "typed": (_is_share, "a number from 0 to 1"),
-    "start": (lambda value: value is None or _is_text(value), "the name of a folder"),
-    "teachers": (_are(_is_text), "a list of names"),
-    "before": (_are(_is_command), "a list of commands"),
     "longest": (_is_lengths, "two numbers of tokens"),
     "config": (_is_schedule, "an object with a seed, steps and lengths"),
     "machine": (_is_text, "one line of text"),

@@ -12,7 +12,6 @@ from core.config import ModelConfig
 from core.data.augmentation import Augmentation, augmented
 from core.data.batches import EncodedPairs, Pair, encode_pairs
 from core.data.corpora import read_pairs
-from core.data.source_noise import concatenated, noisy
 from core.data.text_files import LinePairs
 from core.text.tokenizer import Tokenizer
 from core.training.recipes import Recipe
@@ -98,22 +97,13 @@ def prepare(
     data: Path | None,
     files: PairFiles | None = None,
     max_pair_tokens: int = 100,
-    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
-    further: Callable[[TextPairs], Iterable[TextPairs]] = lambda _: (),
-    concatenation: float = 0.0,
-    source_noise: float = 0.0,
-    concatenate_up_to: int = 2,
     seed: int = 1,
     max_length: int = ModelConfig.max_length,
 ) -> Prepared:
     """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
 
-    With `tokenizers` no vocabulary is learned. `further` makes more pairs to train on from those of
-    each corpus, which are repeated as often as it is. Of a corpus's own pairs a share
-    `concatenation` are shown once more, `concatenated` (up to `concatenate_up_to` of them), and a
-    share `source_noise`, `noisy`, where they are not longer than `max_pair_tokens`; a recipe with
-    an augmentation changes its pairs itself, by `seed` and epoch. Raises ValueError, in one line,
-    for unusable text, such as a sentence to validate on of more than `max_length` tokens.
+    A recipe with an augmentation changes its pairs by `seed` and epoch. Raises ValueError, in one
+    line, for unusable text, such as a sentence to validate on of more than `max_length` tokens.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -130,7 +120,7 @@ def prepare(
         name: list(_Filled(pairs)) for name, pairs in zip(corpora, val_text, strict=True)
     }
     _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
-    tokenizers = tokenizers or recipe.vocabulary.learn(filled, languages)
+    tokenizers = recipe.vocabulary.learn(filled, languages)
 
     def short_enough(name: str, text: TextPairs) -> Iterator[Pair]:
         for number, pair in enumerate(text, start=1):
@@ -148,7 +138,6 @@ def prepare(
     if not len(validation):
         raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
     repeats = list(zip(filled, corpora.values(), strict=True))
-    synthetic = [(_Filled(more), times) for pairs, times in repeats for more in further(pairs)]
 
     too_long = 0
 
@@ -160,35 +149,18 @@ def prepare(
             else:
                 too_long += 1
 
-    def repeated(texts: list[tuple[_Filled, int]]) -> Iterator[Pair]:
-        for text, times in texts:
+    def repeated() -> Iterator[Pair]:
+        for text, times in repeats:
             encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
             if times > 1:
                 encoded = list(encoded)
             for _ in range(times):
                 yield from encoded
 
-    longest = (0, 0)
-
-    def measured(pairs: Iterable[Pair]) -> Iterator[Pair]:
-        nonlocal longest
-        for source, target in pairs:
-            longest = max(longest[0], len(source)), max(longest[1], len(target))
-            yield source, target
-
-    def as_people_type() -> Iterator[Pair]:
-        several = functools.partial(concatenated, up_to=concatenate_up_to)
-        for text, times in repeats:
-            for some, share in ((several, concatenation), (noisy, source_noise)):
-                shown = itertools.chain.from_iterable(itertools.repeat(text, times if share else 0))
-                for pair in encode_pairs(some(shown, share), *tokenizers):
-                    if max(map(len, pair)) <= max_pair_tokens:
-                        yield pair
-
     def changed(how: Augmentation, epoch: int) -> Iterator[Pair]:
         nonlocal too_long
         too_long = 0
-        for both in augmented(repeats + synthetic, how, seed, epoch):
+        for both in augmented(repeats, how, seed, epoch):
             for pair in encode_pairs(both, *tokenizers):
                 if max(map(len, pair)) <= max_pair_tokens:
                     yield pair
@@ -198,26 +170,19 @@ def prepare(
 
     train: EncodedPairs | Epochs
     if recipe.augmentation is None:
-        train = EncodedPairs(
-            itertools.chain(measured(repeated(repeats)), as_people_type(), repeated(synthetic))
-        )
-    elif concatenation or source_noise:
-        raise ValueError(
-            f"the recipe {recipe.name} concatenates and adds noise itself: leave out --joined and "
-            "--typed"
-        )
+        train = EncodedPairs(repeated())
     else:
         train = Epochs(functools.partial(changed, recipe.augmentation))
-        longest = tuple(train.lengths.max(axis=0, initial=0).tolist())
+    longest_source, longest_target = train.lengths.max(axis=0, initial=0).tolist()
     _enough(len(train), MIN_PAIRS)
-    empty = sum(pairs.empty for pairs, _ in repeats + synthetic)
+    empty = sum(pairs.empty for pairs in filled)
     return Prepared(
         corpora,
         tokenizers,
         train,
         validation,
         validation_text,
-        longest,
+        (longest_source, longest_target),
         {"with an empty side": empty, f"longer than {max_pair_tokens} tokens": too_long},
     )
 

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from core.checkpoint import folder as checkpoint
-from core.checkpoint.folder import Card
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs
@@ -24,7 +23,7 @@ from core.files import sha256, write_atomic
 from core.model.build import Model, build
 from core.training import model_card as card
 from core.training import resume
-from core.training.data import Epochs, PairFiles, Prepared, TextPairs, prepare
+from core.training.data import Epochs, PairFiles, Prepared, prepare
 from core.training.distributed import Processes, joined, restarted
 from core.training.film import Film
 from core.training.loop import (
@@ -41,8 +40,6 @@ from core.training.loop import (
 )
 from core.training.recipes import RECIPES, Recipe
 from core.training.scoring import evaluate
-from core.training.synthetic_text import TextMaker
-from core.training.warm_start import take_over, tokenizers_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +59,6 @@ class Options:
     out: Path
     model: str
     direction: str
-    start_from: Path | None
-    teachers: tuple[Path, ...]
-    joined: float
-    joined_up_to: int
-    typed: float
     seed: int
     max_steps: int | None
     threads: int | None
@@ -119,8 +111,6 @@ class _Job:
     languages: tuple[str, str]
     data: Prepared
     model: Model
-    start: Card | None
-    teachers: list[Card]
     device: str
 
     @property
@@ -138,7 +128,6 @@ class _Job:
             "vocabulary": sha256(b"".join(vocabularies))[:16],
             "training text": self.data.train.sha256[:16],
             "validation text": self.data.validation.sha256[:16],
-            "start": self.start and self.start.weights_sha256[:16],
             **shape,
         }
 
@@ -156,18 +145,11 @@ class _Job:
 
     def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
         """Write the network as it is now to a checkpoint folder."""
-        others = [*([self.start] if self.start else []), *self.teachers]
         training = {
             "recipe": self.recipe.name,
             "source": self.recipe.source,
             "corpora": self.data.corpora,
-            "joined": self.options.joined,
-            "joined_up_to": self.options.joined_up_to,
-            "typed": self.options.typed,
             "augmentation": self.recipe.augmentation and asdict(self.recipe.augmentation),
-            "start": self.start and self.start.folder.name,
-            "teachers": [other.folder.name for other in self.teachers],
-            "before": list(dict.fromkeys(line for c in others for line in card.commands(c))),
             "longest": self.data.longest,
             "config": self.config.to_json(),
             "machine": _processor() if self.device == "cpu" else device_label(self.device),
@@ -210,7 +192,7 @@ def _resuming(options: Options, processes: Processes) -> bool:
 
 
 def _prepare(options: Options, device: str, processes: Processes) -> _Job:
-    """Read the text, learn the vocabulary, draw the network's first weights or take them over."""
+    """Read the text, learn the vocabulary, draw the network's first weights."""
     recipe = RECIPES[options.recipe]
     config = replace(recipe.training, seed=options.seed)
     for name, value in (
@@ -228,25 +210,12 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         files = PairFiles(LinePairs(src, ref), LinePairs(val_src, val_ref))
     elif src or ref or val_src or val_ref:
         raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
-    start = checkpoint.load(options.start_from) if options.start_from else None
-    makers = [TextMaker.of(folder, languages, device) for folder in options.teachers]
-
-    def synthetic(pairs: TextPairs) -> list[TextPairs]:
-        made = options.out / "translations"
-        return [maker.add(pairs, made, processes) for maker in makers]
-
-    tokenizers = tokenizers_of(start, languages) if start else None
     data = prepare(
         recipe,
         languages,
         options.data,
         files,
         config.max_pair_tokens,
-        tokenizers,
-        synthetic,
-        options.joined,
-        options.typed,
-        options.joined_up_to,
         config.seed,
         recipe.network.get("max_length", ModelConfig.max_length),
     )
@@ -265,19 +234,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     model = build(options.model, network)
     if recipe.xavier_embeddings:
         model.reset_parameters(xavier_embeddings=True)
-    if start:
-        take_over(start, model, options.model)
-    return _Job(
-        options,
-        recipe,
-        config,
-        languages,
-        data,
-        model.to(device),
-        start.card if start else None,
-        [maker.checkpoint.card for maker in makers],
-        device,
-    )
+    return _Job(options, recipe, config, languages, data, model.to(device), device)
 
 
 def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row]:

@@ -7,11 +7,6 @@ from core.config import DecodeConfig
 from core.data.corpora import CORPORA, LANGUAGES, about
 from core.training.recipes import RECIPES
 
-_FURTHER = {  # what of the corpora is shown once more, by the option that says how much
-    "joined": "each concatenated to another",
-    "typed": "with the source as people type it: lower-cased, commas, no mark at the end",
-}
-
 
 def render(card: Card) -> str:
     """MODEL_CARD.md, from what the checkpoint's own files say and nothing else."""
@@ -30,19 +25,7 @@ def render(card: Card) -> str:
     repeated = ", ".join(
         f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
     )
-    up_to = training.get("joined_up_to", 2)
-    how_joined = {"joined": f"each concatenated to one to {up_to - 1} others"} if up_to > 2 else {}
-    further = "".join(
-        f" A random {training[option]:.0%} of the pairs are shown once more, {how}."
-        for option, how in (_FURTHER | how_joined).items()
-        if training.get(option)
-    )
-    if augmentation := training.get("augmentation"):
-        further = f" {_augmented(augmentation)}"
-    teachers = training.get("teachers", [])
-    synthetic = f" Beside it stand its translations by {' and '.join(f'`{t}`' for t in teachers)}."
-    start = f", started from the weights of `{training['start']}`" if training.get("start") else ""
-    again = "\n".join(commands(card))
+    augmentation = training.get("augmentation")
     return f"""# {card.folder.name}
 
 Translates {source} to {target}. An encoder-decoder Transformer, \
@@ -56,18 +39,18 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
 translating anything that matters.
 
-**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}{further}\
-{synthetic if teachers else ""}
+**Data.** {data}{f" Repeated: {repeated}." if repeated else ""}\
+{f" {_augmented(augmentation)}" if augmentation else ""}
 
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
-{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}{start}. \
+{training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}. \
 Kept: {training["kept"]}.
 
 Train it again:
 
 ```
-{again}
+{command(card)}
 ```
 
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
@@ -83,20 +66,17 @@ weights were chosen on these splits, so they flatter a little.
 """
 
 
-def commands(card: Card) -> list[str]:
-    """What trains a checkpoint again: the networks that it began with first, then itself.
-
-    One whose training is not told, such as a stranger's, is only begun with.
-    """
-    training = card.training
-    if "recipe" not in training or not {"seed", "steps"} <= set(training.get("config", {})):
-        return training.get("before", [])
-    own = (
+def command(card: Card) -> str:
+    """What trains the checkpoint again."""
+    training, config = card.training, card.training["config"]
+    recipe = RECIPES.get(training["recipe"])
+    stopped = recipe is not None and recipe.training.steps != config["steps"]
+    options = f" --max-steps {config['steps']}" if stopped else ""
+    return (
         f"python -m core.train --recipe {training['recipe']} --model {card.architecture} "
-        f"--direction {card.direction} --seed {training['config']['seed']}{_options(training)} "
-        f"--out {card.folder.name}"
+        f"--direction {card.direction} --seed {config['seed']}"
+        f"{options} --out {card.folder.name}"
     )
-    return [*training.get("before", []), own]
 
 
 def _augmented(how: dict[str, Any]) -> str:
@@ -116,22 +96,6 @@ def _batch(config: dict[str, Any]) -> str:
     if sentences := config.get("batch_sentences"):
         return f"{sentences} pairs"
     return f"up to {config['batch_tokens']:,} padded tokens"
-
-
-def _options(training: dict[str, Any]) -> str:
-    """What to say beside the recipe: where it was stopped, and from whom it learned."""
-    recipe, steps = RECIPES.get(training["recipe"]), training["config"]["steps"]
-    options = "" if recipe is None or recipe.training.steps == steps else f" --max-steps {steps}"
-    if training.get("start"):
-        options += f" --start-from {training['start']}"
-    if training.get("teachers"):
-        options += f" --teachers {','.join(training['teachers'])}"
-    for option in _FURTHER:
-        if training.get(option):
-            options += f" --{option} {training[option]:g}"
-    if (up_to := training.get("joined_up_to", 2)) > 2:
-        options += f" --joined-up-to {up_to}"
-    return options
 
 
 def _vocabulary(card: Card) -> str:

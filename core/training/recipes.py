@@ -105,7 +105,6 @@ _AS_PEOPLE_TYPE = Augmentation(
     source_noise=0.25, concatenation=0.1, concatenate_up_to=6, names=0.5, numbers=0.6
 )
 _NAMES_AS_WELL = replace(_AS_PEOPLE_TYPE, names=0.9, number_copies=10, segmentation=0.1)
-_TWICE_AS_WIDE = dict(d_model=256, num_heads=8)
 _BASE = dict(  # Vaswani et al. 2017, table 3
     d_model=512,
     num_heads=8,
@@ -174,20 +173,6 @@ RECIPES = {
             vocabulary=JointSubwords(6000),
             network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
             training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
-        ),
-        Recipe(
-            name="earlier-captions",
-            source="tiny's network with less dropout and batches of half the size, for a start "
-            "from trained weights and for text that others have translated (Nguyen et al. 2020)",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(6000),
-            network=dict(**_TINY, dim_feedforward=256, dropout=0.2),
-            training=TrainConfig(
-                steps=10_000,
-                **_SMALL_BATCHES,
-                peak_lr=4e-3,
-                cooldown_steps=2000,
-            ),
         ),
         Recipe(
             name="captions",
@@ -331,35 +316,6 @@ RECIPES = {
             ),
         ),
         Recipe(
-            name="earlier-mixed",
-            source="tiny, with a wider feed-forward layer and less dropout for seven times the "
-            "data, and batches of half the size, which learn more from as many sentences",
-            corpora={"multi30k": 3, "tatoeba": 1},
-            vocabulary=JointSubwords(8000),
-            network=dict(**_TINY, dim_feedforward=512, dropout=0.1),
-            training=TrainConfig(
-                steps=12000,
-                **_SMALL_BATCHES,
-                peak_lr=4e-3,
-                cooldown_steps=1000,
-            ),
-        ),
-        Recipe(
-            name="earlier-wide",
-            source="earlier-mixed's network twice as wide, with twice the heads and the dropout, "
-            "for a start from its weights and for text that others have translated",
-            corpora={"multi30k": 3, "tatoeba": 1},
-            vocabulary=JointSubwords(8000),
-            network=dict(**_TINY | _TWICE_AS_WIDE, dim_feedforward=1024, dropout=0.2),
-            training=TrainConfig(
-                steps=5000,
-                **_SMALL_BATCHES,
-                peak_lr=3e-3,
-                cooldown_steps=1000,
-            ),
-            half_precision=True,
-        ),
-        Recipe(
             name="smoke",
             source="this project's tests: seconds, not quality",
             corpora={"multi30k": 1},
@@ -386,40 +342,5 @@ RECIPES = {
             film=True,
             half_precision=True,
         ),
-    )
-}
-
-
-def _further(recipe: Recipe, steps: int, repeating: bool = False) -> Recipe:
-    """For a start from the recipe's own network: its text alone, at a quarter of its peak rate.
-
-    A network that has learned from others' translations as well sees last what people wrote. A
-    narrow one forgets captions for everyday sentences if they are not repeated as before.
-    """
-    training = replace(
-        recipe.training,
-        steps=steps,
-        schedule="constant",
-        peak_lr=recipe.training.peak_lr / 4,
-        warmup_steps=300,
-        cooldown_steps=steps // 3,
-    )
-    return replace(
-        recipe,
-        name=f"{recipe.name}-further",
-        source=f"{recipe.name}, for a start from its weights: a quarter of its peak rate, constant "
-        "until it falls in the last third of the steps"
-        + ("" if repeating else ", and no corpus repeated"),
-        corpora=recipe.corpora if repeating else dict.fromkeys(recipe.corpora, 1),
-        training=training,
-    )
-
-
-RECIPES |= {
-    further.name: further
-    for further in (
-        _further(RECIPES["earlier-captions"], 3000),
-        _further(RECIPES["earlier-mixed"], 6000, repeating=True),
-        _further(RECIPES["earlier-wide"], 6000),
     )
 }

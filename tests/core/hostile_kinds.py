@@ -203,12 +203,9 @@ def _config() -> list[Kind]:
         *trained(
             "",
             longest=("x", [1], [0, 1], [1, True], [1, 10**30], {}),
-            before=("x", [1], ["`x`"], [ESCAPE], ["a\nb"], ["x" * 5_000]),
             recipe=(3, "a b", "", ESCAPE, None),
             corpora=([], {"x": -1}, {ESCAPE: 1}),
-            teachers=("x", [None], ["a\nb"]),
             config=([], {"seed": "x"}, {"max_pair_tokens": -1}, {"steps": 0.5}),
-            joined=("x", -1, 2),
             kept=(None, "a\x00b"),
         ),
         *named("files", "files", [], None, ..., {}, "x"),

@@ -240,8 +240,6 @@ def test_each_epoch_is_encoded_anew_and_no_pair_is_longer_than_the_limit(data):
     assert any(text[0].islower() for text in sources) and len(sources) > 20
     other = prepare(recipe, DE_EN, data, max_pair_tokens=40, seed=2)
     assert other.train.sha256 != first.sha256
-    with pytest.raises(ValueError, match="leave out --joined and --typed"):
-        prepare(recipe, DE_EN, data, source_noise=0.5)
 
 
 def test_the_next_epoch_is_encoded_by_a_process_beside(data, monkeypatch):

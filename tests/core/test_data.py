@@ -3,7 +3,6 @@
 import pytest
 
 from core.data.text_files import LinePairs
-from core.text.tokenizer import EOS
 from core.training.data import PairFiles, prepare
 from core.training.recipes import RECIPES
 from tests import small
@@ -50,47 +49,6 @@ def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
         "multi30k": 30,
         "tatoeba": 30,
     }
-
-
-def test_concatenated_pairs_read_like_such_a_text(data):
-    """An encoding of two texts is that of both with a blank between, and sides stay together."""
-    plain, found = (prepare(RECIPES["smoke"], DE_EN, data, concatenation=s) for s in (0, 0.5))
-    source, target = found.tokenizers
-    single = {(*map(tuple, pair),) for pair in plain.train}
-    more = [pair for pair in found.train if (*map(tuple, pair),) not in single]
-    assert 0.35 < len(more) / len(plain.train) < 0.65
-    assert len(found.train) == len(plain.train) + len(more)
-    assert found.longest == plain.longest
-    translations = dict(small.SENTENCES)
-    for pair in more:
-        text = source.decode(pair[0])
-        assert pair[1].count(EOS) == 1 and pair[1][-1] == EOS
-        (left,) = [s for s in translations if text.startswith(s)]
-        right = text.removeprefix(left + " ")
-        assert target.decode(pair[1]) == f"{translations[left]} {translations[right]}"
-        assert pair[0] == [t.id for t in source.encode(f"{left} {right}")] + [EOS]
-
-
-def test_concatenated_and_noisy_pairs_are_no_longer_than_the_limit(data):
-    shown = {"concatenation": 0.9, "source_noise": 0.9}
-    limit = max(prepare(RECIPES["smoke"], DE_EN, data).longest) + 2
-    found = prepare(RECIPES["smoke"], DE_EN, data, max_pair_tokens=limit, **shown)
-    longer = prepare(RECIPES["smoke"], DE_EN, data, **shown)
-    assert found.train.lengths.max() <= limit < longer.train.lengths.max()
-    assert len(found.train) < len(longer.train)
-    assert found.longest == longer.longest
-    assert not any(found.left_out.values())
-
-
-def test_noisy_pairs_are_encoded_beside_those_of_the_corpus(data):
-    found = prepare(RECIPES["smoke"], DE_EN, data, source_noise=0.5)
-    source, target = found.tokenizers
-    plain, more = found.train[: 20 * len(small.SENTENCES)], found.train[20 * len(small.SENTENCES) :]
-    assert {source.decode(pair[0]) for pair in plain} == {s for s, _ in small.SENTENCES}
-    assert len(more) > len(small.SENTENCES)
-    smaller = {s.lower() for s, _ in small.SENTENCES}
-    assert any(source.decode(pair[0]) in smaller for pair in more)
-    assert not any(target.decode(pair[1]).islower() for pair in more)
 
 
 def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):

@@ -454,6 +454,9 @@ def test_the_baseline_and_the_other_direction_train_by_the_same_command(data, tm
     run_train("--out", tmp_path / "b", *arguments)
     card = read_card(tmp_path / "b")
     assert (card.architecture, card.direction) == ("baseline", "en-de")
+    again = "python -m core.train --recipe smoke --model baseline --direction en-de --seed 1"
+    text = (tmp_path / "b" / "MODEL_CARD.md").read_text()
+    assert f"```\n{again} --max-steps 4 --out b\n```" in text
 
 
 def test_words_train_by_the_same_command(data, tmp_path):
