@@ -59,6 +59,32 @@ def likeliest(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
     return value, place
 
 
+def continuations(
+    x_NKV: Tensor, total_NK: Tensor, first: int, each: int, wanted: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `wanted` best ways on from K hypotheses: their sums, 0…K−1, and ids, all [N, wanted].
+
+    From logits and, in float64, the sums so far; of each hypothesis its `each` likeliest tokens,
+    as `likeliest` has them. Only for logits that step.c takes. Raises ValueError.
+    """
+    found = library()
+    assert found is not None
+    x_NKV, total_NK = x_NKV.contiguous(), total_NK.contiguous()
+    N, K, V = x_NKV.shape
+    if not (0 < each <= V and 0 <= first <= V and 0 < wanted <= K * each):
+        raise ValueError(
+            f"{wanted} sums of the {each} likeliest of {K} × {V} from {first} on do not exist"
+        )
+    assert total_NK.shape == (N, K) and total_NK.dtype == torch.float64
+    best = total_NK.new_empty(N, wanted)
+    row, id = (torch.empty(N, wanted, dtype=torch.int64) for _ in range(2))
+    found.continuations(
+        *(x_NKV.data_ptr(), total_NK.data_ptr(), N, K, V, first, each, wanted),
+        *(best.data_ptr(), row.data_ptr(), id.data_ptr()),
+    )
+    return best, row, id
+
+
 class _Affine(ctypes.Structure):
     _fields_ = (("panels", c_void_p), ("bias", c_void_p), ("in_", c_int64), ("out", c_int64))
 

@@ -37,6 +37,7 @@ def library() -> ctypes.CDLL | None:
         "product": (pointer, pointer, number, c_int, pointer),
         "softmax": (pointer, number, number, pointer),
         "likeliest": (pointer, number, number, number, number, pointer, pointer),
+        "continuations": (pointer, pointer, *[number] * 6, pointer, pointer, pointer),
         "decode": (
             *(pointer, number, number, number, number, number, pointer, pointer, number, number),
             *(pointer, pointer, number, pointer, pointer, pointer, pointer),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from core.config import DecodeConfig
-from core.model.compiled import likeliest, takes
+from core.model.compiled import continuations, likeliest, takes
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import BOS, EOS, PAD
 
@@ -76,16 +76,12 @@ def _largest(x_NV: Tensor) -> tuple[Tensor, Tensor]:
     return value_N, best_N1[:, 0] * width + place_N
 
 
-def _likeliest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest log-probabilities of each row of logits [..., V], and their ids: [..., k]."""
-    if takes(logits):
-        return likeliest(logits, NEVER_WRITTEN.stop, k)
-    log_probs = _next_log_probs(logits)
-    if k == 1 and log_probs.dim() == 2:
-        best, ids = _largest(log_probs)
-        return best[:, None], ids[:, None]
-    best, ids = log_probs.topk(k)
-    return best, ids
+def _likeliest(logits_NV: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest log-probability of each row of logits, and its id: [N]."""
+    if takes(logits_NV):
+        best_N1, id_N1 = likeliest(logits_NV, NEVER_WRITTEN.stop, 1)
+        return best_N1[:, 0], id_N1[:, 0]
+    return _largest(_next_log_probs(logits_NV))
 
 
 @torch.inference_mode()
@@ -100,7 +96,7 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
     active = list(range(len(lengths)))  # the sentences of the state's rows
     while active:
         logits, state = model.step(token_N, state)
-        best_N, token_N = (x_N1[:, 0] for x_N1 in _likeliest(logits, 1))
+        best_N, token_N = _likeliest(logits)
         left = []
         for row, (n, token, lp) in enumerate(
             zip(active, token_N.tolist(), best_N.tolist(), strict=True)
@@ -228,15 +224,15 @@ def _best(total_NK: Tensor, logits_NKV: Tensor) -> list[list[Candidate]]:
     _, K, V = logits_NKV.shape
     wanted = max(2 * K, 5)
     each = min(wanted, V)
-    log_probs_NKC, id_NKC = _likeliest(logits_NKV, each)
-    id_NKC = id_NKC.cpu()
-    sums = (total_NK[:, :, None] + log_probs_NKC.cpu()).flatten(1)
-    best, place = sums.topk(min(wanted, K * each), dim=1)
-    ids = id_NKC.flatten(1).gather(1, place)
-    return [
-        [Candidate(total, at // each, id) for total, at, id in zip(*columns, strict=True)]
-        for columns in zip(best.tolist(), place.tolist(), ids.tolist(), strict=True)
-    ]
+    wanted = min(wanted, K * each)
+    if takes(logits_NKV):
+        found = continuations(logits_NKV, total_NK, NEVER_WRITTEN.stop, each, wanted)
+    else:
+        log_probs_NKC, id_NKC = (x.cpu() for x in _next_log_probs(logits_NKV).topk(each))
+        best, place = (total_NK[:, :, None] + log_probs_NKC).flatten(1).topk(wanted)
+        found = best, place // each, id_NKC.flatten(1).gather(1, place)
+    sentences = zip(*(x.tolist() for x in found), strict=True)
+    return [list(map(Candidate, *columns)) for columns in sentences]
 
 
 def _advance(

@@ -125,11 +125,11 @@ def test_a_planted_fault_shows(fault, monkeypatch, tmp_path):
 
 @needs_compiler
 def test_a_row_is_multiplied_alike_in_any_company():
-    x, product = torch.randn(40, 50), Product(torch.randn(70, 50), torch.randn(70))
+    x, product = torch.randn(100, 50), Product(torch.randn(70, 50), torch.randn(70))
     with torch.inference_mode():
         apart = torch.cat([product(row) for row in x.split(1)])
         assert_close(apart, torch.nn.functional.linear(x, product.weight, product.bias))
-        for rows in range(1, len(x) + 1):  # in blocks of every size
+        for rows in range(1, len(x) + 1):  # in blocks and groups of every size
             assert torch.equal(product(x[:rows]), apart[:rows])
         assert torch.equal(product(x.t().contiguous().t()), apart)
         assert product(x[:0]).shape == (0, 70)
@@ -163,6 +163,37 @@ def test_softmax_and_the_likeliest_are_torchs():
         assert compiled.likeliest(nothing, 0, 2)[0].isnan().all()
         with pytest.raises(ValueError, match="3 likeliest of 2 from 0 on"):
             compiled.likeliest(torch.ones(1, 2), 0, 3)
+
+
+@needs_compiler
+def test_the_ways_on_from_hypotheses_are_torchs():
+    with torch.inference_mode():
+        for N, K, V, each in ((1, 1, 7, 5), (3, 4, 300, 8), (2, 16, 40, 32), (2, 3, 4, 4)):
+            logits = torch.randn(N, K, V) * 3
+            total = torch.randn(N, K, dtype=torch.float64) * 5
+            total[0, 1:] = -torch.inf  # rows that only fill a beam
+            for first, wanted in ((0, 1), (2, each), (2, min(each + 3, K * each))):
+                sums, rows, ids = compiled.continuations(logits, total, first, each, wanted)
+                log_probs = logits.log_softmax(-1)
+                log_probs[..., :first] = -torch.inf
+                best = (total[:, :, None] + log_probs.topk(each).values).flatten(1).topk(wanted)
+                assert_close(sums, best.values, rtol=0, atol=1e-5)
+                place = rows * V + ids
+                assert_close(
+                    (total[:, :, None] + log_probs).flatten(1).gather(1, place),
+                    sums,
+                    rtol=0,
+                    atol=1e-5,
+                )
+                assert all(len({*row}) == wanted for row in place.tolist())
+        same, total = torch.zeros(1, 2, 30), torch.zeros(1, 2, dtype=torch.float64)
+        _, rows, ids = compiled.continuations(same, total, 1, 2, 3)
+        assert (rows.tolist(), ids.tolist()) == ([[0, 0, 1]], [[1, 2, 1]])  # the first comes first
+        same[0, 1, 7] = torch.nan
+        assert compiled.continuations(same, total, 0, 2, 1)[0].isnan().all()
+        for each, wanted in ((31, 1), (2, 5), (0, 1), (2, 0)):
+            with pytest.raises(ValueError, match="do not exist"):
+                compiled.continuations(same, total, 0, each, wanted)
 
 
 @needs_compiler
