@@ -1,6 +1,7 @@
-"""What step.c computes of tensors: products, softmax, the likeliest, whole steps of a decoder.
+"""What step.c computes of tensors: products, softmax, the likeliest, steps of a decoder, a loss.
 
-It is for float32 on a CPU, without gradients; torch's own runs elsewhere. Axes as in decoding.py.
+It is for float32 on a CPU, without gradients, the loss for bfloat16 as well; torch's own runs
+elsewhere. Axes as in decoding.py.
 """
 
 from __future__ import annotations
@@ -83,6 +84,32 @@ def continuations(
         *(best.data_ptr(), row.data_ptr(), id.data_ptr()),
     )
     return best, row, id
+
+
+def smoothed_cross_entropy(
+    x_NV: Tensor, target_N: Tensor, smoothing: float, count: float, gradient_NV: Tensor
+) -> float | None:
+    """The label-smoothed loss of logits, summed and divided by `count`; its gradient is written.
+
+    All three tensors are contiguous, logits and gradient float32 or bfloat16. None, and nothing
+    written, where step.c does not compute it: on another device, in another type, where it is not
+    compiled, and where torch has several threads to share its own work among. Raises ValueError.
+    """
+    found = library()
+    known = x_NV.is_cpu and x_NV.dtype in (torch.float32, torch.bfloat16)
+    if found is None or not known or torch.get_num_threads() > 1:
+        return None
+    N, V = x_NV.shape
+    assert gradient_NV.shape == (N, V) and gradient_NV.dtype == x_NV.dtype
+    assert target_N.shape == (N,) and target_N.dtype == torch.int64
+    assert all(x.is_contiguous() for x in (x_NV, target_N, gradient_NV))
+    if N and not 0 <= int(target_N.min()) <= int(target_N.max()) < V:
+        raise ValueError(f"a target is outside of the vocabulary of {V}")
+    row = torch.empty(V + found.panel())
+    return found.smoothed(
+        *(x_NV.dtype == torch.bfloat16, x_NV.data_ptr(), N, V, target_N.data_ptr()),
+        *(smoothing, count, row.data_ptr(), gradient_NV.data_ptr()),
+    )
 
 
 class _Affine(ctypes.Structure):

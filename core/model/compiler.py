@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from ctypes import c_int, c_int64, c_void_p
+from ctypes import c_double, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +37,9 @@ def library() -> ctypes.CDLL | None:
         "product": (pointer, pointer, number, c_int, pointer),
         "softmax": (pointer, number, number, pointer),
         "likeliest": (pointer, number, number, number, number, pointer, pointer),
+        "smoothed": (
+            *(c_int, pointer, number, number, pointer, c_double, c_double, pointer, pointer),
+        ),
         "continuations": (pointer, pointer, *[number] * 6, pointer, pointer, pointer),
         "decode": (
             *(pointer, number, number, number, number, number, pointer, pointer, number, number),
@@ -45,6 +48,7 @@ def library() -> ctypes.CDLL | None:
     }.items():
         function = getattr(found, name)
         function.restype, function.argtypes = None, arguments
+    found.smoothed.restype = c_double
     return found
 
 

@@ -1,5 +1,7 @@
 /* One step of the decoder: all layers for B rows, each of them one new token of one hypothesis.
 
+And its parts for whole passes, what a search chooses from, and the loss of training.
+
 Axes as in decoding.py: rows B are K hypotheses of each of N sentences; D d_model, H heads of size
 E, M tokens of a sentence's tree, S source tokens, L layers. All numbers are float32. Weights
 [in, out] lie in panels of PANEL columns, the last one filled with zeros: [out / PANEL, in, PANEL].
@@ -384,4 +386,77 @@ void continuations(const float *x, const double *totals, int64_t N, int64_t K, i
         }
         totals += K;
     }
+}
+
+typedef uint16_t halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+
+/* LANES numbers from the i-th on; `half` are bfloat16, the upper half of a float32. */
+static inline vec loaded(const int half, const void *x, int64_t i) {
+    if (!half) return *(const vec *)((const float *)x + i);
+    return (vec)(__builtin_convertvector(*(const halves *)((const uint16_t *)x + i), whole) << 16);
+}
+
+/* The same way back, to the nearest, of two the even one. */
+static inline void stored(const int half, void *y, int64_t i, vec number) {
+    if (!half) {
+        *(vec *)((float *)y + i) = number;
+        return;
+    }
+    const whole bits = (whole)number, rounded = bits + 0x7fff + (bits >> 16 & 1);
+    *(halves *)((uint16_t *)y + i) = __builtin_convertvector(rounded >> 16, halves);
+}
+
+static inline __attribute__((always_inline)) double losses(
+    const int half, const char *x, int64_t B, int64_t V, const int64_t *target, float smoothing,
+    float count, float *row, char *gradient) {
+    const int64_t size = half ? 2 : 4, left = V % LANES, last = V - left;
+    const float scale = 1 / count, spread = smoothing / V * scale;
+    double all = 0;
+    for (; B--; x += V * size, gradient += V * size, target++) {
+        vec most = (vec){0} - INFINITY, logits = {0}, total = {0}, end = most;
+        float top = -INFINITY, mean = 0, sum = 0;
+        char bytes[4 * LANES]; /* the last numbers, which are no whole vector */
+        for (int64_t i = 0; i < last; i += LANES) {
+            const vec some = *(vec *)(row + i) = loaded(half, x, i);
+            most = chosen(some > most, some, most);
+            logits += some;
+        }
+        if (left) {
+            memcpy(bytes, x + last * size, left * size);
+            const vec some = loaded(half, bytes, 0);
+            for (int j = 0; j < left; j++) {
+                end[j] = some[j];
+                mean += some[j];
+            }
+            most = chosen(end > most, end, most);
+            *(vec *)(row + last) = end;
+        }
+        for (int j = 0; j < LANES; j++) {
+            top = most[j] > top ? most[j] : top;
+            mean += logits[j];
+        }
+        const float wanted = row[*target] - top;
+        for (int64_t i = 0; i < V; i += LANES)
+            total += *(vec *)(row + i) = exponential(*(vec *)(row + i) - top);
+        for (int j = 0; j < LANES; j++) sum += total[j];
+        all += (double)logf(sum) - (1 - smoothing) * wanted - smoothing * (mean / V - top);
+        const float weight = scale / sum, own = row[*target];
+        for (int64_t i = 0; i < last; i += LANES)
+            stored(half, gradient, i, *(vec *)(row + i) * weight - spread);
+        if (left) {
+            stored(half, bytes, 0, *(vec *)(row + last) * weight - spread);
+            memcpy(gradient + last * size, bytes, left * size);
+        }
+        stored(half, bytes, 0, (vec){0} + (own * weight - spread - (1 - smoothing) * scale));
+        memcpy(gradient + *target * size, bytes, size);
+    }
+    return all * scale;
+}
+
+/* The label-smoothed cross-entropy (paper §5.4) of logits x [B, V] over `count`, summed, and its
+   gradient; both are float32 or, `half`, bfloat16. There is room in `row` for `rounded(V)`. */
+double smoothed(int half, const char *x, int64_t B, int64_t V, const int64_t *target,
+                double smoothing, double count, float *row, char *gradient) {
+    if (half) return losses(1, x, B, V, target, smoothing, count, row, gradient);
+    return losses(0, x, B, V, target, smoothing, count, row, gradient);
 }

@@ -24,6 +24,7 @@ from torch.testing import assert_close
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
 from core.data.batches import Batch, collate, plan
+from core.model import compiled
 from core.model.build import build
 from core.model.fast import Dropout
 from core.record.capture import explicit_attention
@@ -77,6 +78,28 @@ def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, tied, smoothin
     assert_close(loss, plain, rtol=0, atol=1e-12)
     for name, parameter in model.named_parameters():
         assert_close(parameter.grad, expected[name], rtol=0, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_compiled_loss_trains_alike(monkeypatch, mixed):
+    _, model = small.pair()
+    model.float()
+    batch = collate(random_pairs(5))
+    threads, found = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(1)
+        for library in (compiled.library, lambda: None):
+            monkeypatch.setattr(compiled, "library", library)
+            model.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                loss = Objective(model, 0.1)(batch, 20)
+            loss.backward()
+            found.append([loss.detach(), *(p.grad for p in model.parameters())])
+    finally:
+        torch.set_num_threads(threads)
+    near = {"rtol": 0.02, "atol": 2e-3} if mixed else {"rtol": 1e-4, "atol": 1e-6}
+    for ours, plain in zip(*found, strict=True):
+        assert_close(ours, plain, **near)
 
 
 def test_negative_log_likelihood_counts_real_tokens_only():
