@@ -406,6 +406,7 @@ static inline void stored(const int half, void *y, int64_t i, vec number) {
     *(halves *)((uint16_t *)y + i) = __builtin_convertvector(rounded >> 16, halves);
 }
 
+/* See `smoothed`; `half` is a constant wherever this is called. */
 static inline __attribute__((always_inline)) double losses(
     const int half, const char *x, int64_t B, int64_t V, const int64_t *target, float smoothing,
     float count, float *row, char *gradient) {
@@ -415,15 +416,15 @@ static inline __attribute__((always_inline)) double losses(
     for (; B--; x += V * size, gradient += V * size, target++) {
         vec most = (vec){0} - INFINITY, logits = {0}, total = {0}, end = most;
         float top = -INFINITY, mean = 0, sum = 0;
-        char bytes[4 * LANES]; /* the last numbers, which are no whole vector */
+        float part[LANES]; /* the last numbers, which are no whole vector */
         for (int64_t i = 0; i < last; i += LANES) {
             const vec some = *(vec *)(row + i) = loaded(half, x, i);
             most = chosen(some > most, some, most);
             logits += some;
         }
         if (left) {
-            memcpy(bytes, x + last * size, left * size);
-            const vec some = loaded(half, bytes, 0);
+            memcpy(part, x + last * size, left * size);
+            const vec some = loaded(half, part, 0);
             for (int j = 0; j < left; j++) {
                 end[j] = some[j];
                 mean += some[j];
@@ -444,11 +445,11 @@ static inline __attribute__((always_inline)) double losses(
         for (int64_t i = 0; i < last; i += LANES)
             stored(half, gradient, i, *(vec *)(row + i) * weight - spread);
         if (left) {
-            stored(half, bytes, 0, *(vec *)(row + last) * weight - spread);
-            memcpy(gradient + last * size, bytes, left * size);
+            stored(half, part, 0, *(vec *)(row + last) * weight - spread);
+            memcpy(gradient + last * size, part, left * size);
         }
-        stored(half, bytes, 0, (vec){0} + (own * weight - spread - (1 - smoothing) * scale));
-        memcpy(gradient + *target * size, bytes, size);
+        stored(half, part, 0, (vec){0} + (own * weight - spread - (1 - smoothing) * scale));
+        memcpy(gradient + *target * size, part, size);
     }
     return all * scale;
 }

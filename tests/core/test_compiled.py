@@ -1,6 +1,9 @@
 """step.c multiplies, decodes and searches as the readable path does; without it that path runs."""
 
 import copy
+import math
+import os
+import shutil
 
 import pytest
 import torch
@@ -30,6 +33,11 @@ SHAPES = [
 ]
 
 needs_compiler = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")
+
+
+@pytest.mark.skipif(not shutil.which(os.environ.get("CC") or "cc"), reason="no C compiler here")
+def test_where_a_compiler_is_it_compiles(tmp_path):
+    assert compiler.compiled(tmp_path).is_file()  # else the tests below would only be skipped
 
 
 def network(seed: int = 0, **changes):
@@ -229,11 +237,17 @@ def test_the_smoothed_loss_and_its_gradient_are_torchs(N, V, dtype, smoothing, o
 def test_a_loss_that_step_c_does_not_know_is_left_to_torch(one_thread):
     logits, target = torch.randn(3, 8), torch.tensor([1, 2, 3])
 
+    def loss_of(x: torch.Tensor) -> float | None:
+        return compiled.smoothed_cross_entropy(x, target, 0.1, 3.0, torch.empty_like(x))
+
     def known(x: torch.Tensor) -> bool:
-        found = compiled.smoothed_cross_entropy(x, target, 0.1, 3.0, torch.empty_like(x))
-        return found is not None
+        return loss_of(x) is not None
 
     assert known(logits) and known(logits.bfloat16())
+    for broken in (torch.nan, torch.inf):  # a run that diverges must be seen to
+        wrong = logits.index_fill(1, torch.tensor(6), broken)
+        for x in (wrong, wrong.bfloat16()):
+            assert math.isnan(loss_of(x) or 0.0)
     assert not known(logits.double()) and not known(logits.half())
     for outside in (-1, 8):
         target[1] = outside
