@@ -30,7 +30,8 @@ types-js:  ## the scripts' types, where TypeScript is installed: npm install --g
 	@if command -v tsc > /dev/null; then tsc --project app/components/jsconfig.json; \
 	else echo "tsc is not installed: the scripts' types were not checked"; fi
 
-format: $(ENV)/tests  ## rewrite to the project's format
+format: $(ENV)/tests  ## rewrite to the project's format, and the READMEs' file trees
+	$(BIN)/python .ci/trees.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

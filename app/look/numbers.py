@@ -4,9 +4,14 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, places: int = 4, sign: str = "") -> str:
-    """Fixed decimals: −0.1234, 1,234.5000, −∞; nothing for NaN. With sign="+", +0.1234."""
+    """Fixed decimals: −0.1234, 1,234.5000, −∞; nothing for NaN. With sign="+", +0.1234.
+
+    What rounds to zero has no sign: 0.00, never −0.00.
+    """
     if value != value:
         return ""
+    if float(f"{value:.{places}f}") == 0:
+        value, sign = 0.0, ""
     return f"{value:{sign},.{places}f}".replace("-", "−").replace("inf", "∞")
 
 
@@ -25,5 +30,11 @@ def scientific(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1, as the explorer writes it: 58 %, which no line break parts."""
-    return f"{100 * share:.0f}\u00a0%"
+    """A share of 1, as the explorer writes it: 58 %, with a no-break space.
+
+    Only nothing is "0 %" and only all is "100 %": 0.996 is "99.6 %", 0.9999 ">99.9 %".
+    """
+    near_an_end = 0 < share <= 0.005 or 0.995 <= share < 1
+    text = f"{100 * share:.{1 if near_an_end else 0}f}"
+    text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text) if near_an_end else text
+    return f"{text}\u00a0%"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from app.figures import style
+from app.look.glossary import TERMS, meaning
 from app.look.labels import label, labels
 from app.look.numbers import number, percent, scientific
 from app.look.palette import STEPS, diverging_table, sequential_table
@@ -40,8 +41,18 @@ def test_numbers_of_any_size_are_read_at_a_glance(value, text):
     assert scientific(value) == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(0, "0"), (0.004, "0"), (0.584, "58"), (1.0, "100")])
-def test_shares_are_written_as_in_the_explorer(share, text):
+@pytest.mark.parametrize(("value", "text"), [(-0.004, "0.00"), (0.0, "0.00"), (-0.006, "−0.01")])
+def test_what_rounds_to_zero_has_no_sign(value, text):
+    assert number(value, 2) == text
+    assert number(value, 2, sign="+") == text
+
+
+SHARES = [(0, "0"), (0.0004, "<0.1"), (0.0041, "0.4"), (0.005, "0.5"), (0.0051, "1"), (0.584, "58")]
+SHARES += [(0.994, "99"), (0.996, "99.6"), (0.9991, "99.9"), (0.99999, ">99.9"), (1.0, "100")]
+
+
+@pytest.mark.parametrize(("share", "text"), SHARES)
+def test_only_nothing_is_0_percent_and_only_all_is_100(share, text):
     assert percent(share) == f"{text}\u00a0%"
 
 
@@ -109,3 +120,9 @@ def test_only_repeated_words_are_numbered():
     tokens = [word(text) for text in ("in", "dem", "in")]
     assert labels(tokens, 1) == ["in₁", "dem", "in₃"]
     assert labels(tokens, 0) == ["in₀", "dem", "in₂"]
+
+
+def test_each_term_is_explained_in_at_most_two_sentences():
+    for term, text in TERMS.items():
+        assert text.endswith(".") and len(text) <= 200, term
+    assert meaning("logit", "<eos>").split("\n\n")[1].startswith("\\<eos>")

@@ -1,0 +1,61 @@
+"""One sentence for each term that a page uses and a newcomer may not know, for `help=` texts."""
+
+TERMS = {
+    "token": "A token is what the network reads and writes: a word, a piece of one, or a "
+    "punctuation mark. A rare word is split into several tokens.",
+    "<bos>": "<bos> (begin of sentence) is the token that starts the decoder's input.",
+    "<eos>": "<eos> (end of sentence) is the token that ends a sentence; when the decoder writes "
+    "it, the translation is complete.",
+    "<unk>": "<unk> takes the place of a character that the vocabulary does not contain.",
+    "logit": "A logit is the network's raw score for a token. The softmax turns all logits of a "
+    "step into probabilities; adding 1 to a logit multiplies the token's odds by 2.7.",
+    "softmax": "The softmax turns numbers into positive shares that sum to 1: e to the power of "
+    "each number, divided by the sum of all of them.",
+    "log-probability": "The natural logarithm of a probability: 0 for certain, −0.7 for 50 %, "
+    "−2.3 for 10 %. Those of a sentence's tokens add up.",
+    "nats": "Nats measure log-probability with the natural logarithm: −0.7 nats halve a "
+    "probability, −2.3 nats divide it by ten.",
+    "entropy": "Entropy in bits says how widely attention is spread: 0 bits is one token only, "
+    "3 bits as wide as equal shares over 8 tokens.",
+    "query": "The query is the token that asks: a row of the map. It decides where to look.",
+    "key": "The key is the token looked at: a column of the map.",
+    "value": "The value is what a key hands over: the output of a head is the sum of the values, "
+    "each times its weight.",
+    "weight": "An attention weight is the share of its attention that a query gives to a key; "
+    "the weights of a row sum to 1.",
+    "head": "A head is one attention pattern: each layer has several, which read the same tokens "
+    "with matrices of their own.",
+    "cross-attention": "In cross-attention the tokens being written look at the source sentence.",
+    "residual stream": "The residual stream is a token's vector on its way through the layers: "
+    "every head and feed-forward layer adds to it.",
+    "ablation": "An ablation switches a part of the network off and measures what changes.",
+    "Shapley value": "A word's Shapley value is what it adds to the log-probability, averaged over "
+    "all orders in which the source words can be revealed.",
+    "Spearman": "Spearman's rank correlation compares two orders: 1 is the same order, 0 no "
+    "relation, −1 the reverse.",
+    "rollout": "Attention rollout multiplies the layers' mean maps, so that attention is followed "
+    "back to the first layer (Abnar & Zuidema 2020).",
+    "value norms": "Value norms scale each weight by the length of what the key adds to the "
+    "output: much attention to a short vector moves little (Kobayashi et al. 2020).",
+    "logit lens": "The logit lens applies the output layer to the state after each layer, to see "
+    "which token the network would write if it stopped there.",
+    "beam search": "Beam search keeps the best few unfinished translations at each step, extends "
+    "all of them, and keeps the best again.",
+    "length penalty": "A longer translation has a lower log-probability, so the beam divides it "
+    "by ((5 + length) / 6)^α before it compares.",
+    "forced prefix": "A forced prefix fixes the first tokens of the translation; the search "
+    "continues from there.",
+    "teacher-forced": "In a teacher-forced pass the decoder is fed a given translation instead of "
+    "its own choices, so every step is computed at once.",
+    "mask": "A mask forbids cells of a map: a masked key gets weight 0, whatever its score.",
+    "BLEU": "BLEU compares translations with a reference by shared word sequences, from 0 to 100.",
+}
+"""The sentence of each term."""
+
+
+def meaning(*terms: str) -> str:
+    """The sentences of some terms, as one paragraph each, for a widget's or heading's `help`.
+
+    Raises KeyError for a term that has none.
+    """
+    return "\n\n".join(TERMS[term].replace("<", "\\<") for term in terms)

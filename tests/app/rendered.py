@@ -1,0 +1,258 @@
+"""Render a page in this process and list all that it shows: texts, tables, figures, payloads.
+
+    python -m tests.app.rendered why "source=Ein Hund läuft." open_choice
+
+prints a page as text. A page test compares what it finds with values of its own and ends with
+`everything_was_claimed`, which fails for each number on the page that no comparison has named.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+
+MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
+SECONDS = 300
+NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
+"""A number as the pages write it: −0.12, 1,234, .05, −4.8 · 10⁻⁷. Subscripts of tokens are none."""
+
+
+@dataclass
+class Item:
+    """One text on the page: `where` is the nearest key above it, `kind` what shows it."""
+
+    where: str
+    kind: str
+    text: str
+    claimed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where or '-'} [{self.kind}] {self.text}"
+
+
+@dataclass
+class Rendered:
+    """A page: its texts in order, and by key its tables, Plotly figures and component payloads."""
+
+    app: AppTest
+    items: list[Item] = field(default_factory=list)
+    tables: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
+    figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    payloads: dict[str, list[Any]] = field(default_factory=dict)
+
+    def texts(self, where: str | None = None, kind: str | None = None) -> list[str]:
+        """All texts under a key, of a kind, in order; with neither, all texts."""
+        return [item.text for item in self.found(where, kind)]
+
+    def found(self, where: str | None = None, kind: str | None = None) -> list[Item]:
+        return [
+            item
+            for item in self.items
+            if (where is None or item.where == where) and (kind is None or item.kind == kind)
+        ]
+
+    def figure(self, where: str) -> dict[str, Any]:
+        """The one Plotly figure under a key, as JSON: {"data": […], "layout": {…}}."""
+        (figure,) = self.figures[where]
+        return figure
+
+    def table(self, where: str) -> pd.DataFrame:
+        """The one table under a key, as text or numbers."""
+        (table,) = self.tables[where]
+        return table
+
+    def payload(self, where: str) -> Any:
+        """What the one component under a key was sent: JSON, or {name: JSON or bytes}."""
+        (payload,) = self.payloads[where]
+        return payload
+
+    def claim(self, expected: str, where: str | None = None, kind: str | None = None) -> None:
+        """Assert that exactly this text is on the page, and count it as compared."""
+        same = [item for item in self.found(where, kind) if item.text == expected]
+        near = "\n".join(map(str, self.found(where, kind)))
+        assert same, f"not on the page: {expected!r}\namong:\n{near}"
+        for item in same:
+            item.claimed = True
+
+    def claim_matching(self, pattern: str, where: str | None = None) -> re.Match[str]:
+        """Assert that one text matches as a whole; return the match, to compare its groups."""
+        matches = [
+            (item, match)
+            for item in self.found(where)
+            if (match := re.fullmatch(pattern, item.text, re.DOTALL))
+        ]
+        assert matches, f"no text matches {pattern!r} among:\n" + "\n".join(
+            map(str, self.found(where))
+        )
+        for item, _ in matches:
+            item.claimed = True
+        return matches[0][1]
+
+    def claim_all(self, where: str, expected: list[str], kind: str | None = None) -> None:
+        """Assert that the texts under a key (of a kind) are exactly these, in this order."""
+        assert self.texts(where, kind) == expected
+        for item in self.found(where, kind):
+            item.claimed = True
+
+    def everything_was_claimed(
+        self, but: Callable[[Item], bool] = lambda item: False, words: tuple[str, ...] = ()
+    ) -> None:
+        """Fail for each text with a number, or one of `words`, that no comparison has named.
+
+        `but` excuses items that another test compares, such as the sidebar's.
+        """
+        left = [
+            str(item)
+            for item in self.items
+            if not item.claimed
+            and not but(item)
+            and (NUMBER.search(item.text) or any(word in item.text for word in words))
+        ]
+        assert not left, "on the page, and compared with nothing:\n" + "\n".join(left)
+
+
+def render(
+    page: str = "",
+    *opened: str,
+    act: Callable[[AppTest], object] | None = None,
+    state: dict[str, Any] | None = None,
+    **query: str,
+) -> Rendered:
+    """Open a page by its address ("" is Translate) with folds open by their keys, and read it.
+
+    `state` is put into the session first; `act` uses widgets afterwards, and runs the app again
+    itself. Fails where the page raises. Results are kept between pages, as for visitors.
+    """
+    logging.getLogger("streamlit").setLevel(logging.ERROR)
+    app = AppTest.from_file(str(MAIN), default_timeout=SECONDS)
+    app._page_hash = calc_hash(page) if page else ""  # by the address, as a browser opens it
+    for name, value in query.items():
+        app.query_params[name] = value
+    for name, value in {**dict.fromkeys(opened, True), **(state or {})}.items():
+        app.session_state[name] = value
+    app.run()
+    if act is not None:
+        act(app)
+    assert not app.exception, [error.value for error in app.exception]
+    return read(app)
+
+
+def read(app: AppTest) -> Rendered:
+    """List what an app shows after its last run."""
+    rendered = Rendered(app)
+    for area in app._tree.children.values():
+        _read(area, "", rendered)
+    return rendered
+
+
+def _key(proto: Any) -> str:
+    """The key in an element's or container's id; empty where it has none."""
+    match = re.fullmatch(r"\$\$ID-[0-9a-f]{32}-(.+)", getattr(proto, "id", "") or "")
+    return match[1] if match and match[1] != "None" else ""
+
+
+def _read(node: Any, where: str, page: Rendered) -> None:
+    proto = node.proto
+    where = _key(proto) or where
+
+    def add(kind: str, *texts: str) -> None:
+        page.items.extend(Item(where, kind, text) for text in texts if text)
+
+    if help := getattr(proto, "help", ""):
+        add("help", help)
+    if node.type == "plotly_chart":
+        page.figures.setdefault(where, []).append(json.loads(proto.spec))
+        add("figure", *figure_texts(json.loads(proto.spec)))
+    elif node.type in ("table", "dataframe"):
+        table = pa.ipc.open_stream(proto.arrow_data.data).read_pandas()
+        page.tables.setdefault(where, []).append(table)
+        add("column", *map(str, table.columns))
+        add("cell", *(str(cell) for _, row in table.iterrows() for cell in row))
+    elif node.type == "bidi_component":
+        page.payloads.setdefault(where, []).append(_payload(proto))
+    elif node.type in ("html", "iframe"):
+        pass
+    else:
+        for name in ("label", "body", "value", "placeholder", "content", "text", "raw_value"):
+            text = getattr(proto, name, "")
+            if isinstance(text, str) and text.strip():
+                add(node.type if name in ("body", "value", "content", "text") else name, text)
+        for option in getattr(proto, "options", ()):
+            add("option", getattr(option, "content", option))
+    for child in getattr(node, "children", {}).values():
+        _read(child, where, page)
+
+
+def _payload(proto: Any) -> Any:
+    if proto.json:
+        return json.loads(proto.json)
+    if proto.bytes:
+        return proto.bytes
+    if proto.HasField("mixed"):
+        blobs = {f"__streamlit_arrow_ref__{k}": v.data for k, v in proto.mixed.arrow_blobs.items()}
+        return {"json": json.loads(proto.mixed.json), "blobs": blobs}
+    return None
+
+
+def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """The header and the raw arrays of what an explorer is sent: length, JSON, bytes."""
+    (length,) = struct.unpack("<I", payload[:4])
+    return json.loads(payload[4 : 4 + length]), payload[4 + length :]
+
+
+def array(values: Any) -> np.ndarray:
+    """Numbers of a trace or an image, which Plotly may write as base64, as an array."""
+    if isinstance(values, dict):
+        flat = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+        shape = values.get("shape")
+        return flat.reshape([int(n) for n in str(shape).split(",")]) if shape else flat
+    return np.array(values)
+
+
+def figure_texts(figure: dict[str, Any]) -> Iterator[str]:
+    """Every text of a Plotly figure that people read: titles, ticks, legends, labels, hovers."""
+
+    def below(value: Any, name: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key not in ("template", "bdata", "dtype", "font", "marker", "line", "type"):
+                    yield from below(inner, key)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from below(inner, name)
+        elif isinstance(value, str) and name in _READ:
+            yield value
+
+    yield from below(figure.get("layout", {}), "")
+    yield from below(figure.get("data", []), "")
+
+
+_READ = {"text", "ticktext", "name", "label", "customdata", "hovertext", "hovertemplate", "title"}
+_READ |= {"texttemplate", "x", "y"}
+
+
+def main() -> None:
+    """Print a page as text; an argument without "=" is the key of a fold to open."""
+    page, *options = sys.argv[1:] or [""]
+    opened = [option for option in options if "=" not in option]
+    query = dict(option.split("=", 1) for option in options if "=" in option)
+    rendered = render(page, *opened, **query)
+    sys.stdout.write("\n".join(map(str, rendered.items)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What page tests rely on: a page's texts, tables and figures are listed and none is missed."""
+
+import numpy as np
+import pytest
+
+from tests.app.rendered import Item, Rendered, array, figure_texts, render
+
+
+def test_a_page_is_listed_with_its_texts_figures_and_payloads():
+    page = render("why", source="Ein Hund läuft.")
+    page.claim("Ask why", kind="title")
+    page.claim_matching(r"Ein Hund läuft\.\n→ (.+)", "lesson_sentence")
+    assert page.figure("why_heads")["data"] and page.texts("why_heads", "figure")
+    with pytest.raises(AssertionError, match="compared with nothing"):
+        page.everything_was_claimed()
+    with pytest.raises(AssertionError, match="not on the page"):
+        page.claim("Ask how")
+
+
+def test_numbers_that_no_comparison_names_are_reported():
+    page = Rendered(None, [Item("a", "text", "−0.12 nats"), Item("b", "text", "in₃, no number")])
+    with pytest.raises(AssertionError, match=r"−0\.12 nats"):
+        page.everything_was_claimed()
+    page.claim_all("a", ["−0.12 nats"])
+    page.everything_was_claimed()
+
+
+def test_figures_are_read_as_people_read_them():
+    figure = {
+        "data": [{"name": "one", "marker": {"color": "red"}, "y": ["a"], "text": ["0.5"]}],
+        "layout": {"xaxis": {"title": {"text": "key"}}, "template": {"title": "no"}},
+    }
+    assert sorted(figure_texts(figure)) == ["0.5", "a", "key", "one"]
+    packed = {"dtype": "f8", "bdata": "AAAAAAAA8D8AAAAAAAAAQA==", "shape": "1, 2"}
+    np.testing.assert_array_equal(array(packed), [[1.0, 2.0]])

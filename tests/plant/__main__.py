@@ -1,0 +1,150 @@
+"""Plant each fault in a copy of the project, run the tests that guard it, list the unnoticed.
+
+    python -m tests.plant                     all faults
+    python -m tests.plant --area why          one list
+    python -m tests.plant --only "swapped"    those whose name matches
+
+Exits with 1 if a fault goes unnoticed, or if the tests fail without any fault. The libraries are
+imported once; each run is a fork of this process, so a fault costs little more than its tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.plant.fault import ROOT, Fault, faults
+
+LIMIT = 600
+"""Seconds for the tests of one fault; one that hangs is noticed."""
+PRELOADED = (
+    "torch numpy pandas plotly.graph_objects pyarrow streamlit.testing.v1 pytest scipy.stats"
+)
+
+
+def copy_of_the_project(folder: Path) -> Path:
+    """A copy of what git tracks or would track, without the history."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def run_tests(copy: Path, tests: Sequence[str], log: Path, bytecode: bool) -> str:
+    """Run tests in a copy, in a fork: "passed", "failed", "timed out", or why they cannot run."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.chdir(copy)
+        sys.dont_write_bytecode = not bytecode
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "" if bytecode else "1"
+        sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
+        for name in [n for n in sys.modules if n.split(".")[0] in ("app", "core", "tests")]:
+            del sys.modules[name]
+        import pytest
+
+        code = 3
+        try:
+            code = int(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]))
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            # 2: interrupted by an error at collection, where a planted fault breaks an import.
+            return {0: "passed", 1: "failed", 2: "failed"}.get(code, f"pytest ended with {code}")
+        time.sleep(0.02)
+    os.killpg(child, 9)
+    os.waitpid(child, 0)
+    return "timed out"
+
+
+def try_fault(copy: Path, fault: Fault) -> str:
+    """Plant one fault in a copy, run its tests and take it out again."""
+    path = copy / fault.file
+    before, times = path.read_text(encoding="utf-8"), path.stat()
+    path.write_text(fault.planted(before), encoding="utf-8")
+    try:
+        return run_tests(copy, fault.tests, copy / "plant.log", bytecode=False)
+    finally:
+        path.write_text(before, encoding="utf-8")
+        os.utime(path, (times.st_atime, times.st_mtime))  # so that its byte code stays valid
+
+
+def main() -> int:
+    """Run the command line; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.plant", description=__doc__)
+    parser.add_argument("--area", help="one list of faults, by its file's name")
+    parser.add_argument("--only", default="", metavar="REGEX", help="faults whose name matches")
+    parser.add_argument("--jobs", type=int, default=1, help="copies to work in at once")
+    options = parser.parse_args()
+    chosen = [
+        fault
+        for fault in faults()
+        if options.area in (None, fault.area) and re.search(options.only, fault.name)
+    ]
+    if not chosen:
+        parser.error("no fault has this area and name")
+    for fault in chosen:
+        fault.planted((ROOT / fault.file).read_text(encoding="utf-8"))
+    for name in PRELOADED.split():
+        importlib.import_module(name)
+    with tempfile.TemporaryDirectory(prefix="plant-") as folder:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for number in range(max(1, options.jobs)):
+            copies.put(copy_of_the_project(Path(folder) / str(number)))
+        first = copies.get()
+        guards = list(dict.fromkeys(test for fault in chosen for test in fault.tests))
+        state = run_tests(first, guards, first / "plant.log", bytecode=True)
+        if state != "passed":
+            tail = (first / "plant.log").read_text(encoding="utf-8", errors="replace")[-3000:]
+            print(f"{tail}\nwithout any fault the tests {state}")  # noqa: T201
+            return 1
+        copies.put(first)
+
+        def one(fault: Fault) -> tuple[Fault, str, float]:
+            copy = copies.get()
+            begin = time.monotonic()
+            try:
+                return fault, try_fault(copy, fault), time.monotonic() - begin
+            finally:
+                copies.put(copy)
+
+        unnoticed = []
+        with ThreadPoolExecutor(max(1, options.jobs)) as pool:
+            for fault, state, seconds in pool.map(one, chosen):
+                noticed = state in ("failed", "timed out")
+                if not noticed:
+                    unnoticed.append(f"{fault.area}/{fault.name}: {state}")
+                word = "noticed" if noticed else "UNNOTICED"
+                print(f"{word:9} {seconds:5.1f} s  {fault.area}/{fault.name} ({state})", flush=True)  # noqa: T201
+    print(f"{len(chosen)} faults, {len(unnoticed)} unnoticed", *unnoticed, sep="\n")  # noqa: T201
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
