@@ -20,7 +20,7 @@ test: check  ## everything that CI runs
 soak: $(ENV)/tests  ## the tests that take minutes: many visitors, pulled plugs, thousands of mutants
 	$(BIN)/python -m pytest -m soak -s
 
-check: $(ENV)/tests  ## formatting, lint and types
+check: $(ENV)/tests types-js  ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/oxlint app/components
