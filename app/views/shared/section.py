@@ -12,13 +12,19 @@ from core.serving.queue import UnansweredError
 
 @waiting.fragment
 def section(
-    title: str, key: str, body: Callable[..., None], *arguments: Any, choices: tuple[str, ...] = ()
+    title: str,
+    key: str,
+    body: Callable[..., None],
+    *arguments: Any,
+    choices: tuple[str, ...] = (),
+    anchor: str | None = None,
 ) -> None:
     """A heading, and below it a fold that calls `body` while it is open.
 
-    A link that names one of the `choices` made in the section opens it.
+    A link that names one of the `choices` made in the section opens it; `anchor` is where a link
+    within the page leads.
     """
-    st.subheader(title)
+    st.subheader(title, anchor=anchor)
     if visit.get(key) is None and any(address.asked(name) is not None for name in choices):
         visit.put(key, True)
     fold = st.expander("Work it out", key=key, on_change="rerun")
