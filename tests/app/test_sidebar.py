@@ -81,6 +81,13 @@ def test_a_hint_states_only_what_the_typed_sentence_holds(example):
             assert word in text
 
 
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_hints_are_those_of_the_direction(direction):
+    page = render("masks", direction=direction, source=TEXTS[direction[:2]][0])
+    hints = [example.look_for[("de-en", "en-de").index(direction)] for example in EXAMPLES]
+    assert page.texts("examples", "caption") == ["Examples", *hints]
+
+
 def test_the_tour_offers_no_examples_and_its_address_names_no_sentence():
     """Its stops bring their own sentences: a button that changes nothing is not shown."""
     tour = render("tour", source="Ein Hund.")
