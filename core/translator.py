@@ -30,6 +30,7 @@ from core.record.record import (
     RecordHypothesis,
     RecordToken,
     TranslationRecord,
+    check_size,
 )
 from core.record.teacher_forced import (
     Asked,
@@ -376,7 +377,17 @@ class Translator:
     def _asked(self, task: "_Task", hypotheses: list[Hypothesis]) -> Asked:
         """The ids to be fed: the given target, or the best of the hypotheses."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
+        self._check_size(len(task.source), len(target))
         return Asked([t.id for t in task.source], target, [h.ids for h in hypotheses])
+
+    def _check_size(self, source: int, target: int) -> None:
+        """Raises InputError for more tokens than this network's maps can be recorded of."""
+        model = self.card.model
+        layers = model.num_encoder_layers, model.num_decoder_layers
+        try:
+            check_size(layers, model.num_heads, source, target)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def _record(
         self,
@@ -432,6 +443,7 @@ class Translator:
         """
         self._check_own(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+        self._check_size(len(source), len(target))
         hypotheses = [h.ids for h in record.hypotheses]
         edits, means = record.edits, self._means(record.edits)
         with self._lock:
