@@ -48,6 +48,7 @@ _LARGEST = {
     "dim_feedforward": 131_072,
     "max_length": 4_096,
 }
+_LEAST = {"max_length": 2}  # a token and <eos>; of the other sizes it is 1
 _MOST_LAYERS = 96  # of both stacks together
 _MOST_MAPS = 4_096  # of attention, of all kinds, layers and heads: 160 MB at 100 tokens
 _LOWEST_FLOAT32 = -3.4028234e38
@@ -95,10 +96,10 @@ class ModelConfig(_Json):
             if field.type is bool and not isinstance(getattr(self, field.name), bool):
                 raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
         for name, largest in _LARGEST.items():
-            value = getattr(self, name)
-            if not _is_integer(value) or not 1 <= value <= largest:
+            value, least = getattr(self, name), _LEAST.get(name, 1)
+            if not _is_integer(value) or not least <= value <= largest:
                 raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number from 1 to "
+                    f"{name} {value!r} is out of range: it must be a whole number from {least} to "
                     f"{largest:,}"
                 )
         for name in ("dropout", "attention_dropout"):

@@ -407,30 +407,33 @@ class Translator:
             if isinstance(value, Tensor)
         }
         alternatives = arrays.pop("alternatives")
-        record = TranslationRecord(
-            **arrays,
-            model=self.card.folder.name,
-            weights_sha256=self.card.weights_sha256,
-            source_language=LANGUAGES[self.card.source_language],
-            target_language=LANGUAGES[self.card.target_language],
-            search=(decode.label if task.target is None else "given target")
-            + (EDITED if edits != Edits() else ""),
-            source_text=task.text,
-            translation=self._target.decode([t.id for t in target]),
-            source=_record_tokens(task.source),
-            target_in=_record_tokens((special(BOS), *target[:-1])),
-            target_out=_record_tokens(target),
-            alternatives=tuple(
-                _record_tokens(tuple(self._target.token(int(id)) for id in row))
-                for row in alternatives
-            ),
-            hypotheses=tuple(
-                RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
-                for h in hypotheses
-            ),
-            activations=seen.activations,
-            edits=edits,
-        )
+        try:
+            record = TranslationRecord(
+                **arrays,
+                model=self.card.folder.name,
+                weights_sha256=self.card.weights_sha256,
+                source_language=LANGUAGES[self.card.source_language],
+                target_language=LANGUAGES[self.card.target_language],
+                search=(decode.label if task.target is None else "given target")
+                + (EDITED if edits != Edits() else ""),
+                source_text=task.text,
+                translation=self._target.decode([t.id for t in target]),
+                source=_record_tokens(task.source),
+                target_in=_record_tokens((special(BOS), *target[:-1])),
+                target_out=_record_tokens(target),
+                alternatives=tuple(
+                    _record_tokens(tuple(self._target.token(int(id)) for id in row))
+                    for row in alternatives
+                ),
+                hypotheses=tuple(
+                    RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
+                    for h in hypotheses
+                ),
+                activations=seen.activations,
+                edits=edits,
+            )
+        except ValueError as error:  # of strange weights: one masked cell with a weight is enough
+            raise InputError(f"what the network does here cannot be recorded: {error}") from None
         checks = check(record, seen.evidence, (self._source, self._target), edits)
         return dataclasses.replace(record, checks=checks)
 

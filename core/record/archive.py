@@ -101,7 +101,7 @@ def archive(
     Raises ValueError, one printable line that says what the file is not (`what`) and what helps
     (`remedy`), and nothing else, also of what is found inside the block.
     """
-    name = getattr(file, "name", file if isinstance(file, Path | str) else "the file")
+    name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         if isinstance(file, Path | str):
             source = opened(Path(file), largest_file, links=True)

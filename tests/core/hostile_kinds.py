@@ -302,7 +302,7 @@ def _network() -> list[Kind]:
         "num_encoder_layers": (0, -1, 97, 2_000, 100_000, 10**18, [1]),
         "num_decoder_layers": (0, 97, 2_000, "1"),
         "dim_feedforward": (0, -1, 10**7, {}),
-        "max_length": (0, -5, 4_097, 4_000_000, 10**8, 20.0),
+        "max_length": (0, 1, -5, 4_097, 4_000_000, 10**8, 20.0),
         "source_vocab_size": (0, 300_001, 10**9, None, ...),
         "target_vocab_size": (0, 61, True),
         "dropout": (1, -1, 5, "x", None, [0.1]),
