@@ -4,18 +4,26 @@ them; what was saved here opens again."""
 import io
 import random
 import resource
+import shutil
+import zipfile
 
 import numpy as np
 import pytest
 import torch
 
-from core.checkpoint.folder import CheckpointError
+from core.checkpoint.folder import CheckpointError, list_cards
 from core.checkpoint.head_means import FILE, HeadMeans, load_means, save_means
+from core.config import ModelConfig
+from core.data import tatoeba
+from core.model.build import build
 from core.record.edits import Edits
 from core.record.history import FILE as FILM
 from core.record.history import History, Sentence
-from core.record.record import TranslationRecord
-from core.translator import Translator
+from core.record.record import TranslationRecord, check_size
+from core.serving import wire
+from core.training import resume
+from core.training.distributed import Processes
+from core.translator import InputError, Translator
 from tests.core import strange_folders
 from tests.core.hostile_archives import FILMS, RECORDS, hostile
 
@@ -168,3 +176,194 @@ def test_the_largest_head_means_can_be_inspected(folder, value):
     finally:
         (folder / FILE).unlink()
     assert np.isfinite(found.log_probs).all()
+
+
+def test_a_folder_in_the_place_of_another_is_refused_by_name(folder, tmp_path):
+    """A model is listed by its folder's name without the direction, and its twin behind it."""
+    for name in ("good-de-en", "good", "good-twin-de-en", "Good-Twin-de-en", "x-twin", "y", "en"):
+        shutil.copytree(folder, tmp_path / name)
+    cards, problems = list_cards(tmp_path)
+    assert [card.folder.name for card in cards] == ["en", "good-de-en", "y"]
+    assert len(problems) == 4 and all(problem.isprintable() for problem in problems)
+    for name, says in {
+        "good-twin-de-en": "ends with -twin",
+        "Good-Twin-de-en": "ends with -twin",
+        "x-twin": "ends with -twin",
+        "good": "would be listed as good-de-en",
+    }.items():
+        (line,) = [p for p in problems if f"/{name} " in f"{p} " and says in p]
+        assert line.endswith(("rename the folder", "rename one of them"))
+
+
+@pytest.mark.parametrize(
+    ("size", "fits"),
+    [
+        (((2, 2), 4, 100, 100), True),
+        (((4094, 1), 1, 1, 1), True),  # 4,096 maps
+        (((4095, 1), 1, 1, 1), False),
+        (((1, 2048), 1, 1, 1), False),  # 4,097: each decoder layer has two
+        (((1, 1), 1366, 1, 1), False),  # 4,098
+        (((63, 1), 1, 512, 256), True),  # 63·2^18 + 2^16 + 2^17
+        (((64, 1), 1, 512, 256), False),
+        (((1, 32), 1, 1, 512), True),  # 1 + 32·(2^18 + 2^9)
+        (((1, 64), 1, 1, 512), False),
+        (((1, 1), 64, 512, 1), False),  # 64·(2^18 + 1 + 2^9)
+    ],
+)
+def test_how_much_a_record_holds(size, fits):
+    layers, heads, source, target = size
+    maps = heads * (layers[0] + 2 * layers[1])
+    weights = heads * (
+        layers[0] * source * source + layers[1] * target * target + layers[1] * target * source
+    )
+    assert (maps <= 4_096 and weights <= 16_777_216) == fits
+    if fits:
+        check_size(*size)
+        return
+    with pytest.raises(ValueError, match="maps are too many|the limit is 16,777,216") as caught:
+        check_size(*size)
+    assert str(caught.value).isprintable()
+
+
+def test_a_pass_that_no_record_holds_is_not_made(translator, monkeypatch):
+    """The bound counts the tokens of this sentence, before a map is made."""
+    S, T = len(translator.tokens("A dog.", "source")), 3
+    weights = 2 * (S * S + T * T + T * S)  # one layer of each kind, two heads
+
+    def pass_made(*_: object) -> None:
+        raise AssertionError("a pass was made")
+
+    monkeypatch.setattr("core.record.record.MAX_RECORD_WEIGHTS", weights)
+    assert translator.inspect("A dog.", target_ids=[5, 6, 2]).cross.shape[2:] == (T, S)
+    monkeypatch.setattr("core.record.record.MAX_RECORD_WEIGHTS", weights - 1)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", pass_made)
+    with pytest.raises(InputError, match=rf"{weights} weights: the limit is {weights - 1}"):
+        translator.inspect("A dog.", target_ids=[5, 6, 2])
+    with pytest.raises(InputError, match="the limit is"):
+        translator.inspect_many(["A dog."], ["A dog is here."])
+
+
+def test_a_message_that_unpacks_to_more_than_it_is_is_refused(monkeypatch):
+    content = wire.to_bytes([np.zeros(50_000)])
+    assert np.array_equal(wire.from_bytes(content)[0], np.zeros(50_000))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(packed, "w", 8) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    monkeypatch.setattr(np, "load", None)  # nothing of it is unpacked
+    with pytest.raises(ValueError, match="no message of a backend .ValueError."):
+        wire.from_bytes(packed.getvalue())
+
+
+def test_a_broken_corpus_is_refused_in_one_line(tmp_path, monkeypatch):
+    file = tmp_path / "deu-eng.zip"
+    with zipfile.ZipFile(file, "w", 8) as opened:
+        opened.writestr("deu.txt", "Hi.\tHallo.\tx\n" * 100)
+    assert tatoeba.read(file)[0] == ("Hallo.", "Hi.")
+    content, draw = file.read_bytes(), random.Random(0)
+    for _ in range(200):
+        spoiled = bytearray(content)
+        spoiled[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        file.write_bytes(spoiled)
+        try:
+            assert tatoeba.read(file) == [("Hallo.", "Hi.")] * 100
+        except ValueError as error:
+            assert "is not Tatoeba's deu-eng.zip" in str(error)
+    file.write_bytes(content)
+    monkeypatch.setattr(tatoeba, "_LARGEST", 1_299)
+    with pytest.raises(ValueError, match="unpacks to 1,300 bytes, the limit is 1,299"):
+        tatoeba.read(file)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run that has been stopped: its network, its optimiser and what it was told it is."""
+    torch.manual_seed(0)
+    config = ModelConfig(
+        source_vocab_size=9,
+        target_vocab_size=9,
+        d_model=4,
+        num_heads=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dim_feedforward=4,
+        max_length=8,
+    )
+    model = build("scratch", config)
+    optimizer = torch.optim.Adam(model.parameters())
+    sum(p.sum() for p in model.parameters()).backward()
+    optimizer.step()
+    return tmp_path, model, optimizer
+
+
+def resumed(run, identity: dict | None = None):
+    folder, model, optimizer = run
+    return resume.read(folder, model, optimizer, identity or {"seed": 1}, Processes())
+
+
+def stopped(run, **changes) -> None:
+    notes = {"identity": {"seed": 1}, "progress": {"step": 3}, "schedule": {}} | changes
+    folder, model, optimizer = run
+    resume.write(folder, model, optimizer, notes, Processes())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"identity": None},
+        {"identity": "x"},
+        {"progress": []},
+        {"progress": {}},
+        {"progress": {"step": "x"}},
+        {"progress": {"step": None}},
+        {"progress": {"step": float("inf")}},
+    ],
+    ids=str,
+)
+def test_notes_of_another_kind_are_refused(run, changes):
+    stopped(run)
+    assert resumed(run)["progress"] == {"step": 3}
+    stopped(run, **changes)
+    with pytest.raises(ValueError, match="is damaged or of another version"):
+        resumed(run)
+
+
+def without_seal(tensors: dict, notes: dict[str, str]) -> bytes:
+    """As versions wrote it that had no hash yet: whatever it holds must be said in one line."""
+    from safetensors.torch import save
+
+    return save(tensors, notes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors, notes: notes.update(progress="[" * 100_000),
+        lambda tensors, notes: tensors.update({"optimizer.0": torch.zeros(1)}),
+        lambda tensors, notes: tensors.update({"optimizer.x.step": torch.zeros(1)}),
+        lambda tensors, notes: tensors.update({"random.cpu": torch.zeros(0, 9)}),
+        lambda tensors, notes: tensors.update({"random.cpu": torch.zeros(1, 9)}),
+        lambda tensors, notes: tensors.update({n: torch.zeros(7, 3) for n in tensors}),
+    ],
+)
+def test_a_state_of_another_kind_is_refused(run, change):
+    stopped(run)
+    file = run[0] / "state.safetensors"
+    tensors, notes = resume._opened(file.read_bytes())
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    file.write_bytes(without_seal(tensors, notes))
+    resumed(run)
+    change(tensors, notes)
+    file.write_bytes(without_seal(tensors, notes))
+    with pytest.raises(ValueError, match="is damaged or of another version"):
+        resumed(run)
+
+
+def test_snapshots_of_different_shapes_are_refused(run):
+    folder, model, _ = run
+    resume.write_snapshot(folder, model, 1, 5)
+    (folder / "snapshot-00000002.safetensors").write_bytes(
+        without_seal({n: torch.zeros(3, 5, 7) for n, _ in model.named_parameters()}, {})
+    )
+    with pytest.raises(ValueError, match="snapshot-00000002.safetensors is damaged"):
+        resume.average_snapshots(folder)

@@ -163,7 +163,7 @@ def other_row(weights: np.ndarray) -> np.ndarray:
     ],
 )
 def test_checks_say_nothing_of_what_was_changed(record, change):
-    other = dataclasses.replace(record, **change(record))
+    other = dataclasses.replace(record, activations=None, **change(record))
     assert other.checks == () and other != record and other.id != record.id
     assert "0 of 0 passed" in repr(other)
     back = dataclasses.replace(other, checks=record.checks)
@@ -185,7 +185,7 @@ def test_what_was_saved_is_equal(record, tmp_path):
     assert stream.getvalue() == (tmp_path / "record.npz").read_bytes() == record.to_bytes()
     for file in (stream, tmp_path / "record.npz", str(tmp_path / "record.npz")):
         again = TranslationRecord.load(file)
-        assert again == record and not again != record and hash(again) == hash(record)
+        assert again == record and (again != record) is False and hash(again) == hash(record)
         assert again in [record] and len({again, record}) == 1
     assert dataclasses.replace(record, checks=()) == record
     assert record != "a record" and record != translation_changed(record)

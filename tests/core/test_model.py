@@ -224,7 +224,7 @@ def test_both_models_start_from_the_same_distribution():
         (dict(layer_norm_eps=math.nan), "layer_norm_eps nan is out of range"),
         (dict(layer_norm_eps="1e-5"), "layer_norm_eps '1e-5' is out of range"),
         (dict(mask_score=-math.inf), "mask_score -inf is out of range"),
-        (dict(mask_score=-1e39), "-1e+39 is out of range"),
+        (dict(mask_score=-1e39), "mask_score -1e.39 is out of range"),
         (dict(mask_score=-999.0), "mask_score -999.0 is out of range"),
         (dict(mask_score="low"), "mask_score 'low' is out of range"),
         (dict(norm_first=1), "norm_first 1 is not true or false"),
