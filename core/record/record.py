@@ -402,7 +402,7 @@ class TranslationRecord(Frozen):
         words = json.dumps({"format": _FORMAT, **self._words()}).encode()
         if len(words) + _HEADER > _MAX_WORDS_BYTES:
             raise ValueError(f"its words take more than {mega(_MAX_WORDS_BYTES)}: too many to save")
-        arrays = {"words": np.frombuffer(words, np.uint8)}
+        arrays: dict[str, Any] = {"words": np.frombuffer(words, np.uint8)}
         arrays |= {name: getattr(self, name) for name in _AXES}
         total = sum(array.nbytes + _HEADER for array in arrays.values())
         if total > _MAX_UNPACKED_BYTES:

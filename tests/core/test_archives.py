@@ -291,7 +291,7 @@ def run(tmp_path):
     )
     model = build("scratch", config)
     optimizer = torch.optim.Adam(model.parameters())
-    sum(p.sum() for p in model.parameters()).backward()
+    torch.stack([p.sum() for p in model.parameters()]).sum().backward()
     optimizer.step()
     return tmp_path, model, optimizer
 

@@ -116,7 +116,7 @@ def test_a_value_keeps_no_hold_on_what_it_was_made_of():
     changes["cross"] = changes["encoder"] = own
     assert list(value.changes) == ["cross"] and (value.changes["cross"] == 1).all()
     with pytest.raises(TypeError):
-        value.changes["cross"] = own
+        value.changes["cross"] = own  # ty: ignore[invalid-assignment]
 
 
 @pytest.mark.parametrize("way", COPIES)
@@ -137,7 +137,7 @@ def test_every_value_with_arrays_is_frozen():
             if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
                 continue
             types = " ".join(str(field.type) for field in dataclasses.fields(kind))
-            if kind.__dataclass_params__.frozen and re.search(  # ty: ignore[unresolved-attribute]
+            if kind.__dataclass_params__.frozen and re.search(
                 r"ndarray|NDArray|Floats|Doubles|Bools", types
             ):
                 (found if issubclass(kind, Frozen) else loose).append(kind.__name__)
