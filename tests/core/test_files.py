@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,25 @@ NOT_FILES = {
 }
 
 
+class Waited(BaseException):
+    """No reader may take this for something that is wrong with a file."""
+
+
+@pytest.fixture
+def prompt():
+    """What waits for a pipe fails after a few seconds."""
+
+    def stop(*_: object) -> None:
+        raise Waited
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("prompt")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 def test_what_is_put_in_a_files_place_is_not_read(tmp_path, monkeypatch, put):
     """The file is looked at, then another one has its name: a pipe must not be waited for."""
@@ -225,6 +245,7 @@ def test_what_is_put_in_a_files_place_is_not_read(tmp_path, monkeypatch, put):
         read(file, 100)
 
 
+@pytest.mark.usefixtures("prompt")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 @pytest.mark.parametrize("at", range(1, 5))
 def test_a_folder_whose_files_change_while_it_is_loaded_does_not_hang(
@@ -255,6 +276,7 @@ def test_a_switch_as_large_as_settings_may_be_has_a_mark(tmp_path):
         assert (current(tmp_path, "a", "switch").name == "a") == (size == 65_537)
 
 
+@pytest.mark.usefixtures("prompt")
 def test_sizes_are_known_before_anything_is_read(tmp_path):
     file = tmp_path / "x"
     file.write_bytes(b"12345")
