@@ -132,6 +132,7 @@ def of_any_archive(map_name: str) -> list[Kind]:
         ),
         Kind("a deep list", "nested deeper", text(b"[" * 100_000)),
         Kind("a deep object", "nested deeper", text(b'{"a":' * 100_000)),
+        Kind("nine levels", "nested deeper than 8", text(b"[" * 9 + b"]" * 9)),
         Kind("no JSON", "not JSON", text(b"{]")),
         Kind("no UTF-8", "not UTF-8", text(b"\xff\xfe")),
         Kind("items without end", "the limit is 500,000", text(b"[" + b"0," * 500_001 + b"0]")),

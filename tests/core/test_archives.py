@@ -25,7 +25,7 @@ from core.training import resume
 from core.training.distributed import Processes
 from core.translator import InputError, Translator
 from tests.core import strange_folders
-from tests.core.hostile_archives import FILMS, RECORDS, hostile
+from tests.core.hostile_archives import FILMS, RECORDS, Kind, array, hostile
 
 KINDS = ("encoder", "decoder", "cross")
 
@@ -123,6 +123,23 @@ def test_every_bit_counts(what, record, film):
             assert found.to_bytes() == content
             outcomes.add("the same")
     assert outcomes == {"refused", "the same"}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["words.npy", "cross.npy", "log_probs.npy"])
+def test_two_arrays_of_one_name_are_refused(record, name):
+    """Which of them would be read, and whose size would be counted?"""
+    buffer = io.BytesIO(record)
+    with zipfile.ZipFile(buffer, "a") as opened:
+        opened.writestr(name, opened.read(name))
+    refused(TranslationRecord.load, buffer, "two of its arrays have the same name")
+
+
+def test_an_array_may_lie_by_columns(record):
+    by_columns = Kind("", "", array("cross", np.asfortranarray))
+    content = hostile(record, by_columns)
+    assert b"'fortran_order': True" in hostile(record, Kind("", "", by_columns.change, packed=0))
+    assert TranslationRecord.load(io.BytesIO(content)) == TranslationRecord.load(io.BytesIO(record))
 
 
 def test_a_film_comes_back(film):
