@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
 
 
 def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a file, or those that a pipe or terminal holds each time one looks.
+    """Yield the lines of a file, or those that a pipe or terminal holds, with their \\n.
 
     A line ends with \\n and nothing else, or output and input would not pair line for line.
     """
@@ -60,7 +60,7 @@ def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
             pieces.append(content)
         *lines, rest = b"".join([rest, *pieces]).split(b"\n")
         if lines:
-            yield lines
+            yield [line + b"\n" for line in lines]
     if rest:
         yield [rest]
 

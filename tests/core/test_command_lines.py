@@ -476,7 +476,7 @@ def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
     with os.fdopen(reading, "rb") as stream:
         found = translate.arriving(stream)
         os.write(writing, b"a\nb\nhalf")
-        assert next(found) == [b"a", b"b"]
+        assert next(found) == [b"a\n", b"b\n"]
         os.write(writing, b" of it\nlast")
         assert next(found) == [b"half of it"]
         os.close(writing)
