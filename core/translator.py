@@ -1,6 +1,7 @@
 """The Translator: text, at most 500 characters, to translation or record; it owns the model."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from core.accelerate.network import accelerate
+from core.analysis.doubts import Doubts, doubts_about
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
@@ -147,6 +149,18 @@ class Translator:
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
             for text, (best, *rest) in zip(texts, found, strict=True)
         ]
+
+    def doubts(self, translation: Translation) -> Doubts:
+        """Return the reasons to doubt a translation of this network's, as the page shows them."""
+        tokens = self._tokenised(translation.source, "source")
+        best = translation.hypotheses[0]
+        return doubts_about(
+            normalise(translation.source),
+            translation.text,
+            LANGUAGES[self.card.source_language],
+            tuple(token.text for token in tokens if token.unknown),
+            math.exp(best.log_prob / len(best.ids)) if tokens else 1.0,
+        )
 
     def count_tokens(self, texts: Iterable[str], first: int = 1) -> list[int]:
         """How many tokens of each text `translate` feeds, <eos> apart; they may be empty.

@@ -478,7 +478,7 @@ def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
         os.write(writing, b"a\nb\nhalf")
         assert next(found) == [b"a\n", b"b\n"]
         os.write(writing, b" of it\nlast")
-        assert next(found) == [b"half of it"]
+        assert next(found) == [b"half of it\n"]
         os.close(writing)
         assert list(found) == [[b"last"]]
     (tmp_path / "f").write_bytes(b"a\n" * 700_000)
