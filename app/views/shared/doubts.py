@@ -8,12 +8,13 @@ from app.look.markdown import plain
 from app.look.numbers import percent
 from core.analysis.doubts import doubts, least_certain
 from core.record.record import TranslationRecord
+from core.text.tokenizer import typography
 
 
-def show_doubts(record: TranslationRecord, learned: str) -> None:
+def show_doubts(record: TranslationRecord, learned: str, typed: str = "") -> None:
     """Write a warning with all reasons, if there are any; then the least certain token.
 
-    `learned` says what sentences the network was trained on.
+    `learned` says what sentences the network was trained on, `typed` is the source as it came.
     """
     result = doubts(record)
     with st.container(key="doubts"):
@@ -27,11 +28,17 @@ def show_doubts(record: TranslationRecord, learned: str) -> None:
                 ),
                 icon=":material/warning:",
             )
+        if changed := typography(typed):
+            names = ", ".join(f"U+{ord(character):04X}" for character in changed)
+            st.caption(
+                f"Read without the characters of typesetting in it ({names}): soft hyphens and "
+                "ligatures become the plain text behind them."
+            )
         if (least := least_certain(record)) is not None:
             place, probability = least
             words = labels(record.target_out, 1)
             st.caption(
-                plain(f"Least certain token: “{words[place]}” ({percent(probability)})."),
+                f"Least certain token: “{plain(words[place])}” ({percent(probability)}).",
                 help=meaning("token", "<eos>") if record.target_out[place].special else None,
             )
 
