@@ -173,7 +173,9 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
-    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
+    # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
+    entry = ("q", "k") if not visit.get("page") else None
+    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:

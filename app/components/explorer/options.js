@@ -5,6 +5,7 @@ import { fixed } from "../shared/numbers.js";
 import { drawScale } from "../shared/theme.js";
 import { HIDEABLE, OPTIONS, QUANTITY_OPTIONS } from "./choices.js";
 import { isOrdered } from "./captions.js";
+import { explain } from "./help.js";
 import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
 
@@ -37,6 +38,7 @@ export function paintOptions(explorer) {
   // An order that cannot be had here is not shown as if it were.
   parts.sort.value = isOrdered(explorer) || explorer.requests.effects ? sort : "layer";
   parts.quantity.value = wanted;
+  explain(explorer, parts.quantity, wanted);
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
   parts["hide-eos-name"].textContent = kind === "decoder" ? "<bos>" : "<eos>";
   const waiting = Boolean(explorer.requests.quantity);

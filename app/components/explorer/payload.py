@@ -18,7 +18,7 @@ KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
 """All three kinds' numbers are sent as they are, in four bytes each, up to this; else in fewer."""
 _VIEW = ("kind", "layer", "head", "q", "k")
-_FURTHER_VIEW = ("view", "words", "hide", "sort", "combine", "quantity", "mass")
+_FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
 Arrays = Mapping[str, np.ndarray]
 """By kind, [layer, head, query, key]; one head for what has no heads."""

@@ -6,7 +6,7 @@ import { tokenName } from "../shared/tokens.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
 import { isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
-import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
+import { derivation, headName, mapFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
 
@@ -123,7 +123,7 @@ function describeCell(explorer, map, query, key) {
 
 /** @param {AttentionMap} map */
 const entropyNote = (map, query) =>
-  map.sumsToOne ? [`entropy ${measure(map).entropy[query].toFixed(1)} bits`] : [];
+  map.sumsToOne ? [`entropy ${fixed(measure(map).entropy[query], 1)} bits`] : [];
 
 /**
  * @param {Explorer} explorer
@@ -150,7 +150,7 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
+      ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
       ...entropyNote(map, query),
@@ -162,7 +162,7 @@ function describeRow(explorer, map, query) {
 function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || isSigned(quantity)) return [];
-  return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
+  return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${summedFigure(map, hiddenMass(map, hide, query), keys.length)}`];
 }
 
 /**
@@ -189,7 +189,7 @@ function describeColumn(explorer, map, key) {
       ...(isHidden(map, key, explorer.view.hide) ? ["hidden in the picture"] : []),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
-        ? `it receives ${percent(received)} of everything ${headName(explorer.data, explorer.view)} gives`
+        ? `it receives ${percent(received, map.error)} of everything ${headName(explorer.data, explorer.view)} gives`
         : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
     ],
   };

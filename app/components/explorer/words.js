@@ -101,13 +101,20 @@ export const decimalsOf = ({ error }, most) =>
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
 /**
+ * A sum of `count` numbers of a map, whose errors may add up.
+ *
+ * @param {AttentionMap} map
+ */
+export const summedFigure = ({ error }, sum, count) => fixed(sum, decimalsOf({ error: error * count }, 2));
+
+/**
  * A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off.
  *
  * @param {AttentionMap} map
  */
 export function printedValue(map, value) {
   const digits = decimalsOf(map, 4);
-  if (map.error) return `${fixed(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
+  if (map.error) return `${fixed(value, digits)} \u00b1 ${fixed(10 ** -digits, digits)}`;
   if (value === 0 || Math.abs(value) >= 0.00005) return fixed(value, 4);
   return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
 }
