@@ -283,6 +283,8 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
         {"values": {"search": None}},
         {"values": {"stop": "1", "model": "x"}, "entry": ["kind"]},
         {"values": {"stop": "2"}, "entry": ["kind"]},
+        {"values": {"edits": None}, "entry": []},
+        {"values": {"edits": "causal"}, "entry": []},
     ) == [
         ["?source=a&stop=1&kind=cross", 0],
         ["?source=a&stop=1&kind=cross", 0],
@@ -290,6 +292,8 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
         ["?source=b&stop=1&kind=cross", 0],
         ["?source=b&stop=1&kind=cross&model=x", 0],
         ["?source=b&stop=2&model=x", 1],
+        ["?source=b&stop=2&model=x", 1],
+        ["?source=b&stop=2&model=x&edits=causal", 2],
     ]
 
 
@@ -303,6 +307,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
         {"left": "?stop=7"},
         {"values": {"stop": "1"}, **entry},
         {"left": "?stop=1"},
+        {"values": {"stop": "1"}, **entry},
         {"values": {"stop": "2"}, **entry},
         {"left": "?stop=1"},
         {"values": {"stop": "2"}, **entry},
@@ -311,6 +316,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
     ) == [
         ["?stop=7", 0],
         ["?stop=7", 0],
+        ["?stop=1", 0],
         ["?stop=1", 0],
         ["?stop=2", 1],
         ["?stop=1", 1],

@@ -1363,7 +1363,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_cells,
     ),
     "digits cut off instead of rounded": (
-        "value.toFixed(decimalsOf(map, 2)).slice(1)",
+        "mapFigure(map, value, 2).slice(1)",
         "String(value).slice(1, 4)",
         check_digits,
     ),

@@ -74,15 +74,21 @@ function selectedTokens(explorer, side) {
 function listenToSelecting(explorer, side) {
   const host = explorer.dom.parts[side];
   let from = null;
+  let drawn = null;
   host.addEventListener("pointerdown", (event) => {
     from = event.pointerType === "mouse" && event.button === 0 ? event.target.closest("button") : null;
+    drawn = null;
     selectionIn(host).removeAllRanges();
   });
+  const select = () => drawn && selectionIn(host).setBaseAndExtent(...drawn);
   host.addEventListener("pointermove", (event) => {
     const to = event.target.closest("button");
-    if (!from || !to || !event.buttons || (to === from && selectionIn(host).isCollapsed)) return;
+    if (!from || !to || !event.buttons || (to === from && !drawn)) return;
     const forwards = Number(from.dataset.index) <= Number(to.dataset.index);
     const [first, last] = forwards ? [from, to] : [to, from];
-    selectionIn(host).setBaseAndExtent(first, 0, last, last.childNodes.length);
+    drawn = [first, 0, last, last.childNodes.length];
+    select();
   });
+  // A browser that selects in buttons after all ends its own selection with the mouse.
+  host.addEventListener("mouseup", select);
 }

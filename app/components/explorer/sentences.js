@@ -19,7 +19,8 @@ export function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const tokens = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
-  const writer = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
+  const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
+  const writer = data.whatIf?.edits.length ? "the same tokens under the change" : given;
   parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
   const { change } = data.whatIf ?? {};
   const changed = change ? ` (${signed(change.reduce((total, nats) => total + nats, 0))} by the change)` : "";
