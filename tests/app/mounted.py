@@ -4,6 +4,8 @@ One page holds one explorer after the other: a test that looks at many states lo
 and asks the browser once a state.
 """
 
+# ruff: noqa: E501 (lines of script)
+
 from __future__ import annotations
 
 import base64
@@ -119,9 +121,7 @@ class Mounted:
         )
         self.page = page
         self.count = 0
-        page.route(
-            f"{ADDRESS}**", lambda route: route.fulfill(body=html, content_type="text/html")
-        )
+        page.route(f"{ADDRESS}**", lambda route: route.fulfill(body=html, content_type="text/html"))
         page.goto(ADDRESS)
 
     def show(self, payload: dict[str, Any], again: bool = False) -> None:

@@ -56,13 +56,19 @@ def test_what_stands_along_a_maps_sides(kind: str, queries: list[str], keys: lis
 def test_what_the_changes_did() -> None:
     edits, _ = Edits.parse("off.cross.2.0")
     after = replace(
-        RECORD, log_probs=RECORD.log_probs - np.arange(12, dtype=np.float32) / 8, cross=RECORD.cross / 2
+        RECORD,
+        log_probs=RECORD.log_probs - np.arange(12, dtype=np.float32) / 8,
+        cross=RECORD.cross / 2,
     )
     for record in (RECORD, after):  # the stand-in has no method for its maps
         object.__setattr__(record, "maps", lambda kind, record=record: getattr(record, kind))
     changed = WhatIf(edits, ("No.",), RECORD, after)
     sent = changed.payload()
-    assert (sent["text"], sent["problems"], sent["before"]) == ("off.cross.2.0", ["No."], RECORD.log_prob)
+    assert (sent["text"], sent["problems"], sent["before"]) == (
+        "off.cross.2.0",
+        ["No."],
+        RECORD.log_prob,
+    )
     assert sent["change"] == pytest.approx([-step / 8 for step in range(12)], abs=1e-6)
     np.testing.assert_array_equal(changed.weights()["cross"], -RECORD.cross / 2)
     assert WhatIf(Edits(), (), RECORD, RECORD).payload()["change"] is None

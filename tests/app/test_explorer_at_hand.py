@@ -1,4 +1,6 @@
-"""What is at hand beside the maps: copying, explanations, panels, files of any text, contrast themes, digits."""
+"""Beside the maps: copying, explanations, panels, files of any text, contrast themes, digits."""
+
+# ruff: noqa: E501 (lines of script)
 
 from __future__ import annotations
 
@@ -99,12 +101,15 @@ def test_one_panel_is_open(shown: Mounted) -> None:
 
 def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
     """Under the pointer, to a screen reader and in the panel: the same sentence, the glossary's."""
-    numbers = {"norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}}
+    numbers = {
+        "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
+    }
     at.show(payload(RECORD, VIEW, quantities=numbers, address=False))
     told = at.does()
     assert told["titles"]["quantity"] == TERMS["weight"]
-    assert at.does(("set", "[data-part=quantity]", "norms"))["titles"]["quantity"] == (
-        TERMS["value norms"]
+    assert (
+        at.does(("set", "[data-part=quantity]", "norms"))["titles"]["quantity"]
+        == (TERMS["value norms"])
     )
     assert told["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
     assert told["titles"]["unpin"].startswith("A click on a word or a cell pins it")
@@ -122,7 +127,13 @@ def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
         assert part.get_attribute("title").startswith(begins)
         assert part.get_attribute("aria-description") == part.get_attribute("title")
     rows = at.page.locator(".statistic:not(.missing)")
-    said = dict(zip(rows.locator("dt").all_inner_texts(), rows.evaluate_all("all => all.map(at => at.title)"), strict=True))
+    said = dict(
+        zip(
+            rows.locator("dt").all_inner_texts(),
+            rows.evaluate_all("all => all.map(at => at.title)"),
+            strict=True,
+        )
+    )
     assert said["entropy"] == TERMS["entropy"]
     assert said["off the diagonal"].startswith("Off the diagonal: how many source tokens")
     at.does(("set", "[data-part=quantity]", "weights"))
@@ -145,7 +156,7 @@ def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
     assert place[1:] == [TERMS["entropy"], ""]
 
 
-HOSTILE = "a\x01 \x1b \ufffe\uffff <b> & \" ]]> \u202e \x7f\x00"
+HOSTILE = 'a\x01 \x1b \ufffe\uffff <b> & " ]]> \u202e \x7f\x00'
 
 
 def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
@@ -198,7 +209,7 @@ def test_contrast_themes_show_what_is_pinned_and_where_it_looks(browser: Browser
     assert (pinned["outlineStyle"], pinned["outlineWidth"]) == ("solid", "3px")
     best = int(RECORD.cross[0, 0, 3].argmax())
     shaded = f".source .token[data-index='{best}']"
-    own = at.page.evaluate(f"root().querySelector(\"{shaded}\").style.background")
+    own = at.page.evaluate(f'root().querySelector("{shaded}").style.background')
     assert own and at.page.evaluate(look, shaded)["backgroundColor"] == own
     chip = at.page.evaluate("root().querySelector('.readout .weight').style.background")
     assert at.page.evaluate(look, ".readout .weight")["backgroundColor"] == chip

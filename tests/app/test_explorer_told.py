@@ -1,4 +1,6 @@
-"""Every sentence, number and name of the explorer, in many states of one page, against numpy on its record."""
+"""Every sentence, number and name of the explorer, in many states, against numpy on its record."""
+
+# ruff: noqa: E501 (what the page says, in one line)
 
 from __future__ import annotations
 
@@ -295,13 +297,19 @@ def test_words(shown: Mounted) -> None:
         f"{1 + int((words[query] > value).sum())} of {len(words[0])} in its row · entropy "
         f"{fixed(bits(words[query]), 1)} bits"
     )
-    assert "tokens of a key word are added, those of a query word averaged" in (
-        told["parts"]["axis-note"]
+    assert (
+        "tokens of a key word are added, those of a query word averaged"
+        in (told["parts"]["axis-note"])
     )
     told = shown.does(("press", ".target .token[data-index='8']"), ("leave",))
     chance = np.exp(RECORD.log_probs[6:8].sum())
     assert f"written with probability {share(chance)}" in told["parts"]["readout-second"]
-    assert [token["pressed"] for token in told["target"][6:10]] == ["false", "true", "true", "false"]
+    assert [token["pressed"] for token in told["target"][6:10]] == [
+        "false",
+        "true",
+        "true",
+        "false",
+    ]
 
 
 SAYS = {
@@ -350,8 +358,9 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
     )
     if name != "rollout":
         mean = fixed(values[:, 2].mean(), digits)
-        assert f"its mean over the rows that may look at it is {mean}" in (
-            told["parts"]["readout-second"]
+        assert (
+            f"its mean over the rows that may look at it is {mean}"
+            in (told["parts"]["readout-second"])
         )
     every = np.asarray(QUANTITIES[name][kind], np.float32)
     high, low = float(every.max()), float(min(0, every.min()))
@@ -458,7 +467,7 @@ def test_lines(shown: Mounted, kind: str) -> None:
     query, key = language.get(kind, ("English", "German"))
     doing = "read" if kind == "encoder" else "produced"
     assert f">query: {query}, being {doing}<" in drawn and f">key: {key}<" in drawn
-    assert drawn.count("<path d=\"M") - drawn.count("<clipPath") >= count
+    assert drawn.count('<path d="M') - drawn.count("<clipPath") >= count
 
 
 def places(kind: str, values: NDArray) -> list[tuple[str, str]]:
@@ -479,7 +488,11 @@ def places(kind: str, values: NDArray) -> list[tuple[str, str]]:
         return share(float(np.mean(seen)))
 
     if kind == "encoder":
-        lines += [("on the token before", on(-1)), ("on itself", on(0)), ("on the token after", on(1))]
+        lines += [
+            ("on the token before", on(-1)),
+            ("on itself", on(0)),
+            ("on the token after", on(1)),
+        ]
     if kind == "decoder":
         lines += [("on the token before", on(0, 2)), ("two tokens before", on(-1, 2))]
         lines.append(("attention to <bos>", share(values[2:, 0].mean())))
@@ -618,13 +631,18 @@ def test_effects_go_by_size_of_what_is_named(at: Mounted, unit: str) -> None:
 def test_the_other_orders(shown: Mounted) -> None:
     def mean_of(measure) -> NDArray:
         return np.array(
-            [[measure(weights("encoder", layer, head)) for head in range(HEADS)] for layer in range(3)]
+            [
+                [measure(weights("encoder", layer, head)) for head in range(HEADS)]
+                for layer in range(3)
+            ]
         )
 
     spread = mean_of(lambda values: np.mean([bits(row) for row in values]))
     peak = mean_of(lambda values: values.max(-1).mean())
     far = mean_of(
-        lambda values: (values * np.abs(np.subtract.outer(*[np.arange(len(values))] * 2))).sum(-1).mean()
+        lambda values: (
+            (values * np.abs(np.subtract.outer(*[np.arange(len(values))] * 2))).sum(-1).mean()
+        )
     )
     for sort, values, shown_as in (
         ("confidence", peak, share),
@@ -688,7 +706,7 @@ def test_an_edited_pass(at: Mounted) -> None:
 
 def test_what_each_button_would_do(at: Mounted) -> None:
     none = {**WHAT_IF, "text": "", "edits": [], "change": None}
-    words, keys, fed = names("cross", "query"), names("cross", "key"), names("decoder", "key")
+    keys, fed = names("cross", "key"), names("decoder", "key")
 
     def buttons(told: dict) -> dict[str, tuple[str, bool]]:
         return {name: (words, disabled) for name, words, disabled in told["buttons"]}
@@ -704,7 +722,9 @@ def test_what_each_button_would_do(at: Mounted) -> None:
         side = "target" if kind == "decoder" else "source"
         assert found["positions"] == (f"Remove the positions of the {side}", False)
         hides = {"cross": keys[2], "encoder": rows[8]}.get(kind)
-        assert found["hide"] == ((f"Hide {hides}", False) if hides else ("Hide a word: pin it", True))
+        assert found["hide"] == (
+            (f"Hide {hides}", False) if hides else ("Hide a word: pin it", True)
+        )
         assert told["parts"]["switch-head"] == "Switch this head off"
         for edit, text in (
             ("head", f"off.{kind}.1.3"),
