@@ -41,7 +41,7 @@
  * @property {SentToken[]} source
  * @property {SentToken[]} target_in
  * @property {SentToken[]} target_out
- * @property {[string, number, 0 | 1][][]} alternatives
+ * @property {[string, number, 0 | 1 | 2][][]} alternatives
  * @property {boolean} address
  * @property {string | null} inside
  * @property {Link} view
@@ -107,7 +107,7 @@
  * @property {boolean} address
  * @property {string | null} inside
  * @property {number} logProb
- * @property {{label: string, probability: number, written: boolean}[][]} alternatives
+ * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
  * @property {Record<Unit, Record<"source" | "produced" | "fed", Item[]>>} items
  * @property {Record<Kind, Uint8Array>} unmasked  a byte a cell, 1 for unmasked

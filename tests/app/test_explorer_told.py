@@ -350,6 +350,9 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
         f"While producing {rows[4]}, {head_name} {most} {columns[order[0]]} "
         f"{fixed(values[4, order[0]], digits)}"
     )
+    if name == "change":
+        least = f"loses most at {columns[order[-1]]} {fixed(values[4, order[-1]], 2)}"
+        assert told["parts"]["readout-second"].endswith(f" · {least}")
     told = shown.does(("press", ".source .token[data-index='2']"), ("leave",))
     order = np.argsort(-values[:, 2])
     assert told["parts"]["readout-first"] == (
@@ -409,6 +412,21 @@ def test_means_and_maxima(shown: Mounted) -> None:
         assert told["parts"]["not-checked"] == "derived, not checked"
         assert ("Each cell is its own maximum" in told["parts"]["axis-note"]) == (how == "max")
         assert "switch-head" in told["hidden"], "an edit is of one head"
+
+
+def test_a_row_that_a_change_leaves_alone(at: Mounted) -> None:
+    still = {kind: np.zeros_like(getattr(RECORD, kind)) for kind in LAYERS}
+    still["encoder"][0, 0, 0, :2] = 0.25, -0.25
+    at.show(payload(RECORD, VIEW, quantities={"change": still}, address=False))
+    told = at.does(
+        *press_head("cross", 1, 0),
+        quantity("change"),
+        ("press", ".target .token[data-index='3']"),
+        ("leave",),
+    )
+    assert told["parts"]["readout-first"] == (
+        "While producing in, no weight of head 1 of layer 2 changes by 0.005 or more"
+    )
 
 
 # What is said under the map, of the head, of the step.
@@ -533,7 +551,12 @@ def test_the_step_strip(shown: Mounted) -> None:
             assert item["chance"] == text
             assert float(item["bar"].rstrip("%")) == pytest.approx(100 * chance, abs=1e-3)
             assert item["written"] == (token.id == written.id)
-            assert ("written at this step" in item["title"]) == (token.id == written.id)
+            says = f"{label}: written at this step" if token.id == written.id else label
+            if token.id == written.id and written.id not in {
+                t.id for t in RECORD.alternatives[step]
+            }:
+                says += ", though none of the likeliest"
+            assert item["title"] == says
 
 
 def test_the_sentences(shown: Mounted) -> None:
@@ -799,5 +822,12 @@ def test_no_digit_more_than_a_byte_has(at: Mounted) -> None:
         assert abs(float(number) - values[20, 20]) <= float(within.split(" ")[0])
         share_of = dict(told["statistics"])["largest weight"]
         assert "." not in share_of, "a byte has no tenth of a percent"
+        row, mean = bits(values[20]), np.mean([bits(row) for row in values])
+        for text, entropy in (
+            (told["parts"]["readout-second"].split("entropy ")[1], row),
+            (dict(told["statistics"])["entropy"], mean),
+        ):
+            said = text.split(" ")[0]
+            assert "." not in said and abs(float(said) - entropy) < 0.7
         truth = 100 * values.max(-1).mean()
         assert abs(float(share_of.strip("<> %")) - truth) <= 0.9

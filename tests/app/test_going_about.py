@@ -364,7 +364,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
     ]
 
 
-EXPLORERS_OWN = set("kind layer head view words hide sort combine quantity mass q k".split())
+EXPLORERS_OWN = set("kind layer head view words hide sort effect combine quantity mass q k".split())
 VIEWS = {path: f"{path}/page" for path in PAGES} | {
     "": "translate",
     "steps": "steps",

@@ -1,11 +1,11 @@
 // Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
 
-import { fixed, percent, signed } from "../shared/numbers.js";
+import { percent, signed } from "../shared/numbers.js";
 import { subscript, tokenName } from "../shared/tokens.js";
 import { atHead } from "./focus.js";
 import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
 import { measure, rankedKeys, roleOf } from "./measures.js";
-import { mapFigure, QUANTITIES } from "./words.js";
+import { mapFigure, measuredFigure, QUANTITIES } from "./words.js";
 
 const CAPTION_MEANING = {
   prev: "mean weight on the previous token",
@@ -26,15 +26,15 @@ const ROLE_WORDS = { second: "2 back" };
 /* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
 export const ORDERS = {
   layer: null,
-  confidence: { of: ({ peak }) => -peak, shown: ({ peak }, error) => percent(peak, error), meaning: CAPTION_MEANING.peak },
+  confidence: { of: ({ peak }) => -peak, shown: ({ peak }, map) => percent(peak, map.error), meaning: CAPTION_MEANING.peak },
   spread: {
     of: ({ meanEntropy }) => -meanEntropy,
-    shown: ({ meanEntropy }) => `${fixed(meanEntropy, 1)} b`,
+    shown: ({ meanEntropy }, map) => `${measuredFigure(map, meanEntropy)} b`,
     meaning: CAPTION_MEANING.entropy,
   },
   distance: {
     of: ({ distance }) => -distance,
-    shown: ({ distance }) => fixed(distance, 1),
+    shown: ({ distance }, map) => measuredFigure(map, distance),
     meaning: "mean distance of what is looked at, in tokens",
   },
   effect: { shown: (change) => signed(change), meaning: "change of the log-probability, in nats, when this head is switched off" },
@@ -118,7 +118,7 @@ export function captionOf(explorer, layer, head) {
   const { peak, meanEntropy } = measure(map);
   const { sort, pinned, hide, quantity } = explorer.view;
   if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
-    const number = ORDERS[sort].shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map), map.error);
+    const number = ORDERS[sort].shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map), map);
     return { word: `${layer + 1}.${head + 1}`, mark: "", number, meaning: orderMeaning(explorer) };
   }
   if (pinned.query !== null) {
@@ -138,7 +138,7 @@ export function captionOf(explorer, layer, head) {
     return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning };
   }
   if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak };
-  return { word: "entropy", mark: "", number: `${fixed(meanEntropy, 1)} b`, meaning: CAPTION_MEANING.entropy };
+  return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy };
 }
 
 /**

@@ -7,7 +7,7 @@ import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
 import { mapPicture } from "./raster.js";
-import { mapFigure } from "./words.js";
+import { mapFigure, measuredFigure } from "./words.js";
 
 /**
  * What does not depend on the place looked at: cells, axes, strips.
@@ -183,7 +183,7 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
-  const number = fixed((map.sumsToOne ? entropy : peaks)[query], 1);
+  const number = map.sumsToOne ? measuredFigure(map, entropy[query]) : fixed(peaks[query], 1);
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 

@@ -205,7 +205,8 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
     """The likeliest tokens of each step: [label, probability, was written].
 
     What was written stands among them, as the last if need be: of a given target it may be far
-    less likely than all of them.
+    less likely than all of them. Was written is 0, 1, or 2 of a token that took the last one's
+    place.
     """
     steps = []
     for written, own, tokens, log_probs in zip(
@@ -216,11 +217,12 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
         strict=True,
     ):
         row = list(zip(tokens, log_probs, strict=True))
-        if written.id not in {token.id for token in tokens}:
+        among = written.id in {token.id for token in tokens}
+        if not among:
             row[-1] = (written, own)
         steps.append(
             [
-                [short(token), _probability(log_prob), int(token.id == written.id)]
+                [short(token), _probability(log_prob), (2 - among) * (token.id == written.id)]
                 for token, log_prob in row
             ]
         )

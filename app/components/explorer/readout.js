@@ -4,9 +4,9 @@ import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
-import { isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
-import { derivation, headName, mapFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
+import { derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
 
@@ -123,14 +123,15 @@ function describeCell(explorer, map, query, key) {
 
 /** @param {AttentionMap} map */
 const entropyNote = (map, query) =>
-  map.sumsToOne ? [`entropy ${fixed(measure(map).entropy[query], 1)} bits`] : [];
+  map.sumsToOne ? [`entropy ${measuredFigure(map, measure(map).entropy[query])} bits`] : [];
 
 /**
  * @param {Explorer} explorer
  * @param {AttentionMap} map
  */
 function describeRow(explorer, map, query) {
-  const { most, digits } = QUANTITIES[explorer.view.quantity];
+  const { quantity } = explorer.view;
+  const { most, digits } = QUANTITIES[quantity];
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
@@ -139,6 +140,13 @@ function describeRow(explorer, map, query) {
   }
   const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
   const others = rest.slice(0, 4).map(nameAndValue);
+  const least = rest.at(-1);
+  const loses = quantity === CHANGE && least !== undefined && valueAt(map, query, least) < 0 ? [`loses most at ${nameAndValue(least)}`] : [];
+  const unchanged = quantity === CHANGE && [top, ...rest].every((key) => Math.abs(valueAt(map, query, key)) < 0.005);
+  if (unchanged) {
+    const name = headName(explorer.data, explorer.view);
+    return { first: [`While ${verb(map)} `, row, `, no weight of ${name} changes by 0.005 or more`], second: [] };
+  }
   return {
     first: [
       `While ${verb(map)} `,
@@ -153,6 +161,7 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
+      ...loses,
       ...entropyNote(map, query),
     ],
   };

@@ -8,7 +8,7 @@ import { KINDS } from "./data.js";
 import { explain } from "./help.js";
 import { ROLLOUT } from "./maps.js";
 import { measure, ROLE_PLACES } from "./measures.js";
-import { mapTitle } from "./words.js";
+import { mapTitle, measuredFigure } from "./words.js";
 
 const share = (value, _most, { error }) => percent(value, error);
 
@@ -18,10 +18,10 @@ const STATISTICS = [
     label: "entropy",
     about: "entropy",
     of: ({ meanEntropy }) => meanEntropy,
-    shown: (bits, most) => `${fixed(bits, 1)} of ${fixed(most, 1)} bits`,
+    shown: (bits, most, map) => `${measuredFigure(map, bits)} of ${fixed(most, 1)} bits`,
     scale: (map) => Math.log2(Math.max(2, map.keys)),
   },
-  { label: "distance", about: "distance", of: ({ distance }) => distance, shown: (tokens) => `${fixed(tokens, 1)} tokens` },
+  { label: "distance", about: "distance", of: ({ distance }) => distance, shown: (tokens, _most, map) => `${measuredFigure(map, tokens)} tokens` },
   { label: "on the token before", role: "prev" },
   { label: "two tokens before", role: "second" },
   { label: "on itself", role: "self" },

@@ -49,14 +49,15 @@ export function paintSteps(explorer) {
   explorer.dom.stepShown = step;
   parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.now.step));
   parts["step-looked-at"].textContent = `at step ${step + 1}`;
-  data.alternatives[step].forEach(({ label, probability, written }, index) => {
+  data.alternatives[step].forEach(({ label, probability, written, added }, index) => {
     const item = parts.alternatives.children[index];
     const [form, share, bar] = item.children;
     form.textContent = label;
     share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    item.title = written ? `${label}: written at this step` : label;
+    const unlikely = added ? ", though none of the likeliest" : "";
+    item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }
 

@@ -100,6 +100,19 @@ export const decimalsOf = ({ error }, most) =>
 /** @param {AttentionMap} map */
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
+/*
+ * How far weights may be off and still give an entropy or a distance to a tenth: what a row of bytes loses adds up, to
+ * 0.17 bits and 0.2 tokens of 76.
+ */
+const FOR_A_TENTH = 0.001;
+
+/**
+ * An entropy or a distance that was worked out from a map's numbers.
+ *
+ * @param {AttentionMap} map
+ */
+export const measuredFigure = ({ error }, value) => fixed(value, error > FOR_A_TENTH ? 0 : 1);
+
 /**
  * A sum of `count` numbers of a map, whose errors may add up.
  *
