@@ -429,6 +429,20 @@ def test_a_row_that_a_change_leaves_alone(at: Mounted) -> None:
     )
 
 
+def test_what_a_row_may_look_at(shown: Mounted) -> None:
+    first, second = (".target .token[data-index='1']", ".target .token[data-index='2']")
+    told = shown.does(*press_head("decoder", 0, 0), ("press", first), ("leave",))
+    assert "it may look at nothing else" in told["parts"]["readout-second"]
+    told = shown.does(("press", "[data-part=hide-eos]"), ("press", second), ("leave",))
+    assert "it may look at nothing else" not in told["parts"]["readout-second"]
+    hidden = fixed(weights("decoder", 0, 0)[1, 0], 2)
+    assert f"hidden: <bos> {hidden}" in told["parts"]["readout-second"]
+    told = shown.does(*press_head("encoder", 0, 0), quantity("rollout"), ("leave",))
+    assert "in a row of layer 1 is" in told["parts"]["readout-first"]
+    told = shown.does(("press", ".thumbnail[data-l='1']:not(.missing)"))
+    assert "in a row of the first 2 layers together is" in told["parts"]["readout-first"]
+
+
 # What is said under the map, of the head, of the step.
 
 
@@ -649,6 +663,10 @@ def test_effects_go_by_size_of_what_is_named(at: Mounted, unit: str) -> None:
     check(told, sums.sum(-1), "of the whole translation")
     told = at.does(("press", ".effect-of[data-whole=false]"))
     check(told, sums[..., tokens].sum(-1), f"of {name}")
+    assert (
+        f"<title>Every layer and head, by the change of the log-probability of {name}, in nats"
+        in (plain(at.saves("overview-svg")))
+    )
 
 
 def test_the_other_orders(shown: Mounted) -> None:
@@ -710,8 +728,7 @@ def test_an_edited_pass(at: Mounted) -> None:
         f"{fixed(-7.5, 3)} to {fixed(-7.5 + total, 3)}."
     )
     assert told["parts"]["score"] == (
-        f"log-probability {fixed(RECORD.log_prob, 2)} ({sign}{fixed(total, 2)} by the change), "
-        "given target, edited"
+        f"log-probability {fixed(RECORD.log_prob, 2)}, {sign}{fixed(total, 2)} by the change"
     )
     assert told["parts"]["target-note"].startswith("the same tokens under the change")
     words = names("cross", "query")

@@ -97,7 +97,9 @@ function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
-  const how = derivation(explorer.data, explorer.view);
+  // Between words of one token each nothing was added.
+  const plain = map.rows[query].members.length === 1 && map.columns[key].members.length === 1;
+  const how = derivation(explorer.data, plain ? { ...explorer.view, unit: "pieces" } : explorer.view);
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
@@ -160,7 +162,8 @@ function describeRow(explorer, map, query) {
       ...unknownNote(map, query, null),
       ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
-      others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
+      ...(others.length ? [`then ${others.join(", ")}`] : []),
+      ...(rankedKeys(map, query).length === 1 ? ["it may look at nothing else"] : []),
       ...loses,
       ...entropyNote(map, query),
     ],

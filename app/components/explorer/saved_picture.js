@@ -2,7 +2,7 @@
 
 import { cutLabel, drawText, fontOf, showsLabel, yOf } from "../shared/grid.js";
 import { SvgContext } from "../shared/svg.js";
-import { isOverview } from "./captions.js";
+import { isOverview, orderMeaning } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { linesMap, namedQueries, queryY } from "./lines.js";
 import { mapOf } from "./maps.js";
@@ -97,7 +97,7 @@ export function overviewPicture(explorer) {
   const { hide } = explorer.view;
   const rows = explorer.dom.thumbnails.length / (data.heads + 1);
   return {
-    title: `Every layer and head \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
+    title: `Every layer and head${isSorted(explorer) ? `, by the ${orderMeaning(explorer)}` : ""} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
     width: 40 + (data.heads + 1) * (TILE + 10),
     height: rows * (TILE + 30) + 8,
     draw: (context) => {

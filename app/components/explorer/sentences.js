@@ -23,8 +23,8 @@ export function buildSentences(explorer) {
   const writer = data.whatIf?.edits.length ? "the same tokens under the change" : given;
   parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
   const { change } = data.whatIf ?? {};
-  const changed = change ? ` (${signed(change.reduce((total, nats) => total + nats, 0))} by the change)` : "";
-  parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}${changed}, ${data.search}`;
+  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} by the change` : data.search;
+  parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
   explorer.dom.words = {
     source: buildRow(explorer, parts.source, data.sides.source, false),
     target: buildRow(explorer, parts.target, data.sides.target, true),

@@ -16,7 +16,7 @@ export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
-  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
+  if (quantity === ROLLOUT) return kind === "cross" || layer === 0 ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
   if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
   if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
