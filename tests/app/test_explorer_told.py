@@ -655,6 +655,7 @@ def test_effects_go_by_size_of_what_is_named(at: Mounted, unit: str) -> None:
     told = at.does(*acts, by_effect)
     check(told, sums.sum(-1), "of the whole translation")
     assert told["order"] == ["nats without the head,", "of the whole"]
+    assert at.page.locator(".head-label:not(.missing)").count() == 0, "the line has their place"
     told = at.does(("press", ".target .token[data-index='8']"), ("leave",))
     tokens, name = ([7], "ks") if unit == "pieces" else ([6, 7], "talksks")
     check(told, sums[..., tokens].sum(-1), f"of {name}")
