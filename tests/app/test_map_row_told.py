@@ -1,4 +1,4 @@
-"""What a row of maps says: heading, notes, readout and files, in an empty page, against its arrays."""
+"""What a row of maps says: heading, notes, readout and files, against its arrays, without a server."""
 
 from __future__ import annotations
 
