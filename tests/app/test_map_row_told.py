@@ -1,4 +1,4 @@
-"""What a row of maps says: heading, notes, readout and files, against its arrays, without a server."""
+"""What a row of maps says: heading, notes, readout and files, compared with its arrays."""
 
 from __future__ import annotations
 
