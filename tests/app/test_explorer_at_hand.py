@@ -188,7 +188,7 @@ def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
     for heads, has in ((4, True), (8, True), (16, False)):
         at.page.evaluate("drawn.length = 0")
         at.show(payload(synthetic_record("short", 2, heads), VIEW, address=False))
-        drawn = [plain(words) for words in at.page.evaluate("drawn")]
+        drawn = [plain(str(words)) for words in at.page.evaluate("drawn")]
         assert any(words in captions for words in drawn) == has, heads
         room = at.page.evaluate(
             "(({ offsetHeight, offsetWidth }) => offsetHeight - offsetWidth)(root().querySelector('.thumbnail'))"
