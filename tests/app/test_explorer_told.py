@@ -731,7 +731,9 @@ def test_an_edited_pass(at: Mounted) -> None:
     assert told["parts"]["score"] == (
         f"log-probability {fixed(RECORD.log_prob, 2)}, {sign}{fixed(total, 2)} by the change"
     )
-    assert told["parts"]["target-note"].startswith("the same tokens under the change")
+    assert told["parts"]["target-note"] == (
+        "unchanged; the line under a token is its probability under the change"
+    )
     words = names("cross", "query")
     for place, (text, ground) in enumerate(told["changes"]):
         change = CHANGE[place]

@@ -20,8 +20,9 @@ export function buildSentences(explorer) {
   const tokens = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
   const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
-  const writer = data.whatIf?.edits.length ? "the same tokens under the change" : given;
-  parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
+  const bars = "the line under a token is its probability";
+  const note = data.whatIf?.edits.length ? `unchanged; ${bars} under the change` : `${given}, one token per step; ${bars}`;
+  parts["target-note"].textContent = note;
   const { change } = data.whatIf ?? {};
   const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} by the change` : data.search;
   parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
