@@ -28,6 +28,9 @@ compare_kind, compare_scale, show_largest, largest, compared_maps, compare_match
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map,
 address_page, and address_ before the key of each choice that a page keeps in its address.
+
+The explorer itself keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine,
+quantity and mass in the address.
 """
 
 from dataclasses import dataclass
@@ -173,7 +176,9 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
-    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
+    # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
+    entry = ("q", "k") if not visit.get("page") else None
+    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:
