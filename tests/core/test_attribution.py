@@ -237,7 +237,7 @@ def value_norm(call) -> np.ndarray:
     return np.linalg.norm(contributions(call), axis=-1)
 
 
-def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
+def test_norm_rollout_is_the_norms_carried_through_what_the_encoder_mixes(models):
     """The states by hand: what enters each layer is what the one before handed on."""
     for model in models:
         calls = sorted(looks_of(model), key=lambda call: call.site.layer)
@@ -259,7 +259,7 @@ def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
         norms = np.mean([value_norm(k) for k in calls if k.site.kind == "cross"], (0, 1))
         flow = norms / norms.sum(-1, keepdims=True) @ carried
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
-        np.testing.assert_allclose(scores["flow"], merged(flow), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(scores["norm rollout"], merged(flow), rtol=0, atol=1e-12)
 
 
 def test_gradient_times_input_is_the_slope_along_the_embedding(models, monkeypatch):
@@ -307,7 +307,7 @@ def test_value_zeroing_is_the_values_of_a_word_set_to_zero(models):
             hook.remove()
     expected = log_probs(scratch) - np.stack(expected)
     for model in (scratch, baseline):
-        found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing"]
+        found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing, all layers"]
         np.testing.assert_allclose(found, expected.T, rtol=0, atol=1e-11)
     assert np.abs(expected).max() > 1e-3
 
