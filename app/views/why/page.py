@@ -17,8 +17,8 @@ _STEPS = 40  # passes of one token's terms, alternatives and removals; each runs
 st.title("Ask why")
 st.caption(
     "Looking is not explaining: a large attention weight need not change the translation. Every "
-    "answer here comes from running the network again. Sums are exact, predictions are shown "
-    "next to the true effect, and sampled values with their 95 % intervals."
+    "answer here comes from running the network again. Sums add up to rounding, predictions are "
+    "shown next to the true effect, and sampled values with their 95 % intervals."
 )
 lesson = ask_for_sentence()
 record = lesson.record

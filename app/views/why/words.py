@@ -47,14 +47,12 @@ def word_choice(lesson: Lesson) -> None:
         st.text(_rank(lesson, words[step], rivals))
     choice = lesson.ask("core.experiments.word_choice:word_choice", step, (own.id, other))
     pair = (label(own), ids[other])
-    times = math.exp(abs(choice.difference))
-    more = "more" if choice.difference >= 0 else "less"
     chances = rivals.probability, rivals.probabilities[rivals.ids.index(other)]
     with st.container(key="why_difference"):
         st.text(
-            f"“{pair[0]}” has {percent(chances[0])}, “{pair[1]}” {percent(chances[1])}: "
-            f"{_times(times)} times {more} probable. That is the difference of their logits, "
-            f"{number(choice.difference, 3, sign='+')}, as a power of e."
+            f"“{pair[0]}” ({percent(chances[0])}) is {_factor(math.exp(choice.difference))} times "
+            f"as probable as “{pair[1]}” ({percent(chances[1])}). The factor is e to the power of "
+            f"the difference of their logits, {number(choice.difference, 3, sign='+')}."
         )
     st.write(
         "A logit is a product of the decoder's last state, and that state is a sum of what token, "
@@ -71,16 +69,17 @@ def word_choice(lesson: Lesson) -> None:
         terms_figure(
             [component.label for component, _ in largest] + ["all others"],
             [term for _, term in largest] + [rest],
-            f"What speaks for “{pair[0]}” (blue) and for “{pair[1]}” (orange)",
-            "colour: a term of the sum; grey: what is lost when the head is switched off",
+            f"Blue: for “{pair[0]}”, orange: for “{pair[1]}”",
+            "colour: a term; grey: what is lost without the head",
             "logit",
             visit.theme(),
             [*tried, math.nan],
         ),
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference to "
-        f"{scientific(choice.largest_error)}; layer norm is held at its actual scale. Through the "
-        "cross heads the source speaks.",
+        f"{scientific(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
+        "what the difference really loses when the head is switched off. Cross heads bring what "
+        "the source says.",
     )
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, tried))
@@ -89,23 +88,22 @@ def word_choice(lesson: Lesson) -> None:
             _ribbons(lesson, choice),
             pair,
             "The same sum as ribbons",
-            f"left: tokens, {record.source_language} by the cross heads, "
-            f"{record.target_language} by the decoder heads; middle: layers",
+            "left: tokens; middle: layers",
             visit.theme(),
         ),
         "why_ribbons",
+        f"{record.source_language} tokens speak through the cross heads, {record.target_language} "
+        "ones through the decoder's. "
         f"The widths add up: blue less orange is the difference. Blue speaks for “{plain(pair[0])}”"
         f", orange for “{plain(pair[1])}”.",
     )
     _tried(lesson, choice)
 
 
-def _times(factor: float) -> str:
-    """A factor with two digits that count: 1.4, 14, 2,600."""
-    if factor < 10:
-        return number(factor, 1)
-    unit = 10 ** (int(math.log10(factor)) - 1)
-    return number(round(factor / unit) * unit, 0)
+def _factor(factor: float) -> str:
+    """A factor with two significant digits: 0.94, 1.4, 14, 2,600."""
+    places = 1 - math.floor(math.log10(factor))
+    return number(round(factor, places), max(0, places))
 
 
 def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
