@@ -60,7 +60,7 @@ def test_the_page_says_what_the_questions_answer(
     expect(said).to_be_visible(timeout=60_000)
     first = head_effects(translator, record).ranked()[0]
     expect(said).to_contain_text(
-        f"head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention"
+        f"Head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention"
     )
     change = re.search(r"\(([+−]\d+\.\d\d) nats\)", said.inner_text())
     assert change and number(change[1]) == pytest.approx(first.change, abs=0.00501)
@@ -137,7 +137,8 @@ def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translato
     expect(title).to_contain_text("as a sum: query × key", timeout=60_000)
     shown = re.search(r"The score ([+−]\d+\.\d+)", title.inner_text())
     assert shown and number(shown[1]) == pytest.approx(split.score, abs=0.0006)
-    in_cells = re.findall(r"[+−]\d+\.\d\d(?!\d)", title.locator(".plotly").text_content() or "")
+    texts = title.locator(".plotly text").evaluate_all("all => all.map((one) => one.textContent)")
+    in_cells = [text for text in texts if re.fullmatch(r"[+−]?\d+\.\d\d", text)]
     assert [number(text) for text in in_cells] == pytest.approx(
         split.by_group()[2].ravel(), abs=0.0051
     )
