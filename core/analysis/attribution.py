@@ -79,8 +79,8 @@ class Shapley:
     the sampled gains whose mean the values are, one for each order with its reverse; exact values
     have none.
 
-    The interval needs enough orders. Measured on captions, it holds the exact value in 95 of 100
-    cases with 64 orders, but in only 87 with 8: the mean of 4 draws is far from normal.
+    The interval needs enough orders. Measured on captions of 8 and 9 words, it holds the exact value
+    in 91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders.
     """
 
     words: Words

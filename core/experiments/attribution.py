@@ -91,8 +91,8 @@ def shapley(
     The other words are hidden as with `Edits`' `hidden_source`: no query of the encoder or the
     decoder looks at them, and positions are kept. All 2ⁿ subsets are asked of up to `MAX_LIVE`
     words, and with exact=True of up to `MAX_EXACT`. Else, and with exact=False, the values are
-    sampled from `permutations` orders drawn by `seed`, with a 95 % interval; take 32 orders or
-    more, for with few the interval is too narrow (see `Shapley`).
+    sampled from `permutations` orders drawn by `seed`, with a 95 % interval, which is too narrow
+    with few orders (see `Shapley`).
 
     Asked as `attributions`. Yields after each batch how many subsets are done; others have turns
     between two batches, and who closes the iterator asks no more. Raises ValueError for no word,

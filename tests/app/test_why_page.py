@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
 from collections import Counter
+from collections.abc import Set
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,7 +85,7 @@ def record(source: str, folder: str = "scratch-de-en", beam: int = 5):
 
 
 @functools.cache
-def page(source: str, opened: str = "", **query: str) -> Rendered:
+def page(source: str, opened: str = "", **query: Any) -> Rendered:
     """The page with one section open and the others closed."""
     state = CLOSED | ({opened: True} if opened else {})
     return render("why", state=state, source=source, **query)
@@ -147,8 +150,8 @@ def test_heads_that_matter(source, token):
     assert list(array(bars["y"])) == list(range(12)) and top < bottom, "the largest is on top"
     harm = sum(v > 0 for *_, v in heads[:12])
     shown_page.claim(
-        f"{harm} of these 12 heads do harm here: the probability rises when the head is switched "
-        "off."
+        f"{harm} of these 12 heads {'does' if harm == 1 else 'do'} harm here: the probability "
+        "rises when the head is switched off."
         if harm
         else "Every head shown here lowers the probability when it is switched off."
     )
@@ -162,7 +165,7 @@ def test_heads_that_matter(source, token):
     _everything(shown_page, figures={"why_heads"})
 
 
-def _everything(shown_page: Rendered, figures: set[str] = frozenset()) -> None:
+def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
     """No text with a number is left that no test names; the sidebar has tests of its own."""
     shown_page.claim(
         "Looking is not explaining: a large attention weight need not change the translation. "
@@ -316,7 +319,7 @@ def test_why_this_word(source, folder, step, query):
     shown_page.claim(
         f"At this step “{word}” has the largest logit, so the largest probability: {share(chance)}."
         if not above
-        else f"At this step “{word}” has only the {['second', 'third'][len(above) - 1]} largest "
+        else f"At this step “{word}” has only the {['second', 'third'][len(above) - 1]}-largest "
         f"logit ({share(chance)}): beam search compares whole translations, and the best one it "
         "found goes through it.",
         "why_rank",
@@ -397,9 +400,11 @@ def _terms(shown_page, one, translator, choice, pair) -> None:
     opposite = [h for h in heads if h[1] * h[2] <= 0]
     other = [h for h in heads if h[1] * h[2] > 0 and not 0.5 <= h[2] / h[1] <= 2]
     assert opposite or other, "these cases disagree"
+    most = len(opposite + other) > len(heads) / 2
+    what = "the terms as effects" if most else "every term as an effect"
     name, term, true = max(opposite + other, key=lambda h: abs(h[1] - h[2]))
     shown_page.claim(
-        f"Do not read the terms as effects. Of the {len(heads)} heads shown, {len(opposite)} take "
+        f"Do not read {what}. Of the {len(heads)} heads shown, {len(opposite)} take "
         f"away the opposite of their term when switched off, and {len(other)} less than half of it "
         f"or more than twice as much. Most of all {name}: its term predicts that the difference "
         f"changes by {signed(-term)} without it; in truth it changes by {signed(-true)}, because "
@@ -463,7 +468,11 @@ def _removals(shown_page, one, translator, choice) -> None:
         off = Edits(heads_off=frozenset({(p.kind, p.layer, p.head)}))
         term = float(choice.edges[p.kind][p.layer, p.head].sum())
         rows.append((f"{p.kind} {p.layer + 1}.{p.head + 1}", -term, off))
-    cells = [(abs(v), kind, *at) for kind, a in choice.edges.items() for at, v in np.ndenumerate(a)]
+    cells = [
+        (abs(float(v)), kind, *at)
+        for kind, a in choice.edges.items()
+        for at, v in np.ndenumerate(a)
+    ]
     for _, kind, layer, head, key in sorted(cells, reverse=True)[:5]:
         row, alpha = choice.edges[kind][layer, head], choice.weights[kind][layer, head, key]
         cut = Edits(edges=(Edge(kind, layer, head, choice.step, key, 0.0),))
@@ -763,6 +772,36 @@ def _agreements(shown_page, answers, referee, step) -> None:
         item.claimed = True
 
 
+def test_what_a_network_without_norms_in_these_places_is_told(monkeypatch):
+    """Norms last, and none behind the stacks: the texts name what is left out."""
+    from app import controls
+
+    honest = controls.sentence
+
+    def other_norms(**how):
+        card, one = honest(**how)
+        model = dataclasses.replace(card.model, norm_first=False, final_norm=False)
+        return dataclasses.replace(card, model=model), one
+
+    note = "This network has its layer norms behind each sub-layer. Norm rollout leaves them out."
+    every = ("open_lens", "open_decoder_lens", "open_sources")
+    usual = render("why", *every, source=SHORT)
+    assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))
+    monkeypatch.setattr(controls, "sentence", other_norms)
+    shown_page = render("why", *every, source=SHORT)
+    shown_page.claim(note)
+    for fold in every[:2]:
+        assert "final norm" not in " ".join(shown_page.texts(fold))
+
+
+def test_one_word_has_no_order():
+    shown_page = page("Hallo", "open_sources")
+    shown_page.claim("With one word there is no order to compare.", "why_agreement_note")
+    table = shown_page.table("why_agreement")
+    assert not any(table["this token"]) and not any(table["all tokens"])
+    assert "With 1 word here they are exact" in shown_page.texts("open_sources", "markdown")[0]
+
+
 # The folds.
 
 
@@ -797,7 +836,8 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch):
         seconds = 0.001 * tokens * (passes + 3 * len(one_record.target_out) + 2 * words)
         pairs = 0.001 * tokens * 16 * 17 / 2
         for key, expected in (("open_sources", seconds), ("open_pairs", pairs)):
-            about = f"about {round(expected)} second" if expected < 10 else "about"
+            whole = round(expected) if expected < 10 else 5 * round(expected / 5)
+            about = f"(about {whole} second"
             assert ("less than a second" if expected < 1 else about) in texts[key]
     assert short["open_sources"] != long["open_sources"]
 

@@ -45,7 +45,7 @@ def matters(lesson: Lesson) -> None:
         )
     shown = ranked[:_SHOWN]
     little = sum(abs(head.change) < _LITTLE for head in ranked)
-    helps = sum(head.change > 0 for head in shown)
+    harm = sum(head.change > 0 for head in shown)
     show(
         terms_figure(
             [name_of(head.kind, head.layer, head.head) for head in shown],
@@ -56,14 +56,10 @@ def matters(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_heads",
-        (
-            "Every head shown here lowers the probability when it is switched off."
-            if not helps
-            else f"{helps} of these {len(shown)} heads do harm here: the probability rises "
-            "when the head is switched off."
-        )
-        if any(head.change for head in shown)
-        else "",
+        f"{harm} of these {len(shown)} heads {'do' if harm > 1 else 'does'} harm here: the "
+        "probability rises when the head is switched off."
+        if harm
+        else "Every head shown here lowers the probability when it is switched off.",
     )
     share = percent(little / len(ranked))
     st.caption(

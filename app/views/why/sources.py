@@ -191,6 +191,8 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
         "Spearman's rank correlation with the Shapley values, best first: 1 is the same order of "
         "words, 0 no relation, −1 the reverse. *All tokens* is the mean over the translation."
     )
+    if len(referee.words) == 1:
+        said = "With one word there is no order to compare."
     if not referee.exact:
         both = [(a, b) for n, a in enumerate(ordered) for b in ordered[n + 1 :]]
         open_pairs = [

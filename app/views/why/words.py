@@ -121,7 +121,7 @@ def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
         why = f": {', '.join(label(token) for token in above)} is never written"
     else:
         why = ""
-    return f"At this step “{word}” has only the {ordinal} largest logit ({chance}){why}."
+    return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
 
 
 def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
@@ -144,7 +144,10 @@ def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, 
     rest = [token for token in record.alternatives[step] if token.id != own.id]
     is_word = own.starts_word and not own.special and not is_punctuation(own.text)
     offered = ([*apart[:1], *found[:_OFFERED], *rest]) if is_word else [*rest, *found[:_OFFERED]]
-    named = {token.id: label(token) for token in offered}
+    named: dict[int, str] = {}
+    for token in offered:  # the same letters may be a word and a part of one: the first is meant
+        if token.id in named or label(token) not in named.values():
+            named[token.id] = label(token)
     return named, offered[0].id
 
 
@@ -170,9 +173,12 @@ def _disagreement(largest: list, tried: list[float]) -> str:
             f"Switched off, each of the {len(both)} heads takes away between half of its term and "
             "twice as much: here the terms tell what the heads do."
         )
+    what = (
+        "the terms as effects" if 2 * len([*wrong, *off]) > len(both) else "every term as an effect"
+    )
     name, term, true = max([*wrong, *off], key=lambda one: abs(one[1] - one[2]))
     return (
-        f"Do not read the terms as effects. Of the {len(both)} heads shown, {len(wrong)} take away "
+        f"Do not read {what}. Of the {len(both)} heads shown, {len(wrong)} take away "
         f"the opposite of their term when switched off, and {len(off)} less than half of it or "
         f"more than twice as much. Most of all {name}: its term predicts that the difference "
         f"changes by {number(-term, 3, sign='+')} without it; in truth it changes by "
