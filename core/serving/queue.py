@@ -95,7 +95,11 @@ class Queue:
     """
 
     def __init__(
-        self, backend: Backend, limit: int = LIMIT, deadline_s: float = DEADLINE_S
+        self,
+        backend: Backend,
+        limit: int = LIMIT,
+        deadline_s: float = DEADLINE_S,
+        shares: Shares | None = None,
     ) -> None:
         self._backend = backend
         self._limit = limit
@@ -104,7 +108,7 @@ class Queue:
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
-        self._shares = Shares()
+        self._shares = shares or Shares()
         self._works = False  # whether there is a worker
 
     @overload
