@@ -6,12 +6,15 @@ proxy has to do the same: see the README of this folder.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts only app/ on the path
+
 import asyncio
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware

@@ -10,7 +10,7 @@ from streamlit.runtime.runtime_util import get_max_widget_state_size_bytes
 
 from app.serving.connections import notice
 from app.serving.limits import Limits
-from app.serving.messages import Malformed, Pace, cost_of, kind_of
+from app.serving.messages import MalformedError, Pace, cost_of, kind_of
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Send
@@ -57,7 +57,7 @@ class Door:
                 return await self._close(TOO_LARGE, "too large")
             try:
                 kind = kind_of(frame)
-            except Malformed:
+            except MalformedError:
                 return await self._close(PROTOCOL_ERROR, "not a message")
             if wait_s := self._pace.wait_s(cost_of(kind, len(frame))):
                 await asyncio.sleep(wait_s)

@@ -16,7 +16,7 @@ from app.serving import uploads
 from app.serving.connections import Open, address_of, notice
 from app.serving.door import Door
 from app.serving.limits import Limits
-from app.serving.uploads import Refused, Uploads
+from app.serving.uploads import RefusedError, Uploads
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -102,7 +102,7 @@ class Guard:
             with self._uploads.taken(scope["path"], size, address):
                 async with asyncio.timeout(self._limits.upload_s):
                     await self.app(scope, receive, send)
-        except Refused as refused:
+        except RefusedError as refused:
             notice("upload", f"refused an upload of {address}: {refused}")
             await self._refuse(scope, receive, send, refused.status, str(refused))
         except TimeoutError:

@@ -37,12 +37,12 @@ FILE_COST = 10
 """As many messages a download counts: its file is made anew each time."""
 
 
-class Malformed(ValueError):
+class MalformedError(ValueError):
     """A frame that is no BackMsg."""
 
 
 def kind_of(frame: bytes) -> str | None:
-    """The kind of a message that is let in, or None if it is to be dropped. Raises Malformed.
+    """The kind of a message that is let in, or None if it is to be dropped. Raises MalformedError.
 
     Two fields of one frame are one message, the last one, as in Streamlit, which reads the frame
     with the same parser.
@@ -51,7 +51,7 @@ def kind_of(frame: bytes) -> str | None:
     try:
         message.ParseFromString(frame)
     except DecodeError:
-        raise Malformed(f"a frame of {len(frame)} bytes is no message") from None
+        raise MalformedError(f"a frame of {len(frame)} bytes is no message") from None
     kind = message.WhichOneof("type")
     if kind not in ALLOWED:
         return None

@@ -1,4 +1,4 @@
-"""Bounds what visitors upload: a few files a visit, so many bytes in all, nothing after the visit."""
+"""Bounds uploads: a few files per visit, so many bytes in all, nothing once a visit has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SWEEP_S = 5.0
 """Seconds between two looks for files of visits that have ended."""
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """An upload that is not taken: an HTTP status and one line."""
 
     def __init__(self, status: int, line: str) -> None:
@@ -36,7 +36,7 @@ class Files(Protocol):
 
     @property
     def file_storage(self) -> Mapping[str, Mapping[str, object]]:
-        """Files by session and id, in the order in which they came; each has its bytes in `data`."""
+        """Files by session and id, oldest first; each has its bytes in `data`."""
         ...
 
     def remove_file(self, session_id: str, file_id: str) -> None:
@@ -89,7 +89,7 @@ class Uploads:
     def taken(self, path: str, size: int, address: str) -> Generator[None]:
         """Take one upload while the block lasts; the visit's oldest files make room for it.
 
-        Raises Refused where others' uploads, or this visit's at this moment, leave no room.
+        Raises RefusedError where others' uploads, or this visit's at this moment, leave no room.
         """
         session, _, file = path.rpartition(PATH)[2].partition("/")
         if not self._active(session):  # which Streamlit answers, without reading the file
@@ -98,7 +98,7 @@ class Uploads:
         most = self._limits.files_per_visit
         at_once = sum(1 for coming, _, _ in self._coming if coming == session)
         if at_once >= most:
-            raise Refused(429, f"{most} uploads at once are the limit of a visit")
+            raise RefusedError(429, f"{most} uploads at once are the limit of a visit")
         kept = [id for id in self._files().file_storage.get(session, {}) if id != file]
         for oldest in kept[: max(0, len(kept) + at_once + 1 - most)]:
             self._files().remove_file(session, oldest)
@@ -112,12 +112,12 @@ class Uploads:
             self._coming.remove(entry)
 
     def _room(self, size: int, address: str) -> None:
-        """Raise Refused if so many bytes more are too many, for everybody or for an address."""
+        """Raise RefusedError if so many bytes more are too many, for everybody or for an address."""
         held = self.bytes_by_session()
         everybody = sum(held.values()) + sum(size for _, _, size in self._coming)
         most = self._limits.upload_mb * MIB
         if everybody + size > most:
-            raise Refused(
+            raise RefusedError(
                 503,
                 f"uploads of all visits take {self._limits.upload_mb} MB, the limit: "
                 "try again in a minute",
@@ -125,7 +125,7 @@ class Uploads:
         own = sum(b for session, b in held.items() if self._address_of.get(session) == address)
         own += sum(size for _, whose, size in self._coming if whose == address)
         if own + size > most // 2:
-            raise Refused(
+            raise RefusedError(
                 429,
                 f"uploads from your address take {self._limits.upload_mb // 2} MB, the limit: "
                 "close a tab, or try again in a minute",
@@ -135,7 +135,7 @@ class Uploads:
         """How many bytes of files each session keeps."""
         stored = list(self._files().file_storage.items())
         return {
-            session: sum(len(file.data) for file in list(files.values()))  # ty: ignore[unresolved-attribute]
+            session: sum(len(file.data) for file in list(files.values()))  # ty: ignore[missing-attribute]
             for session, files in stored
         }
 
