@@ -93,5 +93,3 @@ class Open:
             self._by_address[address] -= 1
             if not self._by_address[address]:
                 del self._by_address[address]
-
-

@@ -97,9 +97,10 @@ class Guard:
                 await self.app(scope, receive, send)
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
-        size = self._uploads.size_of(Headers(scope=scope))
+        said = Headers(scope=scope).get("content-length", "")
+        length = int(said) if said.isascii() and said.isdigit() else None
         try:
-            with self._uploads.taken(scope["path"], size, address):
+            with self._uploads.taken(scope["path"], length, address):
                 async with asyncio.timeout(self._limits.upload_s):
                     await self.app(scope, receive, send)
         except RefusedError as refused:

@@ -26,7 +26,8 @@ class Limits:
     """What visitors may take of the server; `HEADLIGHT_` and a name in capitals sets another.
 
     `connections` and `connections_per_address` bound the open pages (websockets); `idle_s` is for
-    how many seconds one may stay open that never ran a page. A visit keeps `files_per_visit`
+    how many seconds one may stay open that never ran a page, and `silent_s` a connection without a
+    complete request. A visit keeps `files_per_visit`
     uploads, the newest; all visits together keep `upload_mb` (MB of 2²⁰ bytes), of which one
     address may take half. `upload_s` bounds the seconds of one upload. `messages_per_s` is for how
     many messages of one page are read each second on average.
@@ -35,6 +36,7 @@ class Limits:
     connections: int = 500
     connections_per_address: int = 100
     idle_s: int = 60
+    silent_s: int = 20
     files_per_visit: int = 2
     upload_mb: int = 128
     upload_s: int = 60

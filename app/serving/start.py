@@ -64,8 +64,15 @@ def main(arguments: list[str] | None = None) -> None:
     address = options.address or os.environ.get("STREAMLIT_SERVER_ADDRESS", usual["address"])
     if problem := port_problem(address, options.port):
         sys.exit(problem)
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # else uvicorn believes all of this machine
     from streamlit.web import cli
 
+    from app.serving.protocol import bound
+
+    try:
+        bound()
+    except ValueError as error:
+        sys.exit(str(error))
     command = ["run", str(SERVE), "--server.port", str(options.port), "--server.address", address]
     cli.main([*command, *others], prog_name="streamlit")
 

@@ -15,10 +15,10 @@ from app.serving.limits import Limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.datastructures import Headers
-
 PATH = "/_stcore/upload_file/"
 MIB = 2**20
+OVERHEAD = MIB
+"""Bytes that Streamlit reads beyond its limit, for what surrounds a file."""
 SWEEP_S = 5.0
 """Seconds between two looks for files of visits that have ended."""
 
@@ -75,26 +75,19 @@ class Uploads:
         self._address_of: dict[str, str] = {}  # of the sessions that have uploaded something
         self._left: dict[str, float] = {}  # when a session was first seen to be gone
 
-    @staticmethod
-    def size_of(headers: Headers) -> int:
-        """How many bytes an upload may come to: its length, or the most that is taken if unknown.
-
-        What surrounds the file is up to 1 MB, as in Streamlit.
-        """
-        most = (config.get_option("server.maxUploadSize") + 1) * MIB
-        text = headers.get("content-length", "")
-        return min(most, int(text)) if text.isascii() and text.isdigit() else most
-
     @contextmanager
-    def taken(self, path: str, size: int, address: str) -> Generator[None]:
+    def taken(self, path: str, length: int | None, address: str) -> Generator[None]:
         """Take one upload while the block lasts; the visit's oldest files make room for it.
 
-        Raises RefusedError where others' uploads, or this visit's at this moment, leave no room.
+        `length` is how many bytes it says it has, or None. Raises RefusedError where others'
+        uploads, or this visit's at this moment, leave no room.
         """
         session, _, file = path.rpartition(PATH)[2].partition("/")
-        if not self._active(session):  # which Streamlit answers, without reading the file
-            yield
+        largest = config.get_option("server.maxUploadSize") * MIB
+        if not self._active(session) or (length is not None and length > largest):
+            yield  # which Streamlit refuses without reading the file
             return
+        size = largest + OVERHEAD if length is None else length
         most = self._limits.files_per_visit
         at_once = sum(1 for coming, _, _ in self._coming if coming == session)
         if at_once >= most:
@@ -112,7 +105,7 @@ class Uploads:
             self._coming.remove(entry)
 
     def _room(self, size: int, address: str) -> None:
-        """Raise RefusedError if so many bytes more are too many, for everybody or for an address."""
+        """Raise RefusedError if so many more bytes are too many for everybody or an address."""
         held = self.bytes_by_session()
         everybody = sum(held.values()) + sum(size for _, _, size in self._coming)
         most = self._limits.upload_mb * MIB
