@@ -27,12 +27,17 @@ from app.serving.uploads import Uploads
 
 try:
     LIMITS = Limits.of().fitting(raise_descriptors())
-    HEADERS = headers(frame_ancestors(os.environ.get(FRAME_ANCESTORS)))
+    ANCESTORS = frame_ancestors(os.environ.get(FRAME_ANCESTORS))
     if not config.get_option("server.allowedHosts"):
         raise ValueError("no hosts are allowed: start the app from the project's folder")
 except ValueError as error:
     sys.exit(str(error))
+HEADERS = headers(ANCESTORS)
 UPLOADS = Uploads(LIMITS)
+COOKIE = "server.xsrfCookieSameSite"
+if any(site.startswith("https:") for site in ANCESTORS) and not config.is_manually_set(COOKIE):
+    # An upload needs Streamlit's XSRF cookie, which a browser sends in another site's frame only so.
+    config.set_option(COOKIE, "none", FRAME_ANCESTORS)
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ def notice(kind: str, text: str) -> None:
     now = time.monotonic()
     if now - _noticed.get(kind, -NOTICE_S) >= NOTICE_S:
         _noticed[kind] = now
-        _LOG.info(text)
+        _LOG.log(logging.INFO, text)
 
 
 def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str:

@@ -69,22 +69,22 @@ LIMITS = {"connections": 500, "connections_per_address": 250}
 def server(
     log: Path | None = None,
     before: Callable[[], object] | None = None,
-    **limits: int,
+    **settings: int | str,
 ) -> Iterator[Server]:
     """The app behind its guard, in a process of its own that ends with the block.
 
     What it writes goes to `log`: a line for each request. `before` is called in the new process,
-    and `limits` are those of `app.serving.limits`.
+    and `settings` are environment variables of the server, without HEADLIGHT_ and in small letters.
     """
     port = free_port()
-    set_limits = {f"HEADLIGHT_{name.upper()}": str(n) for name, n in (LIMITS | limits).items()}
+    named = {f"HEADLIGHT_{name.upper()}": str(value) for name, value in (LIMITS | settings).items()}
     command = [sys.executable, "-m", "app.serving.start", f"--server.port={port}"]
     command += [f"--server.address={HOST}", "--server.headless=true"]
     with (log or Path(os.devnull)).open("w") as output:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env=os.environ | set_limits,
+            env=os.environ | named,
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=before,
