@@ -36,7 +36,7 @@ HEADERS = headers(ANCESTORS)
 UPLOADS = Uploads(LIMITS)
 COOKIE = "server.xsrfCookieSameSite"
 if any(site.startswith("https:") for site in ANCESTORS) and not config.is_manually_set(COOKIE):
-    # An upload needs Streamlit's XSRF cookie, which a browser sends in another site's frame only so.
+    # An upload needs Streamlit's XSRF cookie: without this no browser sends it in others' frames.
     config.set_option(COOKIE, "none", FRAME_ANCESTORS)
 
 
