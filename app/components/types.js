@@ -350,6 +350,7 @@
  * @property {Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>} tokens
  * @property {TreeNode[]} nodes
  * @property {{text: string, end: number, log_prob: number, score: number}[]} hypotheses
+ * @property {Record<string, string>} meanings
  *
  * @typedef {object} TreeView
  * @property {HTMLElement} root
