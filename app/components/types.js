@@ -181,6 +181,7 @@
  * @property {string} size
  * @property {number} room
  * @property {number} tallest
+ * @property {number} reserved
  * @property {number} tickWidth
  * @property {number} zoom
  * @property {{places: Square[], width: number, height: number, captions: Captions} | null} places

@@ -51,6 +51,7 @@ function createExplorer(parent, key) {
       size: "",
       room: 0,
       tallest: 0,
+      reserved: 0,
       tickWidth: 0,
       zoom: 1,
       places: null,
@@ -93,7 +94,7 @@ function createExplorer(parent, key) {
   listenToPicture(explorer);
   listenToExport(explorer);
   listenToBadge(explorer);
-  listenToInside(explorer);
+  const forgetInside = listenToInside(explorer);
   listenToWhatIf(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
@@ -104,6 +105,7 @@ function createExplorer(parent, key) {
     forgetKeyboard();
     forgetSize();
     forgetOthers();
+    forgetInside();
     window.cancelIdleCallback?.(explorer.warming);
     forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);

@@ -23,6 +23,8 @@ def markup() -> Markup:
     """The files, the modules joined."""
     return Markup(
         html=read(_HERE / "explorer.html"),
-        css=f"{palette('.explorer')}\n{read(_HERE / 'explorer.css')}",
+        css="\n".join(
+            [palette(".explorer"), *(read(_HERE / f"{name}.css") for name in ("explorer", "level"))]
+        ),
         script=joined(_HERE / "main.js"),
     )
