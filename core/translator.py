@@ -13,6 +13,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from core.accelerate.network import accelerate
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
@@ -113,6 +114,7 @@ class Translator:
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
         network = build(other, self.card.model).to(self.device).eval()
         copy_weights(self._model, network)
+        accelerate(network)
         card = dataclasses.replace(self.card, architecture=other)
         checkpoint = Checkpoint(card, network, self._source, self._target)
         return type(self)(checkpoint, self.device)

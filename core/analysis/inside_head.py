@@ -151,7 +151,7 @@ PLACES: dict[str, dict[str, tuple[Place, ...]]] = {
         "product": (Place(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
         "scale": (Place(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
         "mask": (Place(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
-        "softmax": (Place(_OURS, _DOT, "weights_BHTS = softmax(scores_BHTS)"),),
+        "softmax": (Place(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
         "values": (
             Place(_OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"),
         ),

@@ -185,6 +185,7 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     import torch
     from safetensors.torch import load as from_bytes
 
+    from core.accelerate.network import accelerate
     from core.checkpoint.trial import try_out
     from core.model.build import build
     from core.text import load as load_tokenizer
@@ -203,5 +204,6 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     if parts.target_tokenizer is not parts.source_tokenizer:
         target = load_tokenizer(parts.target_tokenizer)
     model = model.to(device).eval()
+    accelerate(model)
     try_out(model, source, target, device)
     return Checkpoint(card, model, source, target)

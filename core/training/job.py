@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from core.accelerate.network import accelerate
 from core.checkpoint import folder as checkpoint
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
@@ -234,6 +235,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     model = build(options.model, network)
     if recipe.xavier_embeddings:
         model.reset_parameters(xavier_embeddings=True)
+    accelerate(model)
     return _Job(options, recipe, config, languages, data, model.to(device), device)
 
 

@@ -1,7 +1,7 @@
-"""What step.c computes of tensors: products, softmax, the likeliest, steps of a decoder, a loss.
+"""Call step.c on tensors: products, the best tokens, steps of a decoder, a loss.
 
-It is for float32 on a CPU, without gradients, the loss for bfloat16 as well; torch's own runs
-elsewhere. Axes as in decoding.py.
+It takes float32 on a CPU without gradients, and for the loss bfloat16 as well. Axes as in
+decoder.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.model.compiler import library
+from core.accelerate.library import library
 
 _FEW = 16  # rows: several threads are no faster, for all wait for the weights
 
@@ -31,19 +31,7 @@ def takes(x: Tensor) -> bool:
     )
 
 
-def softmax(x: Tensor) -> Tensor:
-    """torch's x.softmax(dim=-1), whose rows of a few keys take half a microsecond each."""
-    found = library()
-    if found is None or not takes(x):
-        return x.softmax(dim=-1)
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    width = max(x.shape[-1], 1)
-    found.softmax(x.data_ptr(), x.numel() // width, width, y.data_ptr())
-    return y
-
-
-def likeliest(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
+def top_k_log_probs(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
     """The k largest of x.log_softmax(-1), those before `first` counted as −∞, and their places.
 
     Of equal ones the first comes first. Only for an x that step.c takes. Raises ValueError.
