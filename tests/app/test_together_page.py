@@ -96,8 +96,11 @@ def test_the_second_follows_the_first_until_it_is_typed():
     page = render("together", act=act)
     page.claim("Zwei junge Frauen spielen im Park Fußball.", "second_source")
 
-    page = render("together", act=act, second_source=SNOW)
-    page.claim(SNOW, "second_source")
+    def typed(app):
+        app.text_input(key="second_source").set_value(SNOW)
+        act(app)
+
+    page = render("together", act=typed)
     assert unpacked(page.payload("first_of_two"))[0]["source_text"] == changed
     assert unpacked(page.payload("second_explorer"))[0]["source_text"] == SNOW
 
