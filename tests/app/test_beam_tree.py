@@ -15,7 +15,7 @@ SCRIPT = joined(FOLDER / "main.js")
 BOS, EOS, A, B, PIECE, C = 1, 2, 10, 11, 12, 13
 NEXT = [[A, -0.2], [B, -2.0], [PIECE, -4.6], [EOS, -6.0], [C, -0.004]]
 # parent, id, step, rank, log-probability, sum, score, status, forced, next
-NODES = [
+NODES: list[list[Any]] = [
     [None, BOS, 0, 0, 0.0, 0.0, 0.0, "open", False, NEXT],
     [0, A, 1, 0, -0.2, -0.2, -0.2, "open", False, [[EOS, -0.7], [C, -1.1]]],
     [0, B, 1, 1, -2.0, -2.0, -2.0, "open", False, []],

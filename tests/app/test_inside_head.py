@@ -62,12 +62,14 @@ def read(text: str) -> float:
 
 def bars(stage: Stage, trace: int = -1) -> list[float]:
     """The numbers printed at the ends of a figure's bars."""
+    assert stage.figure is not None
     drawn = [trace for trace in stage.figure.data if trace.type == "bar"]
     return [read(text) for text in drawn[trace].text]
 
 
 def column(stage: Stage, name: str) -> list[float]:
     """The numbers of a table's column, as the page prints them."""
+    assert stage.table is not None
     return [float(f"{value:.4f}") for value in stage.table()[name]]
 
 

@@ -120,6 +120,8 @@ def open_page(case: Case) -> tuple[Rendered, Cell]:
         direction=case.direction,
         model=case.model,
         search="greedy",
+        act=None,
+        state=None,
         **place,
     )
     translator = Translator.load(ROOT / f"checkpoints/{case.model}-{case.direction}", device="cpu")

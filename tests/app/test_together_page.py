@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from app.examples import EXAMPLES, MINIMAL_PAIRS, minimal_change
 from core.record.edits import Edits
@@ -144,6 +144,12 @@ def test_the_same_with_edits_keeps_the_translation(translator):
     assert "second_explorer" not in none.payloads
 
 
+def box_of(part: Locator) -> FloatRect:
+    box = part.bounding_box()
+    assert box
+    return box
+
+
 def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Locator]:
     page.set_viewport_size({"width": width, "height": 900})
     extra = "".join(f"&{name}={quote(value)}" for name, value in query.items())
@@ -160,21 +166,21 @@ def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Loc
 def test_both_are_level_and_have_one_row_of_choices(local_page: Page, serve, width):
     left, right = open_both(local_page, serve, width, second_source=SHIRTS)
     for name in ("source", "target", "readout", "overview", "title", "map-place", "statistics"):
-        boxes = [root.locator(f"[data-part={name}]").bounding_box() for root in (left, right)]
+        boxes = [box_of(root.locator(f"[data-part={name}]")) for root in (left, right)]
         assert boxes[0]["y"] == pytest.approx(boxes[1]["y"], abs=1), name
     for name in ("kinds", "quantity", "sort", "combines", "views", "units", "hide-eos"):
         expect(left.locator(f"[data-part={name}]")).to_be_visible()
         expect(right.locator(f"[data-part={name}]")).to_be_hidden()
-    boxes = [left.bounding_box(), right.bounding_box()]
-    bar = left.locator(".shared-choices").bounding_box()
+    boxes = [box_of(left), box_of(right)]
+    bar = box_of(left.locator(".shared-choices"))
     assert bar["x"] == boxes[0]["x"]
     assert bar["x"] + bar["width"] == pytest.approx(boxes[1]["x"] + boxes[1]["width"], abs=1)
     for root in (left, right):  # nothing lies under the choices
-        assert root.locator("[data-part=source]").bounding_box()["y"] >= bar["y"] + bar["height"]
+        assert box_of(root.locator("[data-part=source]"))["y"] >= bar["y"] + bar["height"]
     left.locator("[data-kind-option=encoder]").click()
     for root in (left, right):
         expect(root).to_have_attribute("data-kind", "encoder")
-    tops = [root.locator("[data-part=map-place]").bounding_box()["y"] for root in (left, right)]
+    tops = [box_of(root.locator("[data-part=map-place]"))["y"] for root in (left, right)]
     assert tops[0] == pytest.approx(tops[1], abs=1)
     rows = [row_of_first_cell(root) for root in (left, right)]
     assert rows[0] == pytest.approx(rows[1], abs=1.5)
@@ -183,8 +189,7 @@ def test_both_are_level_and_have_one_row_of_choices(local_page: Page, serve, wid
 def row_of_first_cell(root: Locator) -> float:
     """The first row's height on the page: the first y at which pointing names query 0."""
     canvas = root.locator("[data-part=map]")
-    box = canvas.bounding_box()
-    assert box
+    box = box_of(canvas)
     for y in range(20, int(box["height"]), 1):
         canvas.dispatch_event(
             "pointermove",
@@ -206,7 +211,7 @@ def test_on_a_phone_each_has_its_own_choices(local_page: Page, serve):
     for root in (left, right):
         for name in ("kinds", "quantity", "views", "units"):
             expect(root.locator(f"[data-part={name}]")).to_be_visible()
-    boxes = [left.bounding_box(), right.bounding_box()]
+    boxes = [box_of(left), box_of(right)]
     assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]
     local_page.set_viewport_size({"width": 1440, "height": 900})
     expect(left.locator(".shared-choices")).to_have_count(1)
