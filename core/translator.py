@@ -31,6 +31,7 @@ from core.record.record import (
     RecordHypothesis,
     RecordToken,
     TranslationRecord,
+    check_size,
 )
 from core.record.teacher_forced import (
     Asked,
@@ -378,7 +379,17 @@ class Translator:
     def _asked(self, task: "_Task", hypotheses: list[Hypothesis]) -> Asked:
         """The ids to be fed: the given target, or the best of the hypotheses."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
+        self._check_size(len(task.source), len(target))
         return Asked([t.id for t in task.source], target, [h.ids for h in hypotheses])
+
+    def _check_size(self, source: int, target: int) -> None:
+        """Raises InputError for more tokens than this network's maps can be recorded of."""
+        model = self.card.model
+        layers = model.num_encoder_layers, model.num_decoder_layers
+        try:
+            check_size(layers, model.num_heads, source, target)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def _record(
         self,
@@ -398,30 +409,33 @@ class Translator:
             if isinstance(value, Tensor)
         }
         alternatives = arrays.pop("alternatives")
-        record = TranslationRecord(
-            **arrays,
-            model=self.card.folder.name,
-            weights_sha256=self.card.weights_sha256,
-            source_language=LANGUAGES[self.card.source_language],
-            target_language=LANGUAGES[self.card.target_language],
-            search=(decode.label if task.target is None else "given target")
-            + (EDITED if edits != Edits() else ""),
-            source_text=task.text,
-            translation=self._target.decode([t.id for t in target]),
-            source=_record_tokens(task.source),
-            target_in=_record_tokens((special(BOS), *target[:-1])),
-            target_out=_record_tokens(target),
-            alternatives=tuple(
-                _record_tokens(tuple(self._target.token(int(id)) for id in row))
-                for row in alternatives
-            ),
-            hypotheses=tuple(
-                RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
-                for h in hypotheses
-            ),
-            activations=seen.activations,
-            edits=edits,
-        )
+        try:
+            record = TranslationRecord(
+                **arrays,
+                model=self.card.folder.name,
+                weights_sha256=self.card.weights_sha256,
+                source_language=LANGUAGES[self.card.source_language],
+                target_language=LANGUAGES[self.card.target_language],
+                search=(decode.label if task.target is None else "given target")
+                + (EDITED if edits != Edits() else ""),
+                source_text=task.text,
+                translation=self._target.decode([t.id for t in target]),
+                source=_record_tokens(task.source),
+                target_in=_record_tokens((special(BOS), *target[:-1])),
+                target_out=_record_tokens(target),
+                alternatives=tuple(
+                    _record_tokens(tuple(self._target.token(int(id)) for id in row))
+                    for row in alternatives
+                ),
+                hypotheses=tuple(
+                    RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
+                    for h in hypotheses
+                ),
+                activations=seen.activations,
+                edits=edits,
+            )
+        except ValueError as error:  # of strange weights: one masked cell with a weight is enough
+            raise InputError(f"what the network does here cannot be recorded: {error}") from None
         checks = check(record, seen.evidence, (self._source, self._target), edits)
         return dataclasses.replace(record, checks=checks)
 
@@ -434,6 +448,7 @@ class Translator:
         """
         self._check_own(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
+        self._check_size(len(source), len(target))
         hypotheses = [h.ids for h in record.hypotheses]
         edits, means = record.edits, self._means(record.edits)
         with self._lock:

@@ -9,12 +9,11 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record.hidden_states import frozen
+from core.frozen import Frozen
 from core.record.record import RecordToken
 
 Doubles = NDArray[np.float64]
@@ -48,7 +47,7 @@ def source_words(tokens: Sequence[RecordToken]) -> Words:
 
 
 @dataclass(frozen=True, eq=False)
-class Attributions:
+class Attributions(Frozen):
     """What each method says of each source word, for each target token; read-only.
 
     `scores` by method [T, n], float64: more speaks for "it came from there". The methods' units
@@ -60,15 +59,14 @@ class Attributions:
     scores: Mapping[str, Doubles]
 
     def __post_init__(self) -> None:
-        scores = {method: frozen(score) for method, score in self.scores.items()}
-        for method, score in scores.items():
+        super().__post_init__()
+        for method, score in self.scores.items():
             if score.shape != (len(self.target), len(self.words)):
                 raise ValueError(f"scores of {method} are {score.shape}, not [target, words]")
-        object.__setattr__(self, "scores", MappingProxyType(scores))
 
 
 @dataclass(frozen=True, eq=False)
-class Shapley:
+class Shapley(Frozen):
     """Each source word's share of log P(target token), in nats; float64, read-only.
 
     `values` [T, n] are what a word adds to log P on the average over all orders in which the words
@@ -89,12 +87,12 @@ class Shapley:
     permutations: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("values", "low", "high", "everything", "nothing"):
-            array = frozen(getattr(self, name))
+            array = getattr(self, name)
             lengths = len(self.target), len(self.words)
             if array.shape != lengths[: array.ndim]:
                 raise ValueError(f"{name} {array.shape} is not {lengths[: array.ndim]}")
-            object.__setattr__(self, name, array)
 
     @property
     def exact(self) -> bool:
@@ -108,7 +106,7 @@ class Shapley:
 
 
 @dataclass(frozen=True, eq=False)
-class Subsets:
+class Subsets(Frozen):
     """The subsets of source words that must be asked for Shapley values, and how to add them up.
 
     `visible` [N, n] says which words each shows. `orders` [M, n] are sampled orders in which the
@@ -202,7 +200,7 @@ def _estimated(
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(Frozen):
     """How alike a method and the Shapley values rank the source words, for each target token.
 
     `spearman` and `kendall` [T], 1 = the same order, −1 = the reverse; NaN where all words are
@@ -211,10 +209,6 @@ class Agreement:
 
     spearman: Doubles
     kendall: Doubles
-
-    def __post_init__(self) -> None:
-        for name in ("spearman", "kendall"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
 
     @property
     def mean_spearman(self) -> float:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.frozen import Frozen
+
 Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class Site(Frozen):
     """What one attention was fed and how it maps that; masks say True = may attend.
 
     Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
@@ -40,7 +42,7 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class InsideHead:
+class InsideHead(Frozen):
     """What one head does for one query, step by step; a row belongs to a key.
 
     `products_KE[k]` are the terms of q·k, `scores_K` their sums, `scaled_K` those through √d_k;

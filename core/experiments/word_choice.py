@@ -14,6 +14,7 @@ from core.data.batches import collate
 from core.experiments.asking import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -22,7 +23,7 @@ Words = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class WordChoice:
+class WordChoice(Frozen):
     """The logit of one target id less that of another at one step, as terms [C] that add up to it.
 
     Layer norm is taken at its actual scale (core.analysis.stream); the classifier's bias comes

@@ -194,7 +194,7 @@ def test_a_file_of_another_kind_is_refused(content, tmp_path):
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     refused(tmp_path / "x.npz", "x.npz", "No such file")
-    refused(tmp_path, "Is a directory")
+    refused(tmp_path, "it is a folder")
 
 
 def drop(*names: str):
@@ -256,7 +256,7 @@ def test_arrays_of_another_kind_are_refused(record, name, content):
 
 
 def test_an_array_too_few_is_refused(record):
-    for name, reason in (("cross", "cross is missing"), ("words", "it holds no record")):
+    for name, reason in (("cross", "cross is missing"), ("words", "words is missing")):
         saved = members(record)
         del saved[f"{name}.npy"]
         refused(archive(saved), reason)
@@ -267,7 +267,7 @@ def test_two_arrays_of_one_name_are_refused(record):
     buffer = io.BytesIO(record.to_bytes())
     with zipfile.ZipFile(buffer, "a") as opened, pytest.warns(UserWarning, match="Duplicate"):
         opened.writestr("cross.npy", members(record)["cross.npy"])
-    refused(buffer.getvalue(), "it holds no record")
+    refused(buffer.getvalue(), "two of its arrays have the same name")
 
 
 def test_an_array_may_be_saved_by_columns(record):

@@ -138,7 +138,9 @@ def test_without_a_component_the_norm_is_taken_anew(models):
                 assert np.array_equal(found, held)
             else:
                 fed = torch.from_numpy(stream.before.sum(0) - stream.before[c])
-                gain, shift = map(torch.from_numpy, (stream.norm.gain_D, stream.norm.shift_D))
+                gain, shift = (
+                    torch.tensor(part) for part in (stream.norm.gain_D, stream.norm.shift_D)
+                )
                 by_hand = torch.nn.functional.layer_norm(fed, gain.shape, gain, shift, 1e-5)
                 assert np.abs(found - by_hand.numpy()).max() < 1e-9
                 assert np.abs(found - held).max() > 1e-6
