@@ -12,6 +12,7 @@ import pytest
 
 from app.look.labels import labels
 from core.config import DecodeConfig
+from core.experiments.score_split import score_split
 from core.experiments.site import Site, site
 from core.record.record import TranslationRecord
 from core.translator import Translator
@@ -545,3 +546,59 @@ def test_the_page_opens_on_the_pinned_token_of_the_first_page(translator):
     assert found, text
     row = record.cross[int(found[2]) - 1, int(found[1]) - 1, 5]
     assert said(float(row.max())) == found[3] and int(row.argmax()) == 5
+
+
+def test_why_the_head_looks_there_adds_up_to_the_score(translator):
+    source = "Ein Hund läuft."
+    place = {"kind": "cross", "layer": 2, "head": 1, "q": 1, "k": 1}
+    page = render("head", "open_score", source=source, **{n: str(v) for n, v in place.items()})
+    split = score_split(translator, translator.inspect(source), *place.values())
+    named = {"token": "token", "position": "position", "feed-forward": "feed-forward"}
+
+    def groups(end: str) -> list[str]:
+        return [
+            f"{part.kind} heads" if part.what == "head" else named.get(part.what, "norms, biases")
+            for part in split.components(end)
+        ]
+
+    rows, columns = groups("query"), groups("key")
+    figure = page.figure("why_score")
+    layout = figure["layout"]
+    names = [[item.text for item in page.found("why_score", "figure")]]
+    assert layout["title"]["text"] == f"The score {signed(split.score, 3)} as a sum: query × key"
+    assert layout["title"]["subtitle"]["text"].startswith(
+        "rows: what wrote the query; columns: what wrote the key; all cells add up to it to "
+    )
+    seen = set()
+    for cell in (text for text in names[0] if "<b>" in text):
+        row, column, value = re.fullmatch(r"(.+) × (.+): <b>(.+)</b>", cell).groups()
+        at = np.ix_([r == row for r in rows], [c == column for c in columns])
+        assert value == signed(split.terms[at].sum(), 2)
+        seen.add((row, column))
+    assert seen == {(row, column) for row in rows for column in columns}
+    (bars,) = page.figure("why_terms")["data"]
+    flat = np.argsort(-np.abs(split.terms), axis=None)[:8]
+    terms = [np.unravel_index(at, split.terms.shape) for at in flat]
+    values = [split.terms[q, k] for q, k in terms]
+    np.testing.assert_allclose(array(bars["x"]), [*values, split.score - sum(values)], atol=1e-7)
+    labels_ = [
+        f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms
+    ]
+    assert bars["customdata"] == [*labels_, f"{split.terms.size - 8:,} others"]
+    table = page.table("why_removals")
+    assert list(table) == ["without", "score, norm held", "norm recomputed", *table.columns[3:]]
+    assert list(table.columns[3:]) == ["head off everywhere", "weight"]
+    for (_, row), part in zip(table.iterrows(), split.removals, strict=True):
+        whole = "" if part.whole is None else signed(part.whole.score, 3)
+        assert list(row) == [
+            f"{part.component.label} ({part.end})",
+            signed(part.predicted.score, 3),
+            signed(part.true.score, 3),
+            whole,
+            signed(part.true.weight, 3),
+        ]
+
+
+def signed(value: float, places: int) -> str:
+    text = said(value, places)
+    return text if text.startswith("−") or not float(text.replace(",", "")) else f"+{text}"
