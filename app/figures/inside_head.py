@@ -201,7 +201,7 @@ def _small(theme: str) -> go.Figure:
 
 def _pitch(rows: int) -> float:
     """The px of one key's row: legible words on a short sentence, less on a long one."""
-    return float(np.clip(330 / rows, 7, 20))
+    return float(np.clip(460 / rows, 7, 20))
 
 
 def _rows(theme: str, words: Sequence[str], head: int = 0) -> go.Figure:
