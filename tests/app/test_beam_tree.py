@@ -142,7 +142,9 @@ def test_greedy_search_has_no_length_penalty(page: Page):
     choose(root, 3)
     assert part(root, "status").inner_text() == "Pruned: another token was more probable."
     assert [row[0] for row in rows(root)] == ["log-probability", "score"]
-    assert rows(root)[1][1] == "greedy search needs no length penalty"
+    results = part(root, "results").locator(".sum").all_inner_texts()
+    assert results[0] == "2 tokens: log-probability −0.771"
+    assert rows(root)[1][1] == "greedy: no length penalty"
 
 
 def test_alternatives_are_probabilities_of_the_parents_step(page: Page):

@@ -57,7 +57,7 @@ function fillArithmetic({ data, parts }, node) {
   if (node.parent !== null) {
     row("log-probability", [node.step === 1 ? "one token" : `sum of ${node.step} tokens`], fixed(node.total, 3));
     if (alpha === 0) {
-      row("score", ["greedy search needs no length penalty"], fixed(node.score, 3), "total");
+      row("score", ["greedy: no length penalty"], fixed(node.score, 3), "total");
     } else {
       const divisor = ((5 + node.step) / 6) ** alpha;
       row("length penalty", [`((5 + ${node.step}) / 6)`, element("sup", "", alpha)], divisor.toFixed(3));
@@ -115,7 +115,8 @@ export function fillResults(view) {
       const sum = element("span", "sum");
       const tokens = data.nodes[end].step;
       const penalty = ((5 + tokens) / 6) ** data.alpha;
-      sum.append(`log-probability ${fixed(log_prob, 3)} / ${penalty.toFixed(3)} (${tokens} tokens) = `, element("b", "", fixed(score, 3)));
+      const how = data.alpha === 0 ? `${tokens} tokens: log-probability ` : `log-probability ${fixed(log_prob, 3)} / ${penalty.toFixed(3)} (${tokens} tokens) = `;
+      sum.append(how, element("b", "", fixed(score, 3)));
       button.append(element("span", "place", place + 1), element("bdi", "text", text), sum);
       button.dataset.node = end;
       item.append(button);

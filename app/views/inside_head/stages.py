@@ -293,7 +293,7 @@ def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
 
 
 def _rank(lengths: np.ndarray, head: int) -> str:
-    """Where a head's part stands among all by its length."""
+    """The rank of a head's part among all by its length, as a sentence."""
     rank = int((lengths > lengths[head]).sum()) + 1
     if len(lengths) == 1:
         return ""
