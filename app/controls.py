@@ -5,6 +5,7 @@ source, one_line, translate, target, use_reference, direction, model, search, tr
 own_translation, explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
+overview, overview_project …, small_project …, numbers_project …, table_project …,
 stage_project … stage_output, inside_project … inside_output, example_0…,
 lesson_sentence, mask_input, mask_batch_…, mask_source_ids, mask_target_ids, source_batch,
 target_batch, mask_kind, mask_sentence, mask_ids_sentence, mask_grids, mask_padding, mask_causal,
