@@ -15,6 +15,7 @@ class Example:
     look_for: tuple[str, str]  # from German, from English
     de: str
     en: str
+    changed: tuple[str, str]  # both with one thing changed
 
     def hint(self, direction: str) -> str:
         """What to look for in a direction; nothing in one that the examples were not made for."""
@@ -23,6 +24,10 @@ class Example:
     def text(self, direction: str) -> str:
         """The sentence in the language that a direction starts from; empty in any other."""
         return {"de": self.de, "en": self.en}.get(direction.split("-")[0], "")
+
+    def variant(self, direction: str) -> str:
+        """The sentence with one thing changed, in the same language; empty in any other."""
+        return dict(zip(("de", "en"), self.changed, strict=True)).get(direction.split("-")[0], "")
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,16 @@ MINIMAL_PAIRS = (
 )
 
 
+def minimal_change(text: str, direction: str) -> str:
+    """The known sentence that differs from `text` in one thing; without one, `text` itself."""
+    known = [pair.texts(direction) for pair in MINIMAL_PAIRS]
+    known += [(example.text(direction), example.variant(direction)) for example in EXAMPLES]
+    for first, second in known:
+        if text and text in (first, second):
+            return second if text == first else first
+    return text
+
+
 def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
     """Those that can be typed in a direction: none where it starts from another language."""
     return tuple(pair for pair in MINIMAL_PAIRS if any(pair.texts(direction)))
@@ -73,12 +88,20 @@ EXAMPLES = (
         ("Which man, which shirt is meant?", "Which man, which shirt is meant?"),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
+        (
+            "Ein Mann in einem blauen Hemd spricht mit einem Mann in einem roten Hemd.",
+            "A man in a blue shirt is talking to a man in a red shirt.",
+        ),
     ),
     Example(
         "Word order",
         ("Fußball comes last: where in English?", "soccer comes in the middle: and in German?"),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
+        (
+            "Zwei junge Frauen spielen im Park Fußball.",
+            "Two young women are playing soccer in the park.",
+        ),
     ),
     Example(
         "Compounds",
@@ -88,6 +111,10 @@ EXAMPLES = (
         ),
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
         "A street musician is playing guitar at a bus stop.",
+        (
+            "Ein Straßenmusiker spielt an einem Bahnhof Gitarre.",
+            "A street musician is playing guitar at a train station.",
+        ),
     ),
     Example(
         "A split verb",
@@ -97,6 +124,10 @@ EXAMPLES = (
         ),
         "Eine Frau bereitet in der Küche das Essen zu.",
         "A woman is preparing the food in the kitchen.",
+        (
+            "Ein Mann bereitet in der Küche das Essen zu.",
+            "A man is preparing the food in the kitchen.",
+        ),
     ),
     Example(
         "A verb at the end",
@@ -106,12 +137,20 @@ EXAMPLES = (
         ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
+        (
+            "Wenn es morgen nicht regnet, bleiben wir zu Hause.",
+            "If it does not rain tomorrow, we will stay at home.",
+        ),
     ),
     Example(
         "Unknown letters",
         ("What the vocabulary lacks is marked.", "What the vocabulary lacks is marked."),
         "Ein Tourist aus 東京 fotografiert einen Hund.",
         "A tourist from 東京 takes a picture of a dog.",
+        (
+            "Ein Tourist aus Berlin fotografiert einen Hund.",
+            "A tourist from Berlin takes a picture of a dog.",
+        ),
     ),
 )
 
