@@ -396,6 +396,8 @@ def test_a_learned_table_is_not_called_sinusoidal(record):
     at = list(dots.x).index(2)
     assert dots.y[at] == pytest.approx(np.mean(pairs))
     assert dots.customdata[at][1:] == pytest.approx([min(pairs), max(pairs)])
+    assert dots.error_y.array[at] == pytest.approx(max(pairs) - np.mean(pairs))
+    assert dots.error_y.arrayminus[at] == pytest.approx(np.mean(pairs) - min(pairs))
 
 
 def strings(value: Any) -> Iterator[str]:
