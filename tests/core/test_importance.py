@@ -14,7 +14,7 @@ from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import EditError, Edits
 from core.search.beam import search
-from core.text.tokenizer import PAD
+from core.text.tokenizer import EOS, PAD
 from tests import small
 
 HEADS = [("encoder", 0, 1), ("decoder", 2, 0), ("cross", 1, 1)]
@@ -190,7 +190,8 @@ def sentence_losses(model, pairs) -> np.ndarray:
 def test_the_interval_is_the_bootstraps_over_sentences():
     """Against 20,000 draws made here: sums of changes over the sums of the same draws' tokens."""
     _, model = small.pair(norm_first=True)
-    pairs = unequal_pairs()
+    # One word alone in all targets, so that a head changes long sentences more than short ones.
+    pairs = [(source, [5] * (len(target) - 1) + [EOS]) for source, target in unequal_pairs()]
     tokens = np.array([len(target) for _, target in pairs])
     before = sentence_losses(model, pairs)
     drawn = np.random.default_rng(5).integers(len(pairs), size=(20_000, len(pairs)))
