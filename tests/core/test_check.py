@@ -296,7 +296,14 @@ def sinusoid(row: int, width: int) -> list[float]:
 
 
 ALL_OF_A_POSITION = PositionEdit(scale=0.5, stretch=3, shift=2, order=(2, 0, 1))
-TABLE_ROWS = [3 * 2 + 2, 3 * 0 + 2, 3 * 1 + 2, 3 * 3 + 2, 3 * 4 + 2, 3 * 5 + 2]  # of positions 0 to 5
+TABLE_ROWS = [
+    3 * 2 + 2,
+    3 * 0 + 2,
+    3 * 1 + 2,
+    3 * 3 + 2,
+    3 * 4 + 2,
+    3 * 5 + 2,
+]  # of positions 0 to 5
 
 
 def test_scaled_stretched_shifted_and_reordered_positions_are_those_of_the_formula(model):
