@@ -1,4 +1,4 @@
-"""What core.evaluate reports: against sacreBLEU called here, and log-probabilities added up here."""
+"""What core.evaluate reports, against sacreBLEU and sums of log-probabilities made here."""
 
 import math
 import re
