@@ -32,8 +32,9 @@ def score(log_prob: float, length: int) -> float:
     return log_prob / ((5 + length) / 6) ** ALPHA
 
 
-def by_hand(model, source: list[int]) -> tuple[list[list[tuple]], list[tuple]]:
-    """Every step's finished hypotheses (score, log P, ids) and its 2K best (rank, ids), to the end.
+def by_hand(model, source: list[int]) -> tuple[list[list[tuple]], list[tuple], list[float]]:
+    """Every step's finished hypotheses (score, log P, ids), its 2K best (rank, ids), and the score
+    that no open prefix can exceed after it; to the end.
 
     Each step is a whole pass over all open prefixes, without a cache.
     """
@@ -44,6 +45,7 @@ def by_hand(model, source: list[int]) -> tuple[list[list[tuple]], list[tuple]]:
         open_prefixes: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         finished: list[list[tuple]] = []
         ranked: list[tuple] = []
+        bounds: list[float] = []
         for step in range(1, limit + 1):
             fed = torch.tensor([[BOS, *ids] for _, ids in open_prefixes])
             K = len(open_prefixes)
@@ -68,7 +70,8 @@ def by_hand(model, source: list[int]) -> tuple[list[list[tuple]], list[tuple]]:
             open_prefixes = [c for c, end in zip(candidates, ends, strict=True) if not end][:BEAM]
             if not open_prefixes:
                 break
-    return finished, ranked
+            bounds.append(score(open_prefixes[0][0], limit))
+    return finished, ranked, bounds
 
 
 def sources(translator: Translator) -> list[list[int]]:
@@ -80,18 +83,23 @@ def test_the_translation_is_the_one_of_a_search_that_never_stops_early(translato
     found = translator.translate(SENTENCES, DecodeConfig(beam=BEAM))
     for source, translation in zip(sources(translator), found, strict=True):
         with translator.held() as model:
-            finished, _ = by_hand(model, source)
+            finished, _, bounds = by_hand(model, source)
         best_score, log_prob, ids = max(one for step in finished for one in step)
         best = translation.hypotheses[0]
         assert best.ids == ids
         assert best.log_prob == pytest.approx(log_prob, abs=1e-4)
         assert best.score == pytest.approx(best_score, abs=1e-4)
-        first: list[tuple] = []
-        for step in finished:
-            first += step
-            if len(first) >= BEAM:
-                break
-        assert max(first)[2] != ids
+        kept: list[tuple] = []
+        first = None
+        for step, bound in zip(finished, bounds, strict=False):
+            kept = sorted([*kept, *step], reverse=True)[:BEAM]
+            if len(kept) == BEAM:
+                first = first or kept[0][2]
+                if kept[0][0] >= bound:
+                    break
+        assert first != ids
+        # The others are the best that had finished when nothing could beat the first.
+        assert [h.ids for h in translation.hypotheses] == [other for *_, other in kept]
 
 
 def test_an_end_that_is_no_result_was_overtaken_if_it_was_among_the_k_best(translator):
@@ -100,7 +108,7 @@ def test_an_end_that_is_no_result_was_overtaken_if_it_was_among_the_k_best(trans
     for source in sources(translator):
         with translator.held() as model:
             tree = search_tree(model, torch.tensor([source]), DecodeConfig(beam=BEAM))
-            _, ranked = by_hand(model, source)
+            _, ranked, _ = by_hand(model, source)
         results = {h.ids for h in tree.hypotheses}
         rank_of = {ids: rank for rank, ids in ranked}
         for index, node in enumerate(tree.nodes[1:], start=1):
