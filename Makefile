@@ -12,7 +12,7 @@ PORT   ?= 8501
 .PHONY: app test soak check types-js format lock train clean
 
 app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
-	$(BIN)/streamlit run app/serve.py --server.port $(PORT)
+	@$(BIN)/python -m app.serving.start --server.port $(PORT)
 
 test: check  ## everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
@@ -20,7 +20,7 @@ test: check  ## everything that CI runs
 soak: $(ENV)/tests  ## the tests that take minutes: many visitors, pulled plugs, thousands of mutants
 	$(BIN)/python -m pytest -m soak -s
 
-check: $(ENV)/tests  ## formatting, lint and types
+check: $(ENV)/tests types-js  ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/oxlint app/components

@@ -12,6 +12,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import core
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = {
     "requirements.txt": "requirements.lock",
@@ -101,3 +103,9 @@ def test_every_promise_names_a_test_that_is_there():
         assert named, line
         for file, name in named:
             assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8"), (file, name)
+
+
+def test_the_changelog_names_the_version():
+    released = core.__version__.removesuffix(".dev0")
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(released)}\b", text, re.M)
