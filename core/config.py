@@ -48,9 +48,11 @@ _LARGEST = {
     "dim_feedforward": 131_072,
     "max_length": 4_096,
 }
+_LEAST = {"max_length": 2}  # a token and <eos>; of the other sizes it is 1
 _MOST_LAYERS = 96  # of both stacks together
 _MOST_MAPS = 4_096  # of attention, of all kinds, layers and heads: 160 MB at 100 tokens
 _LOWEST_FLOAT32 = -3.4028234e38
+_HIGHEST_MASK_SCORE = -1_000.0  # above, softmax could leave a masked cell a weight that is not 0
 _LEAST_EPS = 1e-12  # below, float32 would divide by 0 where a vector is constant
 
 
@@ -61,7 +63,8 @@ class ModelConfig(_Json):
     `attention_dropout` of None means the same rate as `dropout`, which is what nn.Transformer does.
     `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
     (one joint vocabulary); with `tie_classifier` the output projection is the target table.
-    `mask_score` is what a masked score is set to before the softmax; None is the paper's −∞.
+    `mask_score` is what a masked score is set to before the softmax, −1,000 or less so that its
+    weight is exactly 0 in float32; None is the paper's −∞.
     Without `scale_embeddings` they are not multiplied by √d_model (paper §3.4); without
     `final_norm` nothing is normalised behind the last layer of either stack, as in the paper's
     figure 1, where torch.nn.Transformer has one more norm. hyunwoongko/transformer has neither.
@@ -93,10 +96,10 @@ class ModelConfig(_Json):
             if field.type is bool and not isinstance(getattr(self, field.name), bool):
                 raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
         for name, largest in _LARGEST.items():
-            value = getattr(self, name)
-            if not _is_integer(value) or not 1 <= value <= largest:
+            value, least = getattr(self, name), _LEAST.get(name, 1)
+            if not _is_integer(value) or not least <= value <= largest:
                 raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number from 1 to "
+                    f"{name} {value!r} is out of range: it must be a whole number from {least} to "
                     f"{largest:,}"
                 )
         for name in ("dropout", "attention_dropout"):
@@ -132,11 +135,12 @@ class ModelConfig(_Json):
                 "share_embeddings needs one joint vocabulary, but the two sizes differ"
             )
         if self.mask_score is not None and not (
-            _is_finite(self.mask_score) and _LOWEST_FLOAT32 <= self.mask_score < 0
+            _is_finite(self.mask_score)
+            and _LOWEST_FLOAT32 <= self.mask_score <= _HIGHEST_MASK_SCORE
         ):
             raise ValueError(
-                f"mask_score {self.mask_score} must be a negative number, as a float32 can be: "
-                "leave it out for −∞"
+                f"mask_score {self.mask_score!r} is out of range: it must lie between "
+                f"{_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be left out for −∞"
             )
 
     @property

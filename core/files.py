@@ -1,19 +1,91 @@
-"""Atomic file writes and hashes: what was there stays whole until what replaces it is whole."""
+"""Atomic writes, hashes, and reads that neither a link, a pipe nor a huge file can hold up."""
 
 import errno
 import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+import stat
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+MOST_SETTINGS = 64 << 10
+"""Bytes of config.json and of metrics.json: the project's own have 2 to 5 KB."""
+
+# A pipe is not waited for, and a link is followed only where the caller says so. POSIX has all of
+# these flags, Windows has the last one only.
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def cache_folder() -> Path:
-    """Where this user keeps what can be fetched or made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "headlight"
+    """Where this user keeps what can be fetched or made again.
+
+    As the XDG specification says, an XDG_CACHE_HOME that is empty or relative is ignored: what is
+    in the current folder may be a stranger's. Raises RuntimeError for a user without a home.
+    """
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():
+        return given / "headlight"
+    home = Path.home()
+    if not home.is_absolute():
+        raise RuntimeError(f"the home folder {str(home)!r} is not absolute: set HOME")
+    return home / ".cache" / "headlight"
+
+
+@contextmanager
+def opened(
+    file: Path, largest: int, size: int | None = None, *, links: bool = False
+) -> Generator[BinaryIO]:
+    """A regular file of at most `largest` bytes, and of exactly `size` where that is known.
+
+    It is looked at through its descriptor, so that nothing put in its place can be read instead.
+    `links` follows links: for a file that a person named, not for one that a folder brought along.
+    Raises ValueError for anything but a regular file, and OSError.
+    """
+    if not links:
+        _check(os.lstat(file), largest, size)
+    descriptor = os.open(file, _FLAGS | (0 if links else _NO_LINK))
+    try:
+        _check(os.fstat(descriptor), largest, size)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            yield stream
+    finally:
+        os.close(descriptor)
+
+
+def read(file: Path, largest: int, size: int | None = None, *, links: bool = False) -> bytes:
+    """The content of a file as `opened` opens it. Raises ValueError and OSError as that does."""
+    with opened(file, largest, size, links=links) as stream:
+        return read_exactly(stream, os.fstat(stream.fileno()).st_size)
+
+
+def read_exactly(stream: BinaryIO, size: int) -> bytes:
+    """The next bytes of an opened file. Raises ValueError where there are fewer."""
+    content = stream.read(size)
+    if len(content) != size:
+        raise ValueError(f"it ends after {len(content):,} of {size:,} bytes")
+    return content
+
+
+def _check(found: os.stat_result, largest: int, size: int | None) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise ValueError("it is a link, which is not followed")
+    if stat.S_ISDIR(found.st_mode):
+        raise ValueError("it is a folder, no regular file")
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is no regular file")
+    if found.st_size > largest:
+        raise ValueError(f"{found.st_size:,} bytes, the limit is {largest:,}")
+    if size is not None and found.st_size != size:
+        raise ValueError(f"{found.st_size:,} bytes, expected {size:,}")
+
+
+def printable(text: str) -> str:
+    """One line without control characters and `code` marks: files of strangers are quoted in it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")
 
 
 def write_atomic(file: Path, content: bytes) -> None:
@@ -41,7 +113,7 @@ def check_writable(file: Path) -> None:
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.open("wb").close()
+        _created(part).close()
         part.unlink()
     except OSError as error:
         with suppress(OSError):
@@ -117,8 +189,11 @@ def _mark(content: bytes) -> str:
 
 
 def _mark_now(folder: Path, switch: str) -> str | None:
-    file = folder / switch
-    return _mark(file.read_bytes()) if file.is_file() else None
+    """The mark of the switch as it is; None where there is none that can be settings."""
+    try:
+        return _mark(read(folder / switch, MOST_SETTINGS))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
 
 
 def _waiting(name: str, mark: str) -> str:
@@ -142,13 +217,22 @@ def _clean(folder: Path, names: Iterable[str]) -> None:
 def _write(file: Path, content: bytes) -> None:
     """Raises OSError naming the file that this is a part of."""
     try:
-        with file.open("wb") as stream:
+        with _created(file) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         what = f"{error.strerror} (while writing {len(content):,} bytes)"
         raise OSError(error.errno, what, str(file).removesuffix(".part")) from None
+
+
+def _created(file: Path) -> BinaryIO:
+    """A new file, open for writing. What a folder brought along under this name goes.
+
+    Opened as it is, a link would lead the content into another file, and a pipe be waited for.
+    """
+    file.unlink(missing_ok=True)
+    return file.open("xb")
 
 
 def _sync(folder: Path) -> None:

@@ -46,11 +46,13 @@ def test_there_is_something_to_check():
 # The rooms of core, from the ground up: a module imports its own room and those below it. Rooms of
 # one level do not know each other.
 ROOMS = (
-    ("core.config", "core.device", "core.files", "core.turns"),
+    ("core.config", "core.files", "core.frozen", "core.turns"),
+    ("core.device",),
     ("core.command", "core.text"),
     ("core.data",),
     ("core.model",),
-    ("core.search", "core.checkpoint"),
+    ("core.accelerate", "core.search"),
+    ("core.checkpoint",),
     ("core.record",),
     ("core.analysis",),
     ("core.training", "core.parity", "core.experiments"),
@@ -70,7 +72,13 @@ MODULES = {
 del MODULES["core"]
 NUMBERS = {"numpy", "scipy"}  # what records and the questions asked of them are made with
 # What a record is made of; pandas is imported only when a table is asked for.
-PLAIN = {f"core.record.{name}" for name in ("record", "card", "edits", "hidden_states", "softmax")}
+PLAIN = {
+    *("core.files", "core.frozen", "core.checkpoint.strict_json"),
+    *(
+        f"core.record.{name}"
+        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax")
+    ),
+}
 
 
 def room_of(module: str) -> str | None:

@@ -26,7 +26,8 @@ def csv_zip(record: TranslationRecord) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, table in tables.items():
-            archive.writestr(f"{name}.csv", table.to_csv(index=False))
+            # Spreadsheets need the mark in front to read UTF-8.
+            archive.writestr(f"{name}.csv", table.to_csv(index=False).encode("utf-8-sig"))
     return buffer.getvalue()
 
 

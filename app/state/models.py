@@ -14,7 +14,7 @@ import streamlit as st
 
 from app.state import waiting
 from app.state.store import Store
-from core.checkpoint.folder import Card, list_cards
+from core.checkpoint.folder import TWIN, Card, list_cards
 from core.serving.queue import Queue
 
 if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
@@ -54,7 +54,7 @@ def key_of(model: Model) -> tuple[str, str, bool]:
 
 def model_name(card: Card) -> str:
     """What a model is called in lists and links: its folder's name without the direction."""
-    return card.folder.name.removesuffix(f"-{card.direction}")
+    return card.name
 
 
 @st.cache_resource(ttl=30, show_spinner=False)  # as it is: a copy for each of ten asks a run
@@ -85,7 +85,7 @@ def implementations(direction: str) -> dict[str, Implementation]:
     by_name = {}
     for (d, name), card in cards().items():
         if d == direction:
-            by_name |= {name: Implementation(card), f"{name}-twin": Implementation(card, True)}
+            by_name |= {name: Implementation(card), f"{name}{TWIN}": Implementation(card, True)}
     return by_name
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record.hidden_states import frozen
+from core.frozen import Frozen
 
 Doubles = NDArray[np.float64]
 
@@ -36,7 +35,7 @@ class PairChange(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class HeadEffects:
+class HeadEffects(Frozen):
     """Each head of one sentence switched off by itself; arrays are float64, in nats, read-only.
 
     `log_probs` [T] are those of the target tokens in the unedited pass; `changes` by kind
@@ -48,11 +47,9 @@ class HeadEffects:
     changes: Mapping[str, Doubles]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "log_probs", frozen(self.log_probs))
-        changes = {kind: frozen(change) for kind, change in self.changes.items()}
-        if any(change.shape[2:] != self.log_probs.shape for change in changes.values()):
+        super().__post_init__()
+        if any(change.shape[2:] != self.log_probs.shape for change in self.changes.values()):
             raise ValueError(f"changes are [L, H, T] with T = {len(self.log_probs)} target tokens")
-        object.__setattr__(self, "changes", MappingProxyType(changes))
 
     def of(self, kind: str, token: int | None = None) -> Doubles:
         """The change of a target token's log-probability, or of the whole translation's: [L, H].
@@ -73,7 +70,7 @@ class HeadEffects:
 
 
 @dataclass(frozen=True, eq=False)
-class PairEffects:
+class PairEffects(Frozen):
     """All pairs of heads of one kind switched off together, on one sentence; read-only.
 
     `pairs` [N, N, T], symmetric, are the changes of the target tokens' log-probabilities in nats
@@ -86,10 +83,10 @@ class PairEffects:
     pairs: Doubles
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         N = self.layers * self.heads
         if self.pairs.shape[:-1] != (N, N):
             raise ValueError(f"pairs {self.pairs.shape} are not [{N}, {N}, T]")
-        object.__setattr__(self, "pairs", frozen(self.pairs))
 
     def both(self, token: int | None = None) -> Doubles:
         """The change with both heads off, of a token or of the whole translation: [N, N]."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from core.frozen import Frozen
+
 Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class Site(Frozen):
     """What one attention was fed and how it maps that; masks say True = may attend.
 
     Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
@@ -40,14 +42,14 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class InsideHead:
+class InsideHead(Frozen):
     """What one head does for one query, step by step; a row belongs to a key.
 
     `products_KE[k]` are the terms of q·k, `scores_K` their sums, `scaled_K` those through √d_k;
     `masked_K` is what the softmax sees, `exps_K` are e^(score − largest score), and `weights_K`
     those through their sum. `z_E` sums `weighted_KE`, the weighted values; `parts_HD` holds, for
     every head, the image of its z under its own columns of the output projection. `output_D` is
-    what the attention hands on: all parts and a bias.
+    the output of the attention: all parts and `bias_D`.
     """
 
     head: int
@@ -67,6 +69,7 @@ class InsideHead:
     weighted_KE: Doubles
     z_E: Doubles
     parts_HD: Doubles
+    bias_D: Doubles
     output_D: Doubles
 
 
@@ -103,6 +106,7 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
         weighted_KE=weights_HK[head, :, None] * v_HKE[head],
         z_E=z_HE[head],
         parts_HD=parts_HD,
+        bias_D=site.output_bias,
         output_D=parts_HD.sum(0) + site.output_bias,
     )
 
@@ -111,6 +115,11 @@ def heads_of(x: ArrayLike, num_heads: int) -> Doubles:
     """[..., D] → [H, ..., E]: each head has its own slice of the last axis."""
     x = np.asarray(x)
     return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, 0)
+
+
+def largest(values: ArrayLike, count: int) -> list[int]:
+    """Indices of the `count` numbers that are largest in size, the largest first."""
+    return np.argsort(-np.abs(np.asarray(values)), kind="stable")[:count].tolist()
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,7 @@ PLACES: dict[str, dict[str, tuple[Place, ...]]] = {
         "product": (Place(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
         "scale": (Place(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
         "mask": (Place(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
-        "softmax": (Place(_OURS, _DOT, "weights_BHTS = softmax(scores_BHTS)"),),
+        "softmax": (Place(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
         "values": (
             Place(_OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"),
         ),

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.frozen import Frozen
 from core.record.record import TranslationRecord
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Leak:
+class Leak(Frozen):
     """The probability of each right next token [T] under teacher forcing, with and without M.
 
     `on_future` [T] is the share of a row's attention that goes to tokens still to come when

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.frozen import Frozen
+
 
 @dataclass(frozen=True, eq=False)
-class Matching:
+class Matching(Frozen):
     """The heads of two models in pairs: the first model's head n and the second's partner[n].
 
     `similarity` [N, N] is the share of attention that two heads put on the same cells: 0 to 1.
@@ -25,10 +27,10 @@ class Matching:
     similarity: NDArray[np.float64]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         N = self.layers * self.heads
         if sorted(self.partner) != list(range(N)) or self.similarity.shape != (N, N):
             raise ValueError(f"a matching of {N} heads names each of them once on either side")
-        self.similarity.flags.writeable = False
 
     def of(self, layer: int, head: int) -> tuple[int, int]:
         """Layer and head of the second model that belong to the first model's."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.frozen import Frozen
+
 Floats = NDArray[np.float64]
 
 
@@ -39,7 +41,7 @@ def products_by_distance(positions: NDArray) -> tuple[NDArray, Floats, Floats, F
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Frozen):
     """What adding positions does to a sentence's vectors: per token [N], and in a plane [N, 2].
 
     `content`, `position` and `total` are the lengths of embedding·√d_model, of PE and of their sum;

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.analysis.inside_head import Site, heads_of
+from core.frozen import Frozen
 
 Floats = NDArray[np.float64]
 Side = Literal["encoder", "decoder"]
@@ -79,7 +80,7 @@ class Component:
 
 
 @dataclass(frozen=True, eq=False)
-class Norm:
+class Norm(Frozen):
     """A layer norm as it ran: γ, β, eps, and what it was fed and gave, [N, D].
 
     It belongs to the attention of a kind and layer; to a feed-forward layer, without a kind; or
@@ -120,7 +121,7 @@ class Norm:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class Stream(Frozen):
     """What a sub-layer, or the classifier, is fed: parts [C, N, D] that add up to it.
 
     Layer norm is taken at its actual scale: each part is centred, divided by the σ of the whole
@@ -158,7 +159,7 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class Trace(Frozen):
     """All that one sentence's pass wrote, in float64, from which any stream is put together.
 
     `embedded` are token and position [2, N, D] of each side. `norms` are in the order in which they

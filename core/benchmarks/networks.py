@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from core.accelerate.network import accelerate
 from core.checkpoint.folder import load
 from core.config import ModelConfig
 from core.data.batches import pad
@@ -93,6 +94,7 @@ class Weights:
         baseline = build("baseline", config).eval().requires_grad_(False)
         copy_weights(scratch, baseline)
         assert isinstance(baseline, Baseline)
+        accelerate(scratch)
         return scratch, baseline
 
     def sources(self, batch: int, length: int) -> Tensor:

@@ -19,6 +19,13 @@ MOST_PARAMETERS = 300_000_000
 _LANGUAGE = re.compile("[a-z]{2,8}")  # its code, which a direction and a link hold as well
 _HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+# What the project itself writes into a folder, or takes for a file that waits for its name (see
+# core.files.write_together). Some file systems do not tell large letters from small ones.
+_RESERVED = re.compile(
+    r"(config\.json|metrics\.json|model_card\.md|head_means\.safetensors|history\.npz"
+    r"|state\.safetensors|snapshot-.*|.*\.part|[^.]*-[0-9a-f]{12}(\..*)?)",
+    re.IGNORECASE,
+)
 _MOST = 2**64  # of any whole number in how a network was trained
 
 
@@ -148,8 +155,10 @@ def _files(config: dict[str, Any]) -> tuple[Listed, tuple[Listed, Listed]]:
 
 
 def _listed(name: str, entry: Any) -> Listed:
-    if not _PLAIN_NAME.fullmatch(name) or name == FILE:
+    if not _PLAIN_NAME.fullmatch(name):
         raise ValueError(f"{name[:80]!r} is not the plain name of a file beside it")
+    if _RESERVED.fullmatch(name):
+        raise ValueError(f"{name!r} is a name that the project keeps for another file")
     size, digest = (
         (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
     )

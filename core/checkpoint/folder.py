@@ -18,17 +18,27 @@ from typing import TYPE_CHECKING, Any
 
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
 from core.checkpoint.gate import Parts, read_parts
+from core.checkpoint.header import check_range
 from core.checkpoint.metrics import metrics_bytes, read_metrics
-from core.checkpoint.problem import CheckpointError, again, printable, unusable
+from core.checkpoint.problem import CheckpointError, about, again, unusable
 from core.config import ModelConfig
-from core.files import finish_together, json_bytes, sha256, write_atomic, write_together
+from core.files import (
+    finish_together,
+    json_bytes,
+    printable,
+    sha256,
+    write_atomic,
+    write_together,
+)
 
 if TYPE_CHECKING:
     from core.model.build import Model
     from core.text.tokenizer import Tokenizer
 
+TWIN = "-twin"
+"""What a name ends with that stands for a network's weights in the other implementation."""
+
 _LONGEST_NAME = 100  # of a folder, in characters
-_LARGEST_WEIGHT = 65_504.0  # of float16, in which weights may be kept: see load
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,11 @@ class Card:
     @property
     def direction(self) -> str:
         return f"{self.source_language}-{self.target_language}"
+
+    @property
+    def name(self) -> str:
+        """What lists and links call it: the folder's name without the direction."""
+        return self.folder.name.removesuffix(f"-{self.direction}")
 
 
 @dataclass(frozen=True)
@@ -151,15 +166,30 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
                     f"{printable(str(folder))[:200]} has a name with control characters, or of "
                     f"more than {_LONGEST_NAME}: rename the folder"
                 )
-            cards.append(read_card(folder))
+            card = read_card(folder)
+            if card.name.casefold().endswith(TWIN):
+                raise CheckpointError(
+                    f"{printable(str(folder))} has a name that ends with {TWIN}, which stands for "
+                    "a network in its other implementation: rename the folder"
+                )
+            cards.append(card)
         except CheckpointError as error:
             problems.append(str(error))
         except Exception as error:
             problems.append(str(_unforeseen(folder, error)))
+    named = {card.folder.name for card in cards}
+    for card in list(cards):  # `scratch` would be listed in the place of `scratch-de-en`
+        other = f"{card.name}-{card.direction}"
+        if card.folder.name != other and other in named:
+            cards.remove(card)
+            problems.append(
+                f"{printable(str(card.folder))} would be listed as {printable(other)}, which is "
+                "another folder: rename one of them"
+            )
     return cards, problems
 
 
-def load(folder: Path, device: str = "cpu", sealed: bool = True) -> Checkpoint:
+def load(folder: Path | str, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     """Verify and load a checkpoint folder onto a device. Raises CheckpointError and nothing else.
 
     All that can be known without torch is checked before it is imported: see core.checkpoint.gate.
@@ -167,6 +197,7 @@ def load(folder: Path, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     network computes of any text far below the largest float32; and one sentence is translated.
     `sealed` is for core.checkpoint.seal alone: unless it holds, config.json needs no own hash.
     """
+    folder = Path(folder)
     try:
         config = read_configuration(folder, sealed)
         parts = read_parts(folder, config)
@@ -185,23 +216,25 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     import torch
     from safetensors.torch import load as from_bytes
 
+    from core.accelerate.network import accelerate
     from core.checkpoint.trial import try_out
+    from core.device import own_defaults
     from core.model.build import build
     from core.text import load as load_tokenizer
 
     tensors = from_bytes(parts.weights)
-    for name, tensor in tensors.items():
-        if not (tensor.abs() <= _LARGEST_WEIGHT).all():  # a NaN is in no order
-            finite = bool(tensor.isfinite().all())
-            what = f"beyond ±{_LARGEST_WEIGHT:,.0f}" if finite else "that are not finite"
-            raise unusable(card.folder / config.weights.name, f"{name} holds values {what}")
-    model = build(card.architecture, card.model)
-    with torch.no_grad():
+    with about(card.folder / config.weights.name):
+        for name, tensor in tensors.items():
+            check_range(name, tensor)
+    with own_defaults(device), torch.no_grad():
+        model = build(card.architecture, card.model)
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
     source = target = load_tokenizer(parts.source_tokenizer)
     if parts.target_tokenizer is not parts.source_tokenizer:
         target = load_tokenizer(parts.target_tokenizer)
-    model = model.to(device).eval()
-    try_out(model, source, target, device)
+    model = model.to(device, torch.float32).eval()  # whatever torch's default type is
+    accelerate(model)
+    with own_defaults(device):
+        try_out(model, source, target, device)
     return Checkpoint(card, model, source, target)

@@ -10,11 +10,10 @@ from typing import Any
 
 from core.checkpoint.configuration import FILE, Configuration, Listed
 from core.checkpoint.header import largest_file, read_header
-from core.checkpoint.plain_file import opened, read, read_exactly
 from core.checkpoint.problem import about
 from core.checkpoint.strict_json import parse
 from core.data.corpora import LANGUAGES
-from core.files import current, sha256
+from core.files import current, opened, read, read_exactly, sha256
 from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # in a tokenizer's file: a shipped one has 30 a token, with its merges

@@ -12,11 +12,10 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save
 from torch import Tensor
 
-from core.checkpoint.header import largest_file, read_header
-from core.checkpoint.plain_file import read
-from core.checkpoint.problem import about, printable, quoted
+from core.checkpoint.header import check_range, largest_file, read_header
+from core.checkpoint.problem import about, quoted
 from core.config import ModelConfig
-from core.files import write_atomic
+from core.files import printable, read, write_atomic
 from core.model.interface import KINDS, Kind
 from core.model.shapes import Shapes
 
@@ -63,8 +62,9 @@ def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMe
         _, metadata = read_header(io.BytesIO(content), len(content), shapes)
         tensors = from_bytes(content)
         for kind, part_LHD in tensors.items():
-            if part_LHD.dtype != torch.float32 or not part_LHD.isfinite().all():
-                raise ValueError(f"{kind} holds values that are no finite float32")
+            if part_LHD.dtype != torch.float32:
+                raise ValueError(f"{kind} is {part_LHD.dtype}: it must be float32")
+            check_range(kind, part_LHD)
         sentences = int(metadata.get("sentences", ""))
     parts = {
         (kind, layer): part_HD.to(device)

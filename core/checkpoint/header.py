@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, BinaryIO
 
-from core.checkpoint.plain_file import read_exactly
 from core.checkpoint.strict_json import parse
+from core.files import read_exactly
 from core.model.shapes import Shapes
 
 MOST_BYTES = 1 << 20  # of the header
 MOST_TENSORS = 2_000
+LARGEST_VALUE = 65_504.0  # of a float16, in which weights may be kept
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _MOST_ITEMS = 12 * MOST_TENSORS + 1_000  # a tensor has 3 names and 3 values, two of them lists
 
@@ -47,6 +48,16 @@ def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dic
         raise ValueError("its metadata is no object of texts")
     _compare(tensors, shapes, size - 8 - length)
     return start + header, metadata
+
+
+def check_range(name: str, tensor: Any) -> None:
+    """Raises ValueError unless each number of a tensor is finite and no larger than a float16's.
+
+    That bounds what a network computes of any text far below the largest float32.
+    """
+    if not (tensor.abs() <= LARGEST_VALUE).all():  # false of NaN, too
+        what = f"beyond ±{LARGEST_VALUE:,.0f}" if tensor.isfinite().all() else "that are not finite"
+        raise ValueError(f"{name} holds values {what}")
 
 
 def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.configuration import FILE
-from core.checkpoint.problem import CheckpointError, about, printable
-from core.checkpoint.strict_json import MOST_BYTES, read_small
-from core.files import current, json_bytes
+from core.checkpoint.problem import CheckpointError, about
+from core.checkpoint.strict_json import read_small
+from core.files import MOST_SETTINGS, current, json_bytes, printable
 
 _MOST_SCORES = 100  # corpora that a network was scored on
 
@@ -37,7 +37,7 @@ def metrics_bytes(metrics: dict[str, Any]) -> bytes:
     Its last point stays, and so does the one of the lowest validation loss.
     """
     content = json_bytes(metrics)
-    while len(content) > MOST_BYTES and len(curve := metrics["curve"]) > 2:
+    while len(content) > MOST_SETTINGS and len(curve := metrics["curve"]) > 2:
         best = min(curve, key=lambda row: row["val_loss"])
         thinned = [row for i, row in enumerate(reversed(curve)) if i % 2 == 0 or row is best]
         metrics = metrics | {"curve": thinned[::-1]}

@@ -5,6 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.files import printable
+
 
 class CheckpointError(ValueError):
     """A checkpoint folder that cannot be used; the message is one line: what, and what to do."""
@@ -40,11 +42,6 @@ def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
 def quoted(folder: Path) -> str:
     """A folder's name as a shell takes it."""
     return shlex.quote(printable(str(folder)))
-
-
-def printable(text: str) -> str:
-    """One line without control characters and `code` marks: files of strangers are quoted in it."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")
 
 
 def again(folder: Path) -> str:

@@ -7,13 +7,13 @@ refused. Whether the configuration itself is the right one (where a norm stands,
 share the weights) nobody can tell afterwards, so seal only a folder that you trust.
 """
 
-import json
 import sys
 from argparse import Namespace
 from pathlib import Path
 
 from core.checkpoint.configuration import FILE, own_sha256
 from core.checkpoint.folder import load
+from core.checkpoint.strict_json import read_small
 from core.command import Parser, main
 from core.files import finish_together, write_json
 
@@ -23,7 +23,7 @@ def seal(folder: Path) -> str:
     finish_together(folder, FILE)  # what waits for this config.json would not be found by another
     load(folder, sealed=False)
     file = folder / FILE
-    config = json.loads(file.read_bytes())
+    config = read_small(file)
     config["sha256"] = own_sha256(config)
     write_json(file, config)
     return config["sha256"]

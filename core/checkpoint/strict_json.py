@@ -5,29 +5,30 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.plain_file import read
+from core.files import MOST_SETTINGS, read
 
-MOST_BYTES = 64 << 10  # of config.json and of metrics.json: the project's own have 2 to 5 KB
 _DEEPEST = 8
 
 
 def read_small(file: Path) -> Any:
     """The value of a small JSON file. Raises ValueError and OSError."""
-    return parse(read(file, MOST_BYTES), MOST_BYTES)
+    return parse(read(file, MOST_SETTINGS), MOST_SETTINGS)
 
 
-def parse(content: bytes, most_items: int) -> Any:
+def parse(content: bytes, most_items: int, finite: bool = True) -> Any:
     """The value of a JSON text, at most so many items long and 8 levels deep.
 
     Raises ValueError, in one line, for more, and for what JSON does not allow or leaves open:
-    names twice in one object, NaN, text that is not UTF-8.
+    names twice in one object, text that is not UTF-8, and unless `finite` is off NaN and infinity.
     """
     items = content.count(b",") + content.count(b":")
     if items > most_items:
         raise ValueError(f"{items:,} items, the limit is {most_items:,}")
     try:
         value = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_object, parse_constant=_refuse
+            content.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_refuse if finite else float,
         )
     except RecursionError:
         deep = True

@@ -3,9 +3,11 @@
 import hashlib
 import re
 import zipfile
+import zlib
 from pathlib import Path
 
 HOLD_OUT = 1000
+_LARGEST = 512 << 20  # bytes of its text, which has some 50 MB
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u00ad": None, "\u200b": None})
 
 Pairs = list[tuple[str, str]]
@@ -18,8 +20,14 @@ def read(file: Path) -> Pairs:
     """
     try:
         with zipfile.ZipFile(file) as archive:
+            if (size := archive.getinfo("deu.txt").file_size) > _LARGEST:
+                raise ValueError(f"it unpacks to {size:,} bytes, the limit is {_LARGEST:,}")
             text = archive.read("deu.txt").decode("utf-8").translate(_BLANKS)
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, OSError) as error:
+    # The last two are zipfile's own of an encrypted file, and of one that is packed otherwise.
+    except (
+        *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError),
+        *(RuntimeError, NotImplementedError),
+    ) as error:
         raise ValueError(f"{file} is not Tatoeba's deu-eng.zip: {error}") from None
     columns = (line.split("\t") for line in text.removesuffix("\n").split("\n"))
     return [(german, english) for english, german, *_ in columns]

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.data.batches import Batch, pad
+from core.frozen import Frozen
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.record.activations import masks
@@ -37,7 +38,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchMasks:
+class BatchMasks(Frozen):
     """A padded batch of ids and its masks; B sentences, S source and T target-in length.
 
     `source` [B, S] and `target_in` [B, T] are the ids that were fed. `masks` holds by kind of

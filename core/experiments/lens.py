@@ -14,6 +14,7 @@ from torch import Tensor
 
 from core.data.batches import Batch, collate, pad
 from core.experiments.asking import Ids, about_pass, about_passes
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.activations import hidden_states
 
@@ -40,7 +41,7 @@ class LensRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Lens:
+class Lens(Frozen):
     """A grid of rows R by target tokens T, the model's own output in the last row.
 
     `ids` [R, T] are the likeliest tokens and `probabilities` [R, T] theirs. Of the token that was

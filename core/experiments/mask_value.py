@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from core.frozen import Frozen
+
 FILLS = (-math.inf, -1e4, -1e9)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -15,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedRow:
+class MaskedRow(Frozen):
     """A row of attention under one mask value in one precision.
 
     `held` is the fill as the precision can hold it. `scores` [keys] and `weights` [keys] are the

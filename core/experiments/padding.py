@@ -10,6 +10,7 @@ from torch import Tensor
 
 from core.data.batches import pad
 from core.experiments.asking import about_passes
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class PaddingEffect:
+class PaddingEffect(Frozen):
     """The probability of each of one sentence's next tokens [T], in three passes.
 
     Alone; in a batch that pads it, with the padding mask; in that batch without the mask. `padded`

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.experiments.asking import about_pass, about_source
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
@@ -24,7 +25,7 @@ def table(model: Seq2Seq, length: int) -> NDArray[np.float32]:
 
 
 @dataclass(frozen=True, eq=False)
-class Equivariance:
+class Equivariance(Frozen):
     """The encoder on a sentence x and on the same words in another order, Px.
 
     `order[i]` is the place in x of the i-th word of Px. Maps are [L, H, S, S], outputs [S, D]; of
@@ -71,7 +72,7 @@ def _encode(model: Seq2Seq, source_1S: torch.Tensor) -> tuple[NDArray, NDArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Extrapolation:
+class Extrapolation(Frozen):
     """The mean probability of a known target's tokens when every place is moved up by `shift`."""
 
     shift: NDArray[np.int64]

@@ -16,6 +16,7 @@ from core.analysis.stream import Component, Floats
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
 from core.experiments.word_choice import towards
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -51,7 +52,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Frozen):
     """Of each target token and each head of decoder and cross: predicted and true change [N, A].
 
     The difference is that of the token's own logit and of the likeliest other one's, `words`

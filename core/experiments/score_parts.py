@@ -16,6 +16,7 @@ from core.analysis.inside_head import heads_of
 from core.experiments.asking import about_pass, about_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
+from core.frozen import Frozen
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.record.checks import scores_of
 from core.record.teacher_forced import teacher_forced_pass
@@ -25,7 +26,7 @@ SOURCES = ("content", "position", "bias")
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreParts:
+class ScoreParts(Frozen):
     """A first layer's scores q·k/√d_k, taken apart by where query and key come from.
 
     `parts` [3, 3, H, Q, K] are in the order of SOURCES, first of the query, then of the key; their

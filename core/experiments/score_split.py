@@ -17,6 +17,7 @@ from core.analysis.stream import Component, Floats, Stream, Trace, What
 from core.experiments.asking import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
+from core.frozen import Frozen
 from core.model.interface import Kind, Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -51,7 +52,7 @@ class Removal:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreSplit:
+class ScoreSplit(Frozen):
     """One cell's score q·k/√d_k before any mask, as terms [query component, key component].
 
     `score` is worked out from what the attention was fed, `weight` is the pass's own. Layer norm is

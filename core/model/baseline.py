@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from core.config import ModelConfig
 from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack, Weigh
 from core.model.masks import causal_mask, padding_mask
+from core.model.top_tokens import TopTokens
 from core.model.transformer import Embeddings, Transformer
 from core.text.tokenizer import PAD
 
@@ -113,6 +114,7 @@ class Baseline(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
+        self.top_tokens = TopTokens()
         self.embeddings = Embeddings(config)
         shape: dict[str, Any] = dict(
             d_model=config.d_model,

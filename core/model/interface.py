@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.model.top_tokens import TopTokens
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -157,6 +158,7 @@ class Seq2Seq(Protocol):
     """
 
     config: ModelConfig
+    top_tokens: TopTokens
 
     @property
     def embeddings(self) -> Embeddings: ...

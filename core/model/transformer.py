@@ -1,12 +1,13 @@
 """The Transformer of Vaswani et al. 2017, from scratch, in the order of a forward pass.
 
 Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E = d_k = d_v (the
-size of one head). In a mask True = may attend. `Linear`, `Dropout` and `softmax` are torch's, only
-faster.
+size of one head). In a mask True = may attend. `core.accelerate` makes a network of this file
+faster on a CPU.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +15,10 @@ from torch import Tensor, nn
 
 from core.config import ModelConfig
 from core.model import decoding
-from core.model.compiled import softmax
-from core.model.fast import Dropout, Linear, linear
 from core.model.interface import AttentionSite, Projection, Side, Stack
 from core.model.masks import padding_mask, target_mask
 from core.model.positions import LearnedPositions, SinusoidalPositions
+from core.model.top_tokens import TopTokens
 from core.text.tokenizer import PAD
 
 
@@ -37,8 +37,8 @@ class Embeddings(nn.Module):
         self.source_positions = positions(config.max_length, config.d_model)
         self.target_positions = positions(config.max_length, config.d_model)
         if not self.tied:
-            self.classifier = Linear(config.d_model, config.target_vocab_size)
-        self.dropout = Dropout(config.dropout)
+            self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
+        self.dropout = nn.Dropout(config.dropout)
 
     def reset_parameters(self, xavier: bool = False) -> None:
         """Tables N(0, 1/d_model), or as tutorials do by Xavier's rule, like the classifier."""
@@ -83,7 +83,7 @@ class Embeddings(nn.Module):
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""
-        return linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
+        return F.linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
 
 
 def scaled_dot_product_attention(
@@ -106,7 +106,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         forbidden = -math.inf if mask_score is None else mask_score
         scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)  # 3. mask
-    weights_BHTS = softmax(scores_BHTS)  # 4. softmax
+    weights_BHTS = scores_BHTS.softmax(dim=-1)  # 4. softmax
     if mask is not None and mask_score is None:
         weights_BHTS = weights_BHTS.masked_fill(~mask, 0.0)  # only changes rows that are all masked
     return F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE, weights_BHTS  # 5. ·V
@@ -121,10 +121,10 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = config.num_heads
         self.dropout = config.dropout if rate is None else rate
         self.mask_score = config.mask_score
-        self.query = Linear(d_model, d_model, bias=config.qkv_bias)
-        self.key = Linear(d_model, d_model, bias=config.qkv_bias)
-        self.value = Linear(d_model, d_model, bias=config.qkv_bias)
-        self.output = Linear(d_model, d_model)
+        self.query = nn.Linear(d_model, d_model, bias=config.qkv_bias)
+        self.key = nn.Linear(d_model, d_model, bias=config.qkv_bias)
+        self.value = nn.Linear(d_model, d_model, bias=config.qkv_bias)
+        self.output = nn.Linear(d_model, d_model)
 
     def reset_parameters(self) -> None:
         """Xavier's rule; q, k and v as if they were rows of one matrix, which torch's own has."""
@@ -168,9 +168,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.inner = Linear(config.d_model, config.dim_feedforward)
-        self.outer = Linear(config.dim_feedforward, config.d_model)
-        self.dropout = Dropout(config.dropout)
+        self.inner = nn.Linear(config.d_model, config.dim_feedforward)
+        self.outer = nn.Linear(config.dim_feedforward, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
 
     def reset_parameters(self) -> None:
         _xavier(self)
@@ -197,7 +197,7 @@ class _Layer(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.norm_first = config.norm_first
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises each sublayer's input."""
@@ -246,6 +246,7 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
+        self.top_tokens = TopTokens()
         self.embeddings = Embeddings(config)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.encoder_norm = _norm(config) if config.final_norm else nn.Identity()
@@ -286,7 +287,13 @@ class Transformer(nn.Module):
 
     # A forward pass ends here; the rest is for a search's single steps and for looking inside.
 
-    start, step = decoding.start, decoding.step
+    def start(self, source_BS: Tensor) -> Any:
+        """Encode a source for a search; see `core.model.decoding`."""
+        return decoding.start(self, source_BS)
+
+    def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Feed one token to each hypothesis; see `core.model.decoding`."""
+        return decoding.step(self, token_B, state)
 
     def stack(self, side: Side) -> Stack:
         """The layers of the encoder or the decoder, and the norm behind them."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.frozen import Frozen
 from core.record.edits import Edits, Kind
 from core.record.softmax import sharpness, weights_of
 
@@ -32,7 +33,7 @@ _AXES = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Activations:
+class Activations(Frozen):
     """Hidden states and scores of one teacher-forced pass, float32 and read-only.
 
     `source_embeddings` [S, D] and `target_embeddings` [T, D], positions added, enter the first
@@ -55,6 +56,7 @@ class Activations:
     cross_scores: Floats
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         lengths = {"2": 2, "3": 3}
         for name, axes in _AXES.items():
             array = getattr(self, name)
@@ -63,7 +65,6 @@ class Activations:
             for axis, length in zip(axes, array.shape, strict=True):
                 if lengths.setdefault(axis, length) != length:
                     raise ValueError(f"{name} {array.shape}: axis {axis} should be {lengths[axis]}")
-            object.__setattr__(self, name, frozen(array))
 
     def __repr__(self) -> str:
         arrays = (f"{f.name} {getattr(self, f.name).shape}" for f in dataclasses.fields(self))
@@ -98,10 +99,3 @@ class Activations:
             off = np.abs((again - drawn) / size)[..., rows, :].max(initial=0)
             if not off <= WEIGHT_LIMIT:
                 raise ValueError(f"the softmax of the {kind} scores is {off:.1e} off the weights")
-
-
-def frozen(array: NDArray) -> NDArray:
-    """The same numbers in memory that nobody can write to, not even through another array."""
-    if type(array.base) is bytes:
-        return array
-    return np.ndarray(array.shape, array.dtype, array.tobytes())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.files import write_atomic
+from core.frozen import Frozen
+from core.record.archive import Archive, archive, mega
 
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
@@ -28,6 +30,9 @@ ROLES = {
 """What a head's weight is counted towards, in the order of the axis R."""
 
 _FORMAT = 1
+_MOST_UNPACKED = 32 << 20  # bytes; a film of the shipped networks takes 1.3 MB
+_MOST_WORDS = 1 << 20
+_HEADER = 256  # bytes, at most, in front of an array that numpy saves
 _ROUNDING = 4e-3  # of a row of float16 weights
 
 Floats = NDArray[np.floating]
@@ -48,7 +53,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class History(Frozen):
     """Points of one run: steps [P], and at each the loss (nats a target token) and BLEU [P] of a
     small validation sample, and of the fixed sentences the maps and what heads did.
 
@@ -61,11 +66,12 @@ class History:
     steps: NDArray[np.int32]
     loss: Floats
     bleu: Floats
-    maps: dict[str, tuple[Floats, ...]]
-    entropy: dict[str, Floats]
-    roles: dict[str, Floats]
+    maps: Mapping[str, tuple[Floats, ...]]
+    entropy: Mapping[str, Floats]
+    roles: Mapping[str, Floats]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         P = len(self.steps)
         if self.steps.ndim != 1 or (np.diff(self.steps) <= 0).any() or (self.steps < 0).any():
             raise ValueError("the steps do not rise from 0 on")
@@ -134,7 +140,10 @@ class History:
         )
 
     def to_bytes(self) -> bytes:
-        """One NPZ: the arrays, and the tokens as JSON; it holds no pickle."""
+        """One NPZ: the arrays, and the tokens as JSON; it holds no pickle.
+
+        Raises ValueError for what `load` would refuse.
+        """
         words = {
             "format": _FORMAT,
             "sentences": [
@@ -148,6 +157,12 @@ class History:
             arrays |= {f"{kind}_{i}": maps for i, maps in enumerate(self.maps[kind])}
         buffer = io.BytesIO()
         coded = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        total = coded.nbytes + sum(array.nbytes + _HEADER for array in arrays.values())
+        if coded.nbytes > _MOST_WORDS - _HEADER or total > _MOST_UNPACKED - _HEADER:
+            raise ValueError(
+                f"a film of {total / 1e6:,.0f} MB is too large: the limit is "
+                f"{mega(_MOST_UNPACKED)}, take fewer points or shorter sentences"
+            )
         np.savez_compressed(buffer, allow_pickle=False, words=coded, **arrays)
         return buffer.getvalue()
 
@@ -163,31 +178,49 @@ class History:
 
     @classmethod
     def load(cls, file: Path | BinaryIO) -> History:
-        """Read what `to_bytes` wrote, checked again. Raises ValueError if it is no such file."""
-        try:
-            if isinstance(file, Path) and file.stat().st_size > LIMIT:
-                raise ValueError(f"larger than {LIMIT:,} bytes")
-            with np.load(file, allow_pickle=False) as arrays:
-                words = json.loads(arrays["words"].tobytes())
-                if words["format"] != _FORMAT:
-                    raise ValueError(f"of format {words['format']} and not {_FORMAT}")
-                sentences = tuple(
-                    Sentence(
-                        *(tuple(map(str, s[k])) for k in ("source", "target_in", "target_out"))
-                    )
-                    for s in words["sentences"]
-                )
-                return cls(
-                    sentences,
-                    arrays["steps"],
-                    arrays["loss"],
-                    arrays["bleu"],
-                    {
-                        kind: tuple(arrays[f"{kind}_{i}"] for i in range(len(sentences)))
-                        for kind in KINDS
-                    },
-                    {kind: arrays[f"entropy_{kind}"] for kind in KINDS},
-                    {kind: arrays[f"roles_{kind}"] for kind in KINDS},
-                )
-        except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{file} is not a saved film of a training run: {error}") from None
+        """Read what `to_bytes` wrote, checked again.
+
+        Raises ValueError, one line, for whatever is no such file. Sizes are looked at before
+        anything is unpacked: at most 3 MB as it is, and 32 MB unpacked.
+        """
+        remedy = "delete it, or train again to make one"
+        with archive(file, "a saved film of a training run", remedy, _MOST_UNPACKED, LIMIT) as npz:
+            words = npz.words("words", _MOST_WORDS)
+            if not isinstance(words, dict) or set(words) != {"format", "sentences"}:
+                raise ValueError("its words are no format and sentences")
+            if words["format"] != _FORMAT:
+                raise ValueError(f"of format {str(words['format'])[:20]} and not {_FORMAT}")
+            if not isinstance(words["sentences"], list):
+                raise ValueError("its sentences are no list")
+            sentences = tuple(map(_sentence, words["sentences"]))
+            places = range(len(sentences))
+            return cls(
+                sentences,
+                npz.array("steps", [np.int32], 1),
+                _floats(npz, "loss", 1),
+                _floats(npz, "bleu", 1),
+                {
+                    kind: tuple(npz.array(f"{kind}_{i}", [np.float16], 5) for i in places)
+                    for kind in KINDS
+                },
+                {kind: _floats(npz, f"entropy_{kind}", 3) for kind in KINDS},
+                {kind: _floats(npz, f"roles_{kind}", 4) for kind in KINDS},
+            )
+
+
+def _floats(npz: Archive, name: str, axes: int) -> Floats:
+    return npz.array(name, [np.float32, np.float64], axes)
+
+
+def _sentence(values: Any) -> Sentence:
+    """One sentence from JSON. Raises ValueError for anything else."""
+    sides = ("source", "target_in", "target_out")
+    if not isinstance(values, dict) or set(values) != set(sides):
+        raise ValueError("a sentence is no source, target_in and target_out")
+    for side in sides:
+        if not isinstance(values[side], list) or not all(type(t) is str for t in values[side]):
+            raise ValueError(f"the {side} of a sentence is no list of texts")
+    source, target_in, target_out = (tuple(values[side]) for side in sides)
+    if not source or not len(target_in) == len(target_out) > 0:
+        raise ValueError("a sentence has an empty side, or targets of different lengths")
+    return Sentence(source, target_in, target_out)

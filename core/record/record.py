@@ -10,19 +10,22 @@ import hashlib
 import io
 import json
 import math
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.files import write_atomic
+from core.frozen import Frozen
+from core.record.archive import Archive, archive, mega
 from core.record.card import card
 from core.record.edits import Edits, Kind, Limits
-from core.record.hidden_states import Activations, frozen
+from core.record.hidden_states import Activations
 from core.record.softmax import open_cells
 
 if TYPE_CHECKING:
@@ -33,10 +36,15 @@ Bools = NDArray[np.bool_]
 
 MAX_RECORD_TOKENS = 512
 """Of either side: as many as are drawn, sent to a page and read from a file."""
+MAX_RECORD_MAPS = 4_096
+"""Layers × heads of all three kinds: as many as core.config lets a network have."""
+MAX_RECORD_WEIGHTS = 1 << 24
+"""Layers × heads × queries × keys of all three kinds: 64 MB."""
 
 _FORMAT = 2
 _MAX_UNPACKED_BYTES = 256 << 20
 _MAX_WORDS_BYTES = 4 << 20
+_HEADER = 256  # bytes, at most, in front of an array that numpy saves
 # Axes of every array; a letter stands for one length throughout the record.
 _AXES = {
     "encoder": "eHSS",
@@ -50,6 +58,10 @@ _AXES = {
     "log_probs": "T",
     "alternative_log_probs": "TK",
 }
+_FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
+_ROUNDING = 1e-3  # nats above 0 that a sum of float32 log-probabilities may be off
+_MAX_ALTERNATIVES = 100  # of a step: the project records 5
+_MAX_CHARACTERS = 1_000  # of a token: a tokenizer's have at most 500
 _NOT_WORDS = {*_AXES, "activations"}
 _KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 EDITED = ", edited"
@@ -96,8 +108,30 @@ class RecordCheck:
             raise ValueError(f"{self.name}: {self.figure} of {self.limit} is not {self.passed}")
 
 
+class _Checks(tuple[RecordCheck, ...]):
+    """Checks with the digest of the record that they were made of."""
+
+    of: str
+
+
+def check_size(layers: tuple[int, int], heads: int, source: int, target: int) -> None:
+    """Raises ValueError, in one line, for maps that are more than a record holds.
+
+    `layers` are those of the encoder and the decoder, `source` and `target` numbers of tokens.
+    """
+    encoder, decoder = layers
+    if (maps := (encoder + 2 * decoder) * heads) > MAX_RECORD_MAPS:
+        raise ValueError(f"{maps:,} maps are too many: a record holds {MAX_RECORD_MAPS:,}")
+    weights = heads * (encoder * source**2 + decoder * (target**2 + target * source))
+    if weights > MAX_RECORD_WEIGHTS:
+        raise ValueError(
+            f"{maps:,} maps of {source} and {target} tokens hold {weights:,} weights: the limit is "
+            f"{MAX_RECORD_WEIGHTS:,}, take a shorter sentence or a smaller network"
+        )
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TranslationRecord:
+class TranslationRecord(Frozen):
     """What one teacher-forced pass over (source, target) showed; arrays are read-only.
 
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
@@ -105,8 +139,11 @@ class TranslationRecord:
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
     `edits` are what the pass, and the search before it, ran under; `search` then ends with
     ", edited", also in older files, which do not hold the edits. `checks` are what
-    core.record.checks found; a record that nobody checked has none. `activations` are there where
-    they were asked for; they are no part of `id`, and are not saved.
+    core.record.checks found; a record that nobody checked has none, and neither has a changed copy
+    of one that was checked. `activations` are there where they were asked for; they are no part of
+    `id`, and are not saved. Two records are equal if all that is part of `id` is.
+    Raises ValueError, in one line, for what cannot be: other axes, weights that are no
+    probabilities, numbers that are not finite.
     """
 
     model: str
@@ -136,15 +173,24 @@ class TranslationRecord:
     edits: Edits = dataclasses.field(default_factory=Edits)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check()
+        of = getattr(self.checks, "of", None)
+        if not self.checks or of == self._digest:
+            return
+        made = _Checks(() if of else self.checks)
+        made.of = self._digest
+        object.__setattr__(self, "checks", made)
+
+    def _check(self) -> None:
         self._check_axes()
         self._check_edits()
         for kind in _KINDS:
             self._check_map(kind)
+        self._check_values()
         moved = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
         if not moved or self.target_in[0].piece != "<bos>":
             raise ValueError("target_in is not target_out moved one place: rows would lie")
-        for name in _AXES:
-            object.__setattr__(self, name, frozen(getattr(self, name)))
         if self.activations is not None:
             weights, masks = {k: self.maps(k) for k in _KINDS}, {k: self.mask(k) for k in _KINDS}
             self.activations.check(weights, masks, self.edits)
@@ -171,6 +217,13 @@ class TranslationRecord:
                     f"{lengths[axis]} tokens of the {side} are too many: "
                     f"the limit is {MAX_RECORD_TOKENS}"
                 )
+        layers = len(self.encoder), len(self.decoder)
+        check_size(layers, self.encoder.shape[1], lengths["S"], lengths["T"])
+        if lengths["K"] > _MAX_ALTERNATIVES:
+            raise ValueError(
+                f"{lengths['K']:,} alternatives at each step are too many: the limit is "
+                f"{_MAX_ALTERNATIVES}"
+            )
         if any(len(row) != lengths["K"] for row in self.alternatives):
             raise ValueError(f"alternatives: axis K should be {lengths['K']} at each step")
 
@@ -191,6 +244,24 @@ class TranslationRecord:
         rows = open_cells(weights.shape, mask, kind, self.edits).any(-1)
         if np.abs(weights.sum(-1)[rows] - 1).max(initial=0) > 1e-5:
             raise ValueError(f"{kind} has a row that does not sum to 1")
+
+    def _check_values(self) -> None:
+        for name in _FINITE:
+            values = getattr(self, name)
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} holds a number that is not finite")
+            if name.endswith("log_probs") and values.max(initial=0) > _ROUNDING:
+                raise ValueError(f"{name} holds a value above 0, which is no log-probability")
+        for token in (*self.source, *self.target_in, *self.target_out, *chain(*self.alternatives)):
+            if max(len(token.piece), len(token.text)) > _MAX_CHARACTERS:
+                raise ValueError(
+                    f"a token of {max(len(token.piece), len(token.text)):,} characters is too "
+                    f"long: the limit is {_MAX_CHARACTERS:,}"
+                )
+        for hypothesis in self.hypotheses:
+            numbers = hypothesis.log_prob, hypothesis.score
+            if not all(map(math.isfinite, numbers)) or hypothesis.log_prob > _ROUNDING:
+                raise ValueError("a hypothesis has a log-probability or score that cannot be")
 
     @property
     def edited(self) -> bool:
@@ -293,11 +364,25 @@ class TranslationRecord:
 
         What was found when the picture was checked is no part of it.
         """
+        return self._digest[:16]
+
+    @cached_property
+    def _digest(self) -> str:
         words = {name: value for name, value in self._words().items() if name != "checks"}
         digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
         for name in _AXES:
-            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
-        return digest.hexdigest()[:16]
+            array = getattr(self, name)
+            digest.update(str(array.shape).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TranslationRecord):
+            return NotImplemented
+        return self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
 
     def _words(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -309,39 +394,50 @@ class TranslationRecord:
         return plain | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
-        """One NPZ: the arrays by name, and the words as JSON; it holds no pickle."""
-        words = np.frombuffer(json.dumps({"format": _FORMAT, **self._words()}).encode(), np.uint8)
+        """One NPZ: the arrays by name, and the words as JSON; it holds no pickle.
+
+        Raises ValueError for what `load` would refuse.
+        """
+        self._check()
+        words = json.dumps({"format": _FORMAT, **self._words()}).encode()
+        if len(words) + _HEADER > _MAX_WORDS_BYTES:
+            raise ValueError(f"its words take more than {mega(_MAX_WORDS_BYTES)}: too many to save")
+        arrays: dict[str, Any] = {"words": np.frombuffer(words, np.uint8)}
+        arrays |= {name: getattr(self, name) for name in _AXES}
+        total = sum(array.nbytes + _HEADER for array in arrays.values())
+        if total > _MAX_UNPACKED_BYTES:
+            raise ValueError(
+                f"it takes {total / 1e6:,.0f} MB, the limit of a file is "
+                f"{mega(_MAX_UNPACKED_BYTES)}"
+            )
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, words=words, **{name: getattr(self, name) for name in _AXES})
+        np.savez_compressed(buffer, **arrays)
         return buffer.getvalue()
 
-    def save(self, file: Path | str) -> None:
-        """Write `to_bytes` to a file."""
-        Path(file).write_bytes(self.to_bytes())
+    def save(self, file: Path | str | BinaryIO) -> None:
+        """Write `to_bytes` to a file, as a whole or not at all, or to an open binary stream."""
+        content = self.to_bytes()
+        if not isinstance(file, Path | str):
+            file.write(content)
+        elif (place := Path(file)).exists() and not place.is_file():
+            place.write_bytes(content)  # a pipe or a device
+        else:
+            write_atomic(place.resolve(), content)
 
     @classmethod
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:
         """Read what `to_bytes` wrote, checked again.
 
         Raises ValueError, one line, for whatever is no such file. Sizes are looked at before
-        anything is unpacked: at most 256 MB, and 512 tokens on either side.
+        anything is unpacked: at most 256 MB, 512 tokens on either side, and as many maps and
+        weights as a record holds.
         """
-        name = getattr(file, "name", file if isinstance(file, Path | str) else "the file")
-        try:
-            with zipfile.ZipFile(file) as archive:
-                words = _read_words(archive)
-                values = {array: _read_array(archive, array) for array in _AXES}
-            return cls(**words, **values)
-        except ValueError as error:
-            reason = str(error)
-        except OSError as error:
-            reason = error.strerror or "it cannot be read"
-        except Exception:  # whatever a stranger's file makes of the libraries that unpack it
-            reason = "it is of another kind, or damaged"
-        raise ValueError(
-            f"{name} is not a saved record ({' '.join(reason.split())[:300]}): "
-            "choose an .npz file that was saved here"
-        )
+        remedy = "choose an .npz file that was saved here"
+        bounds = _MAX_UNPACKED_BYTES, _MAX_UNPACKED_BYTES
+        with archive(file, "a saved record", remedy, *bounds) as members:
+            words = _read_words(members)
+            _check_shapes(members)
+            return cls(**words, **{name: members.array(name, *_kind(name)) for name in _AXES})
 
 
 def _known(name: str, names: tuple[str, ...], what: str) -> str:
@@ -360,21 +456,10 @@ def _named(part: RecordToken | RecordHypothesis | RecordCheck) -> dict[str, Any]
     return {name: getattr(part, name) for name in part.__slots__}
 
 
-def _read_words(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """All that is no array, after a look at what the whole archive would unpack to."""
-    sizes = {info.filename: info.file_size for info in archive.infolist()}
-    if len(sizes) != len(archive.infolist()) or "words.npy" not in sizes:
-        raise ValueError("it holds no record")
-    if (total := sum(sizes.values())) > _MAX_UNPACKED_BYTES:
-        raise ValueError(
-            f"it unpacks to {total / 1e6:,.0f} MB, the limit is {_MAX_UNPACKED_BYTES >> 20} MB"
-        )
-    if sizes["words.npy"] > _MAX_WORDS_BYTES:
-        raise ValueError(f"its words take more than {_MAX_WORDS_BYTES >> 20} MB")
-    try:
-        words = json.loads(_read_npy(archive, "words", np.uint8, "N").tobytes())
-    except (ValueError, RecursionError):
-        raise ValueError("its words cannot be read") from None
+def _read_words(members: Archive) -> dict[str, Any]:
+    """All that is no array."""
+    # A check that failed may have found a difference that is not finite.
+    words = members.words("words", _MAX_WORDS_BYTES, finite=False)
     if not isinstance(words, dict) or "format" not in words:
         raise ValueError("its words do not say in which format it was saved")
     if (saved := words.pop("format")) != _FORMAT:
@@ -446,36 +531,25 @@ _IS: dict[Any, Callable[[Any], bool]] = {
 }
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray:
-    dtype = np.bool_ if name.endswith("mask") else np.float32
-    return _read_npy(archive, name, dtype, _AXES[name])
+def _kind(name: str) -> tuple[list[type], int]:
+    """Of what type an array is, and how many axes it has."""
+    return [np.bool_ if name.endswith("mask") else np.float32], len(_AXES[name])
 
 
-def _read_npy(archive: zipfile.ZipFile, name: str, dtype: type, axes: str) -> NDArray:
-    """One array of an archive, refused by its header before its numbers are unpacked.
-
-    numpy.load would make room for whatever the header says, and speak of unsafe ways to read.
-    """
-    try:
-        with archive.open(f"{name}.npy") as stream:
-            if np.lib.format.read_magic(stream) != (1, 0):
-                raise ValueError
-            shape, by_column, found = np.lib.format.read_array_header_1_0(stream)
-            size, room = math.prod(shape), archive.getinfo(f"{name}.npy").file_size
-            if found != dtype or len(shape) != len(axes) or size * found.itemsize > room:
-                raise ValueError
-            for axis, length in zip(axes, shape, strict=True):
-                if axis in "ST" and length > MAX_RECORD_TOKENS:
-                    raise _TooManyTokensError(
-                        f"{length:,} tokens are too many, the limit is {MAX_RECORD_TOKENS}"
-                    )
-            content = stream.read(size * found.itemsize)
-            return np.ndarray(shape, found, content, order="F" if by_column else "C")
-    except _TooManyTokensError:
-        raise
-    except Exception:
-        raise ValueError(f"{name} is missing or no array of the right kind") from None
-
-
-class _TooManyTokensError(ValueError):
-    """More tokens than a record holds."""
+def _check_shapes(members: Archive) -> None:
+    """Refuse by their headers arrays that no record holds, before their numbers are unpacked."""
+    shapes = {name: members.shape(name, *_kind(name)) for name in _AXES}
+    for name, shape in shapes.items():
+        for axis, length in zip(_AXES[name], shape, strict=True):
+            if axis in "ST" and length > MAX_RECORD_TOKENS:
+                raise ValueError(
+                    f"{length:,} tokens are too many, the limit is {MAX_RECORD_TOKENS}"
+                )
+    weights = sum(math.prod(shapes[kind]) for kind in _KINDS)
+    maps = sum(math.prod(shapes[kind][:2]) for kind in _KINDS)
+    for what, found, most in (
+        ("weights", weights, MAX_RECORD_WEIGHTS),
+        ("maps", maps, MAX_RECORD_MAPS),
+    ):
+        if found > most:
+            raise ValueError(f"it holds {found:,} {what}, the limit is {most:,}")

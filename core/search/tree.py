@@ -5,6 +5,7 @@ The tree is built beside core.search.beam's own steps; a search that nobody watc
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from core.config import DecodeConfig
+from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.search.beam import Hypothesis, first_beam_state, length_limit, penalised, steps
 from core.text.tokenizer import BOS, EOS, Token
@@ -79,11 +81,11 @@ class SearchTree:
 
 
 @dataclass(frozen=True)
-class WrittenTree:
+class WrittenTree(Frozen):
     """A tree with the words for it: its ids' tokens, and the hypotheses' texts in their order."""
 
     tree: SearchTree
-    tokens: dict[int, Token]
+    tokens: Mapping[int, Token]
     texts: tuple[str, ...]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,8 +49,14 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """What `to_bytes` was given, lists as tuples. Raises ValueError for anything else."""
+    """What `to_bytes` was given, lists as tuples. Raises ValueError for anything else.
+
+    A message is not compressed: one that would unpack to more than it is holds what it should not.
+    """
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            if sum(member.file_size for member in packed.infolist()) > len(content):
+                raise ValueError
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return _value(json.loads(arrays["tree"].tobytes()), arrays)
     except Exception as error:

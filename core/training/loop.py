@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
+from core.accelerate.layers import replace_dropout
 from core.config import TrainConfig
 from core.data.batches import Pair, collate, plan
 from core.device import autocast_dtype
 from core.model.build import Model
-from core.model.fast import replace_dropout
 from core.record.capture import explicit_attention
 from core.training import resume
 from core.training.distributed import Processes
@@ -146,7 +146,7 @@ def train(
     caller knows of the run; a state whose identity differs is refused. Raises DivergedError, and
     ValueError where the state cannot be resumed.
     """
-    replace_dropout(model)  # of nn.Transformer; the scratch network has the faster one already
+    replace_dropout(model)
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
     settings = {f"training {name}": v for name, v in config.to_json().items() if name not in _FREE}

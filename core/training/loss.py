@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from core.accelerate.kernels import smoothed_cross_entropy
 from core.data.batches import Batch
 from core.model.build import Model
-from core.model.compiled import smoothed_cross_entropy
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 

@@ -16,13 +16,21 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from core.files import read as read_file
 from core.files import sha256, write_atomic
 from core.training.distributed import Processes
 
 _STATE = "state.safetensors"
 _PARTS = {"identity", "progress", "schedule"}
 _DIGEST = "sha256"
+_LARGEST = 8 << 30  # bytes of a file: weights and two moments of the largest network take 4 GB
 _BLANK = "0" * 64  # what the digest is taken over in its own place
+
+# What a file that was damaged, or that a stranger wrote, makes of the code that reads it.
+_BROKEN = (
+    *(SafetensorError, ValueError, KeyError, IndexError, TypeError, AttributeError),
+    *(RuntimeError, OverflowError),
+)
 
 Notes = dict[str, dict[str, Any]]
 
@@ -73,14 +81,14 @@ def read(
         raise ValueError(
             f"{file} does not exist: there is nothing to resume, start without --resume"
         )
-    raw = processes.broadcast(file.read_bytes() if processes.first else b"")
+    raw = processes.broadcast(read_file(file, _LARGEST, links=True) if processes.first else b"")
     try:
         tensors, header = _opened(raw)
         if set(header) != _PARTS:
             raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
         notes = {name: json.loads(text) for name, text in header.items()}
-        was, step = notes["identity"], int(notes["progress"]["step"])
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        was, step = dict(notes["identity"]), int(notes["progress"]["step"])
+    except _BROKEN as error:
         raise _damaged(file, str(error)) from None
     now = json.loads(json.dumps(identity))
     if other := [name for name in {**was, **now} if was.get(name) != now.get(name)]:
@@ -97,6 +105,14 @@ def read(
                 snapshot.unlink()
         for part in folder.glob("*.part"):
             part.unlink()
+    try:
+        _restore(model, optimizer, tensors, processes.rank)
+    except _BROKEN as error:
+        raise _damaged(file, str(error)) from None
+    return notes
+
+
+def _restore(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor], rank: int) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
@@ -109,10 +125,9 @@ def read(
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     # Cloned, because torch crashes on a random state that lies inside another tensor.
-    torch.set_rng_state(tensors["random.cpu"][processes.rank].clone())
+    torch.set_rng_state(tensors["random.cpu"][rank].clone())
     if torch.cuda.is_available() and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"][processes.rank].clone())
-    return notes
+        torch.cuda.set_rng_state(tensors["random.cuda"][rank].clone())
 
 
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
@@ -132,15 +147,15 @@ def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
     total: dict[str, Tensor] = {}
     for file in files:
         try:
-            weights, header = _opened(file.read_bytes())
+            weights, header = _opened(read_file(file, _LARGEST, links=True))
             if header:
                 raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
-        except (SafetensorError, ValueError) as error:
+            for name, tensor in weights.items():
+                total[name] = total.get(name, 0) + tensor.double() / len(files)
+        except _BROKEN as error:
             raise ValueError(
                 f"{file} is damaged ({error}): delete it, and the mean is that of the others"
             ) from None
-        for name, tensor in weights.items():
-            total[name] = total.get(name, 0) + tensor.double() / len(files)
     return {name: tensor.float() for name, tensor in total.items()} or None
 
 

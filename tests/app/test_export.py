@@ -108,10 +108,14 @@ def test_no_cell_of_a_table_is_a_formula():
 
 def test_the_zip_holds_every_array(record):
     with zipfile.ZipFile(io.BytesIO(csv_zip(record))) as archive:
+        for name in archive.namelist():  # spreadsheets read UTF-8 only behind its mark
+            content = archive.read(name)
+            assert content.startswith(b"\xef\xbb\xbf") and content.count(b"\xef\xbb\xbf") == 1
         tables = {
             name: pd.read_csv(archive.open(name), keep_default_na=False)
             for name in archive.namelist()
         }
+    assert list(tables["about.csv"].columns) == ["name", "value"], "the mark is no part of a name"
     assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "about", "tokens", "steps")}
     # The fewest digits that give a number back, and all of them.
     assert np.array_equal(tables["cross.csv"].weight.astype(np.float32), record.cross.ravel())

@@ -1,4 +1,4 @@
-"""What each trick for speed gains: `python -m tests.core.bench_model NAME`, alternating in one run.
+"""Measure what each acceleration gains: `python -m tests.core.bench_model NAME`.
 
 The other side of each comparison is what torch or a textbook has in its place. Printed are the
 median of the ratios, above 1 where the trick is the faster one, and their middle half.
@@ -10,21 +10,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from core.accelerate.layers import Dropout, replace_dropout
 from core.config import DecodeConfig
 from core.data.batches import collate
-from core.model import fast
-from core.model.transformer import LayerNorm, Transformer
 from core.record.capture import explicit_attention
 from core.text.tokenizer import PAD
 from core.training.loss import Objective
@@ -32,55 +29,6 @@ from core.translator import Translator
 from tests import small
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
-
-
-@dataclass(frozen=True)
-class PlainState:
-    """Each hypothesis's own keys and values, copied when a beam goes on with its survivors."""
-
-    layers: tuple[tuple[Tensor, ...], ...]
-    source_mask: Tensor
-    length: int
-
-    def select(self, rows: Tensor) -> "PlainState":
-        layers = tuple(tuple(x.index_select(0, rows) for x in layer) for layer in self.layers)
-        return replace(self, layers=layers, source_mask=self.source_mask.index_select(0, rows))
-
-
-def plain_start(network: Transformer, source_BS: Tensor) -> PlainState:
-    memory, mask = network.encode(source_BS)
-    cross = [layer.cross_attention.keys_values(memory) for layer in network.decoder]
-    return PlainState(tuple((k[:, :, :0], v[:, :, :0], k, v) for k, v in cross), mask, 0)
-
-
-def plain_step(
-    network: Transformer, token_B: Tensor, state: PlainState
-) -> tuple[Tensor, PlainState]:
-    x, caches = network.embeddings.target(token_B[:, None], state.length), []
-    for layer, cache in zip(network.decoder, state.layers, strict=True):
-        x, cache = plain_layer(layer, x, cache, state.source_mask)
-        caches.append(cache)
-    logits = network.classify(network.decoder_norm(x))[:, 0]
-    return logits, PlainState(tuple(caches), state.source_mask, state.length + 1)
-
-
-def plain_layer(
-    layer: Any, x: Tensor, cache: tuple[Tensor, ...], source_mask: Tensor
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    k, v, cross_k, cross_v = cache
-
-    def look_back(x: Tensor) -> Tensor:
-        nonlocal k, v
-        new_k, new_v = layer.self_attention.keys_values(x)
-        k, v = torch.cat((k, new_k), dim=2), torch.cat((v, new_v), dim=2)
-        return layer.self_attention.attend(x, k, v, None, False)[0]
-
-    def look_across(x: Tensor) -> Tensor:
-        return layer.cross_attention.attend(x, cross_k, cross_v, source_mask, False)[0]
-
-    x = layer.residual(x, layer.norm1, look_back)
-    x = layer.residual(x, layer.norm2, look_across)
-    return layer.residual(x, layer.norm3, layer.feed_forward), (k, v, cross_k, cross_v)
 
 
 def plain_loss(self: Objective, batch: Any, count: int) -> Tensor:
@@ -95,21 +43,8 @@ def plain_loss(self: Objective, batch: Any, count: int) -> Tensor:
 
 
 PLAIN: dict[str, list[Any]] = {
-    "compiled": [  # with rearranged weights of its own, for those of the two are not the same
-        patch("core.model.compiled.library", lambda: None),
-        patch("core.model.packed._known", WeakKeyDictionary()),
-        patch("core.model.fast._rearranged", {}),
-    ],
-    "linear": [
-        patch.object(fast.Linear, "forward", nn.Linear.forward),
-        patch("core.model.transformer.linear", F.linear),
-    ],
-    "tree": [
-        patch.object(Transformer, "start", plain_start),
-        patch.object(Transformer, "step", plain_step),
-    ],
-    "layer-norm": [patch.object(LayerNorm, "forward", LayerNorm.formula)],
-    "dropout": [patch.object(fast.Dropout, "forward", nn.Dropout.forward)],
+    "compiled": [patch("core.accelerate.kernels.library", lambda: None)],
+    "dropout": [patch.object(Dropout, "forward", nn.Dropout.forward)],
     "loss": [patch.object(Objective, "forward", plain_loss)],
 }
 TRAINING = ("dropout", "loss")
@@ -136,6 +71,7 @@ def translating(folder: Path, batch_tokens: int, beam: int) -> list[Callable[[],
 def training(folder: Path, batch_tokens: int) -> list[Callable[[], object]]:
     """The gradients of one step of training on random tokens, in sentences of 10 to 20."""
     model = Translator.load(folder, "cpu")._model
+    replace_dropout(model)
     model.requires_grad_(True).train()
     torch.manual_seed(0)
     size, rows = model.config.target_vocab_size, batch_tokens // 15

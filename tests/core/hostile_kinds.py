@@ -240,8 +240,29 @@ def _config() -> list[Kind]:
                 ESCAPE,
                 "C:model",
                 "a\\b",
-                "config.json",
             )
+        ),
+        *(
+            Kind(f"weights called {name!r}", s.renamed(name), "keeps for another file")
+            for name in (
+                "config.json",
+                "CONFIG.JSON",
+                "metrics.json",
+                "MODEL_CARD.md",
+                "head_means.safetensors",
+                "Head_Means.safetensors",
+                "history.npz",
+                "state.safetensors",
+                "snapshot-00000001.safetensors",
+                "model.safetensors.part",
+                "model-0123456789ab.safetensors",
+                "metrics-0123456789ab.json",
+            )
+        ),
+        Kind(
+            "a tokenizer called metrics.json",
+            s.renamed("metrics.json", TOKENIZER),
+            "keeps for another file",
         ),
         Kind("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain name"),
         *(
@@ -281,7 +302,7 @@ def _network() -> list[Kind]:
         "num_encoder_layers": (0, -1, 97, 2_000, 100_000, 10**18, [1]),
         "num_decoder_layers": (0, 97, 2_000, "1"),
         "dim_feedforward": (0, -1, 10**7, {}),
-        "max_length": (0, -5, 4_097, 4_000_000, 10**8, 20.0),
+        "max_length": (0, 1, -5, 4_097, 4_000_000, 10**8, 20.0),
         "source_vocab_size": (0, 300_001, 10**9, None, ...),
         "target_vocab_size": (0, 61, True),
         "dropout": (1, -1, 5, "x", None, [0.1]),
@@ -290,7 +311,7 @@ def _network() -> list[Kind]:
         "norm_first": (1, "yes", None),
         "share_embeddings": (0, "no"),
         "qkv_bias": ("false",),
-        "mask_score": (0, 1, -1e300, "low", [], True),
+        "mask_score": (0, 1, -1e-30, -1, -50, -87.0, -104, -999.9, -1e300, "low", [], True),
         "a_further_one": (1,),
     }
     kinds = [

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from core.checkpoint import folder as checkpoint
 from core.checkpoint.folder import load, read_card
 from core.checkpoint.seal import seal
 from core.files import (
+    cache_folder,
     check_writable,
     current,
     finish_together,
+    opened,
+    read,
     write_atomic,
     write_json,
     write_together,
 )
+from tests.core import strange_folders
 from tests.core.plugs import fails, killed
 
 OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}
@@ -186,3 +191,159 @@ def test_where_no_file_can_be_written_it_says_so(tmp_path, place):
     with pytest.raises(OSError, match=re.escape(place)):
         check_writable(tmp_path / place)
     assert sorted(f.name for f in tmp_path.rglob("*")) == ["file", "there"]
+
+
+def in_place(monkeypatch, file: Path, at: int, put) -> None:
+    """Put something else in a file's place as it is looked at for the `at`-th time."""
+    looks = itertools.count(1)
+    lstat, is_file = os.lstat, Path.is_file
+
+    def look(ask, place):
+        found = ask(place)
+        if str(place) == str(file) and next(looks) == at:
+            file.unlink()
+            put(file)
+        return found
+
+    monkeypatch.setattr(os, "lstat", lambda place: look(lstat, place))
+    monkeypatch.setattr(Path, "is_file", lambda place: look(is_file, place))
+
+
+NOT_FILES = {
+    "pipe": os.mkfifo,
+    "link": lambda file: file.symlink_to("/etc/hostname"),
+    "folder": Path.mkdir,
+}
+
+
+class Waited(BaseException):
+    """No reader may take this for something that is wrong with a file."""
+
+
+@pytest.fixture
+def prompt():
+    """What waits for a pipe fails after a few seconds."""
+
+    def stop(*_: object) -> None:
+        raise Waited
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
+def test_what_is_put_in_a_files_place_is_not_read(tmp_path, monkeypatch, put):
+    """The file is looked at, then another one has its name: a pipe must not be waited for."""
+    file = tmp_path / "config.json"
+    file.write_bytes(b"{}")
+    in_place(monkeypatch, file, 1, put)
+    with pytest.raises((ValueError, OSError)):
+        read(file, 100)
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_folder_whose_files_change_while_it_is_loaded_does_not_hang(
+    tmp_path, monkeypatch, put, at
+):
+    folder = strange_folders.good(tmp_path / "good-de-en")
+    in_place(monkeypatch, folder / "config.json", at, put)
+    try:
+        load(folder)
+    except checkpoint.CheckpointError as error:
+        assert str(error).isprintable()
+    assert not (folder / "config.json").is_file() or put is NOT_FILES["link"]
+
+
+@pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
+def test_a_switch_that_is_no_file_has_no_mark(tmp_path, put):
+    put(tmp_path / "switch")
+    assert current(tmp_path, "a", "switch") == tmp_path / "a"
+    finish_together(tmp_path, "switch")
+
+
+def test_a_switch_as_large_as_settings_may_be_has_a_mark(tmp_path):
+    for size, name in ((65_536, "a-"), (65_537, "a")):
+        content = b"x" * size
+        (tmp_path / "switch").write_bytes(content)
+        (tmp_path / f"a-{checkpoint.sha256(content)[:12]}").write_bytes(b"waits")
+        assert current(tmp_path, "a", "switch").name.startswith(name)
+        assert (current(tmp_path, "a", "switch").name == "a") == (size == 65_537)
+
+
+@pytest.mark.usefixtures("prompt")
+def test_sizes_are_known_before_anything_is_read(tmp_path):
+    file = tmp_path / "x"
+    file.write_bytes(b"12345")
+    assert read(file, 5) == read(file, 5, 5) == b"12345"
+    for largest, size, says in ((4, None, "5 bytes, the limit is 4"), (9, 6, "expected 6")):
+        with pytest.raises(ValueError, match=says):
+            read(file, largest, size)
+    (tmp_path / "link").symlink_to(file)
+    assert read(tmp_path / "link", 5, links=True) == b"12345", "a person named it"
+    with pytest.raises(ValueError, match="a link, which is not followed"):
+        read(tmp_path / "link", 5)
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        pytest.raises(ValueError, match="no regular file"),
+        opened(tmp_path / "pipe", 5, links=True),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("cache", "home", "expected"),
+    [
+        ("/c", "/h", "/c/headlight"),
+        (None, "/h", "/h/.cache/headlight"),
+        ("", "/h", "/h/.cache/headlight"),
+        ("rel", "/h", "/h/.cache/headlight"),
+        ("./rel", "/h", "/h/.cache/headlight"),
+        ("/c", "rel", "/c/headlight"),
+    ],
+)
+def test_a_cache_is_never_in_the_current_folder(monkeypatch, cache, home, expected):
+    """XDG Base Directory Specification: empty is unset, and relative paths are ignored."""
+    monkeypatch.setenv("HOME", home)
+    if cache is None:
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    assert cache_folder() == Path(expected)
+
+
+def test_a_relative_home_is_none(monkeypatch):
+    monkeypatch.setenv("HOME", "rel")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    with pytest.raises(RuntimeError, match="not absolute"):
+        cache_folder()
+
+
+WRITES = {
+    "write_atomic": lambda folder: write_atomic(folder / "x", b"new"),
+    "write_together": lambda folder: write_together(folder, {"x": b"new", "s": b"1"}, "s"),
+    "check_writable": lambda folder: check_writable(folder / "x"),
+}
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("what", ["link", "pipe", "file"])
+def test_what_is_written_goes_through_nothing_that_a_folder_brought_along(tmp_path, what, write):
+    (tmp_path / "folder").mkdir()
+    other, part = tmp_path / "other", tmp_path / "folder" / "x.part"
+    other.write_bytes(b"another's")
+    {
+        "link": lambda: part.symlink_to(other),
+        "pipe": lambda: os.mkfifo(part),
+        "file": lambda: part.write_bytes(b"left by a killed write"),
+    }[what]()
+    write(tmp_path / "folder")
+    assert other.read_bytes() == b"another's" and not part.exists() and not part.is_symlink()
+    written = tmp_path / "folder" / "x"
+    assert not written.exists() or (written.read_bytes() == b"new" and not written.is_symlink())

@@ -82,6 +82,12 @@ def test_a_stopped_run_ends_with_the_same_film_and_the_same_weights(data, run, t
             run_train("--data", data, "--out", tmp_path / "s", recipe="smoke-changing")
     half = tmp_path / "s/history.npz"
     assert History.load(half).steps.tolist() == list(range(7))
+    spoiled = bytearray(half.read_bytes())
+    spoiled[len(spoiled) // 3] ^= 1
+    half.write_bytes(spoiled)
+    with pytest.raises(ValueError, match="history.npz is not a saved film .* delete it") as caught:
+        run_train("--data", data, "--out", tmp_path / "s", "--resume", recipe="smoke-changing")
+    assert str(caught.value).isprintable()
     half.write_bytes((run / "history.npz").read_bytes())  # as if killed after a point was taken
     run_train("--data", data, "--out", tmp_path / "s", "--resume", recipe="smoke-changing")
     assert half.read_bytes() == (run / "history.npz").read_bytes()

@@ -99,7 +99,7 @@ def test_a_norm_is_taken_at_its_actual_scale():
             x = model.embeddings.source(torch.tensor([SOURCE]))[0]
             place = model.embeddings.source_positions(len(SOURCE))
             word = x - place
-        fed = torch.from_numpy(trace.norms["encoder"][2].fed_ND)
+        fed = torch.tensor(trace.norms["encoder"][2].fed_ND)
         sigma = (fed.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
         for i, part in enumerate((word, place)):
             by_hand = norm.weight * (part - part.mean(-1, keepdim=True)) / sigma
@@ -138,7 +138,9 @@ def test_without_a_component_the_norm_is_taken_anew(models):
                 assert np.array_equal(found, held)
             else:
                 fed = torch.from_numpy(stream.before.sum(0) - stream.before[c])
-                gain, shift = map(torch.from_numpy, (stream.norm.gain_D, stream.norm.shift_D))
+                gain, shift = (
+                    torch.tensor(part) for part in (stream.norm.gain_D, stream.norm.shift_D)
+                )
                 by_hand = torch.nn.functional.layer_norm(fed, gain.shape, gain, shift, 1e-5)
                 assert np.abs(found - by_hand.numpy()).max() < 1e-9
                 assert np.abs(found - held).max() > 1e-6

@@ -21,12 +21,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
+from core.accelerate import kernels
+from core.accelerate.layers import Dropout
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
 from core.data.batches import Batch, collate, plan
-from core.model import compiled
 from core.model.build import build
-from core.model.fast import Dropout
 from core.record.capture import explicit_attention
 from core.search.beam import greedy
 from core.text.tokenizer import BOS, EOS, PAD
@@ -88,8 +88,8 @@ def test_the_compiled_loss_trains_alike(monkeypatch, mixed):
     threads, found = torch.get_num_threads(), []
     try:
         torch.set_num_threads(1)
-        for library in (compiled.library, lambda: None):
-            monkeypatch.setattr(compiled, "library", library)
+        for library in (kernels.library, lambda: None):
+            monkeypatch.setattr(kernels, "library", library)
             model.zero_grad(set_to_none=True)
             with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
                 loss = Objective(model, 0.1)(batch, 20)

@@ -17,8 +17,10 @@ from core.record.edits import Edits
 KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
 """All three kinds' numbers are sent as they are, in four bytes each, up to this; else in fewer."""
+MESSAGE_LIMIT = 18 << 20
+"""Bytes of a payload: a little less than the server's maxMessageSize, which holds more with it."""
 _VIEW = ("kind", "layer", "head", "q", "k")
-_FURTHER_VIEW = ("view", "words", "hide", "sort", "combine", "quantity", "mass")
+_FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
 Arrays = Mapping[str, np.ndarray]
 """By kind, [layer, head, query, key]; one head for what has no heads."""
@@ -92,8 +94,10 @@ def payload(
     `range`, which is 0..1 for weights: two bytes each while those fit, else one. Quantities are
     float32 or two bytes.
 
+    What was asked for and does not fit into `MESSAGE_LIMIT` is left out, with a line in `failed`.
+
     Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, unequal head
-    counts, or a quantity that is not finite.
+    counts, a quantity that is not finite, or a record whose maps alone do not fit.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
@@ -163,7 +167,47 @@ def payload(
         data |= {f"effects_{kind}": _float32(answers.effects[kind]) for kind in KINDS}
     if answers.page is not None:
         data["page"] = answers.page
+    return data if alone else _within(data, MESSAGE_LIMIT)
+
+
+def _within(data: dict[str, Any], limit: int) -> dict[str, Any]:
+    """The payload in at most so many bytes: without what was asked for beside it, where need be.
+
+    Raises ValueError, in one line, for a record that is too large by itself.
+    """
+    asked = {
+        "page": ("page", ["page"]),
+        "exact": ("exact", ["exact_numbers", "exact"]),
+        "effects": ("effects", [f"effects_{kind}" for kind in KINDS]),
+        **{name: ("quantity", [f"{name}_{kind}" for kind in KINDS]) for name in data["quantities"]},
+    }
+    for name, (what, parts) in asked.items():
+        size = _size(data)
+        if size <= limit:
+            return data
+        if parts[0] not in data:
+            continue
+        for part in parts:
+            del data[part]
+        data["quantities"].pop(name, None)
+        data["failed"][what] = (
+            f"The {name} could not be sent: {size / 1e6:,.1f} MB, the limit is {limit >> 20} MB"
+        )
+        if name == "effects":
+            data["effects"] = False
+    if (size := _size(data)) > limit:
+        raise ValueError(
+            f"its maps take {size / 1e6:,.1f} MB, and a page can show {limit >> 20} MB: "
+            "take a shorter sentence or a smaller network"
+        )
     return data
+
+
+def _size(data: dict[str, Any]) -> int:
+    """Bytes of a packed payload, but for some of its padding."""
+    blobs = sum(len(value) for value in data.values() if isinstance(value, bytes))
+    words = {name: value for name, value in data.items() if not isinstance(value, bytes)}
+    return blobs + len(json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _lost_its_edits(record: Any) -> bool:
@@ -205,7 +249,8 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
     """The likeliest tokens of each step: [label, probability, was written].
 
     What was written stands among them, as the last if need be: of a given target it may be far
-    less likely than all of them.
+    less likely than all of them. Was written is 0, 1, or 2 of a token that took the last one's
+    place.
     """
     steps = []
     for written, own, tokens, log_probs in zip(
@@ -216,11 +261,12 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
         strict=True,
     ):
         row = list(zip(tokens, log_probs, strict=True))
-        if written.id not in {token.id for token in tokens}:
-            row[-1] = (written, own)
+        among = written.id in {token.id for token in tokens}
+        if not among:
+            row[-1:] = [(written, own)]  # also where a record names no alternatives
         steps.append(
             [
-                [short(token), _probability(log_prob), int(token.id == written.id)]
+                [short(token), _probability(log_prob), (2 - among) * (token.id == written.id)]
                 for token, log_prob in row
             ]
         )

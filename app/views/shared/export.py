@@ -44,4 +44,7 @@ def export(record: TranslationRecord) -> None:
     verdict = "saved" if anew is None else "here"
     opened, card = anew or (opened, None)
     view = address.first_view(opened)
-    explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
+    try:
+        explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
+    except ValueError as error:  # its tokens and texts alone are more than a page is sent
+        st.error(plain(f"{uploaded.name} cannot be shown: {error}"))

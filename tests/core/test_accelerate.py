@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from core.accelerate import kernels, library
+from core.accelerate.decoder import TreeCache
+from core.accelerate.kernels import Product
+from core.accelerate.network import accelerate
 from core.config import DecodeConfig
 from core.data.batches import pad
-from core.model import compiled, compiler
 from core.model.build import build
-from core.model.compiled import Product
+from core.model.decoding import KVCache
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.search.beam import search
@@ -32,17 +35,18 @@ SHAPES = [
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
 ]
 
-needs_compiler = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")
+needs_compiler = pytest.mark.skipif(library.library() is None, reason="no C compiler here")
 
 
 @pytest.mark.skipif(not shutil.which(os.environ.get("CC") or "cc"), reason="no C compiler here")
 def test_where_a_compiler_is_it_compiles(tmp_path):
-    assert compiler.compiled(tmp_path).is_file()  # else the tests below would only be skipped
+    assert library.compiled(tmp_path).is_file()  # else the tests below would only be skipped
 
 
 def network(seed: int = 0, **changes):
     torch.manual_seed(seed)
     found = build("scratch", small.config(**changes)).eval()
+    accelerate(found)
     with torch.no_grad():
         for parameter in found.parameters():  # no zeros or ones: a swapped bias must show
             parameter.mul_(1.5).add_(0.1 * torch.randn_like(parameter))
@@ -75,7 +79,7 @@ def off_by(model) -> float:
 @pytest.mark.parametrize("changes", SHAPES)
 def test_steps_are_those_of_a_whole_pass(changes):
     model = network(**changes)
-    assert model.start(small.ids(1, 4)).compiled is not None
+    assert isinstance(model.start(small.ids(1, 4)), TreeCache)
     assert off_by(model) < 3e-6
 
 
@@ -92,9 +96,9 @@ def test_searches_find_what_the_readable_path_finds(changes, monkeypatch):
         decode = DecodeConfig(beam=beam)
         found = search(model, pad(rows), decode) + search(model, pad(rows[:1]), decode)
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "library", lambda: None)
+            patch.setattr(kernels, "library", lambda: None)
             plain = copy.deepcopy(model)
-            assert plain.start(pad(rows)).compiled is None
+            assert isinstance(plain.start(pad(rows)), KVCache)
             wanted = search(plain, pad(rows), decode) + search(plain, pad(rows[:1]), decode)
         for ours, theirs in zip(found, wanted, strict=True):
             assert [h.ids for h in ours] == [h.ids for h in theirs]
@@ -119,15 +123,15 @@ FAULTS = {
 @needs_compiler
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_shows(fault, monkeypatch, tmp_path):
-    right = compiler._SOURCE.read_text(encoding="utf-8")
+    right = library._SOURCE.read_text(encoding="utf-8")
     old, new = FAULTS[fault]
     assert old in right
     wrong = tmp_path / "step.c"
     wrong.write_text(right.replace(old, new), encoding="utf-8")
-    monkeypatch.setattr(compiler, "_SOURCE", wrong)
+    monkeypatch.setattr(library, "_SOURCE", wrong)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    library = compiler.library.__wrapped__()
-    monkeypatch.setattr(compiled, "library", lambda: library)
+    built = library.library.__wrapped__()
+    monkeypatch.setattr(kernels, "library", lambda: built)
     assert not off_by(network(d_model=20, layer_norm_eps=1e-2)) < 3e-5  # it may be NaN
 
 
@@ -144,33 +148,31 @@ def test_a_row_is_multiplied_alike_in_any_company():
 
 
 @needs_compiler
-def test_softmax_and_the_likeliest_are_torchs():
+def test_the_top_log_probabilities_are_those_of_torch():
     with torch.inference_mode():
         for shape in ((1,), (7,), (3, 16), (2, 5, 33), (9, 1000), (0, 4), (4, 200)):
             x = torch.randn(shape) * 3
             x[..., 1:3] = -torch.inf
-            assert_close(compiled.softmax(x), x.softmax(-1))
             log_probs = x.log_softmax(-1)
             for first in (0, min(2, shape[-1])):
                 log_probs[..., :first] = -torch.inf
                 for k in range(1, min(12, shape[-1] + 1)):
-                    value, place = compiled.likeliest(x, first, k)
+                    value, place = kernels.top_k_log_probs(x, first, k)
                     assert_close(value, log_probs.topk(k).values, rtol=0, atol=2e-6)
                     assert_close(log_probs.gather(-1, place), value, rtol=0, atol=2e-6)
                     assert all(len({*row}) == k for row in place.view(-1, k).tolist())
         same = torch.zeros(2, 300)
-        assert compiled.likeliest(same, 0, 3)[1].tolist() == [[0, 1, 2]] * 2
+        assert kernels.top_k_log_probs(same, 0, 3)[1].tolist() == [[0, 1, 2]] * 2
         same[0, 250], same[1, :2] = 1.0, -torch.inf
-        assert compiled.likeliest(same, 0, 2)[1].tolist() == [[250, 0], [2, 3]]
-        assert compiled.likeliest(same, 298, 3)[1].tolist() == [[298, 299, 0]] * 2
+        assert kernels.top_k_log_probs(same, 0, 2)[1].tolist() == [[250, 0], [2, 3]]
+        assert kernels.top_k_log_probs(same, 298, 3)[1].tolist() == [[298, 299, 0]] * 2
         for broken in (torch.nan, torch.inf):
             same[0, 250] = broken
-            assert compiled.likeliest(same, 0, 2)[0][0].isnan().any()
+            assert kernels.top_k_log_probs(same, 0, 2)[0][0].isnan().any()
         nothing = torch.full((3, 5), -torch.inf)
-        assert compiled.softmax(nothing).isnan().all()
-        assert compiled.likeliest(nothing, 0, 2)[0].isnan().all()
+        assert kernels.top_k_log_probs(nothing, 0, 2)[0].isnan().all()
         with pytest.raises(ValueError, match="3 likeliest of 2 from 0 on"):
-            compiled.likeliest(torch.ones(1, 2), 0, 3)
+            kernels.top_k_log_probs(torch.ones(1, 2), 0, 3)
 
 
 @needs_compiler
@@ -181,7 +183,7 @@ def test_the_ways_on_from_hypotheses_are_torchs():
             total = torch.randn(N, K, dtype=torch.float64) * 5
             total[0, 1:] = -torch.inf  # rows that only fill a beam
             for first, wanted in ((0, 1), (2, each), (2, min(each + 3, K * each))):
-                sums, rows, ids = compiled.continuations(logits, total, first, each, wanted)
+                sums, rows, ids = kernels.continuations(logits, total, first, each, wanted)
                 log_probs = logits.log_softmax(-1)
                 log_probs[..., :first] = -torch.inf
                 best = (total[:, :, None] + log_probs.topk(each).values).flatten(1).topk(wanted)
@@ -195,13 +197,13 @@ def test_the_ways_on_from_hypotheses_are_torchs():
                 )
                 assert all(len({*row}) == wanted for row in place.tolist())
         same, total = torch.zeros(1, 2, 30), torch.zeros(1, 2, dtype=torch.float64)
-        _, rows, ids = compiled.continuations(same, total, 1, 2, 3)
+        _, rows, ids = kernels.continuations(same, total, 1, 2, 3)
         assert (rows.tolist(), ids.tolist()) == ([[0, 0, 1]], [[1, 2, 1]])  # the first comes first
         same[0, 1, 7] = torch.nan
-        assert compiled.continuations(same, total, 0, 2, 1)[0].isnan().all()
+        assert kernels.continuations(same, total, 0, 2, 1)[0].isnan().all()
         for each, wanted in ((31, 1), (2, 5), (0, 1), (2, 0)):
             with pytest.raises(ValueError, match="do not exist"):
-                compiled.continuations(same, total, 0, each, wanted)
+                kernels.continuations(same, total, 0, each, wanted)
 
 
 @pytest.fixture
@@ -221,7 +223,7 @@ def test_the_smoothed_loss_and_its_gradient_are_torchs(N, V, dtype, smoothing, o
     target, count = torch.randint(V, (N,)), 17.0
     target[0] = V - 1  # where no whole vector is left
     gradient = torch.full_like(logits, torch.nan)
-    loss = compiled.smoothed_cross_entropy(logits, target, smoothing, count, gradient)
+    loss = kernels.smoothed_cross_entropy(logits, target, smoothing, count, gradient)
     exact = logits.double().requires_grad_()
     options = {"label_smoothing": smoothing, "reduction": "sum"}
     plain = torch.nn.functional.cross_entropy(exact, target, **options) / count
@@ -238,7 +240,7 @@ def test_a_loss_that_step_c_does_not_know_is_left_to_torch(one_thread):
     logits, target = torch.randn(3, 8), torch.tensor([1, 2, 3])
 
     def loss_of(x: torch.Tensor) -> float | None:
-        return compiled.smoothed_cross_entropy(x, target, 0.1, 3.0, torch.empty_like(x))
+        return kernels.smoothed_cross_entropy(x, target, 0.1, 3.0, torch.empty_like(x))
 
     def known(x: torch.Tensor) -> bool:
         return loss_of(x) is not None
@@ -261,13 +263,13 @@ def test_a_loss_that_step_c_does_not_know_is_left_to_torch(one_thread):
 def test_what_step_c_does_not_know_is_left_to_torch():
     x, product = torch.randn(3, 8), Product(torch.randn(5, 8), None)
     with torch.inference_mode():
-        assert compiled.takes(x) and not compiled.takes(x.double())
-    assert not compiled.takes(x)  # gradients may be wanted
+        assert kernels.takes(x) and not kernels.takes(x.double())
+    assert not kernels.takes(x)  # gradients may be wanted
     assert product(x.requires_grad_()).requires_grad
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert product(x).dtype == torch.bfloat16
     exact = network().double()
-    assert exact.start(small.ids(1, 4)).compiled is None
+    assert isinstance(exact.start(small.ids(1, 4)), KVCache)
 
 
 @needs_compiler
@@ -296,7 +298,7 @@ def test_edits_of_weights_and_heads_count():
 def build_here(monkeypatch, tmp_path):
     """The library built with another cache, where `CC` is a shell script if one is given."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv(compiler.SWITCH, raising=False)
+    monkeypatch.delenv(library.SWITCH, raising=False)
 
     def built(script: str | None = None):
         if script is not None:
@@ -304,7 +306,7 @@ def build_here(monkeypatch, tmp_path):
             file.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
             file.chmod(0o700)
             monkeypatch.setenv("CC", str(file))
-        return compiler.library.__wrapped__()
+        return library.library.__wrapped__()
 
     return built
 
@@ -320,7 +322,7 @@ def build_here(monkeypatch, tmp_path):
     ids=["fails", "writes nothing", "writes nonsense", "hangs"],
 )
 def test_a_compiler_that_does_not_do_its_work_is_done_without(script, build_here, monkeypatch):
-    monkeypatch.setattr(compiler, "_PATIENCE", 0.5)
+    monkeypatch.setattr(library, "_PATIENCE", 0.5)
     assert build_here(script) is None
 
 
@@ -332,7 +334,7 @@ def test_without_a_compiler_or_a_cache_or_by_a_switch_it_is_done_without(
         patch.delenv("CC", raising=False)
         assert build_here() is None
     with monkeypatch.context() as patch:
-        patch.setenv(compiler.SWITCH, "0")
+        patch.setenv(library.SWITCH, "0")
         assert build_here() is None
     (tmp_path / "file").touch()
     with monkeypatch.context() as patch:
@@ -361,9 +363,9 @@ def test_it_is_compiled_once_and_never_loaded_from_where_others_write(build_here
 
 @needs_compiler
 def test_another_source_is_another_file(build_here, monkeypatch, tmp_path):
-    first = compiler.compiled(tmp_path / "there")
+    first = library.compiled(tmp_path / "there")
     changed = tmp_path / "step.c"
-    changed.write_bytes(compiler._SOURCE.read_bytes() + b"/* */\n")
-    monkeypatch.setattr(compiler, "_SOURCE", changed)
-    assert compiler.compiled(tmp_path / "there") != first
-    assert {first, compiler.compiled(tmp_path / "there")} == {*(tmp_path / "there").iterdir()}
+    changed.write_bytes(library._SOURCE.read_bytes() + b"/* */\n")
+    monkeypatch.setattr(library, "_SOURCE", changed)
+    assert library.compiled(tmp_path / "there") != first
+    assert {first, library.compiled(tmp_path / "there")} == {*(tmp_path / "there").iterdir()}

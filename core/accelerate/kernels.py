@@ -1,7 +1,7 @@
-"""What step.c computes of tensors: products, softmax, the likeliest, steps of a decoder, a loss.
+"""Call step.c on tensors: products, the best tokens, steps of a decoder, a loss.
 
-It is for float32 on a CPU, without gradients, the loss for bfloat16 as well; torch's own runs
-elsewhere. Axes as in decoding.py.
+It takes float32 on a CPU without gradients, and for the loss bfloat16 as well. Axes as in
+decoder.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.model.compiler import library
+from core.accelerate.library import library
 
 _FEW = 16  # rows: several threads are no faster, for all wait for the weights
 
@@ -31,19 +31,7 @@ def takes(x: Tensor) -> bool:
     )
 
 
-def softmax(x: Tensor) -> Tensor:
-    """torch's x.softmax(dim=-1), whose rows of a few keys take half a microsecond each."""
-    found = library()
-    if found is None or not takes(x):
-        return x.softmax(dim=-1)
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    width = max(x.shape[-1], 1)
-    found.softmax(x.data_ptr(), x.numel() // width, width, y.data_ptr())
-    return y
-
-
-def likeliest(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
+def top_k_log_probs(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
     """The k largest of x.log_softmax(-1), those before `first` counted as −∞, and their places.
 
     Of equal ones the first comes first. Only for an x that step.c takes. Raises ValueError.
@@ -78,7 +66,7 @@ def continuations(
         )
     assert total_NK.shape == (N, K) and total_NK.dtype == torch.float64
     best = total_NK.new_empty(N, wanted)
-    row, id = (torch.empty(N, wanted, dtype=torch.int64) for _ in range(2))
+    row, id = (torch.empty(N, wanted, dtype=torch.int64, device="cpu") for _ in range(2))
     found.continuations(
         *(x_NKV.data_ptr(), total_NK.data_ptr(), N, K, V, first, each, wanted),
         *(best.data_ptr(), row.data_ptr(), id.data_ptr()),
@@ -105,7 +93,7 @@ def smoothed_cross_entropy(
     assert all(x.is_contiguous() for x in (x_NV, target_N, gradient_NV))
     if N and not 0 <= int(target_N.min()) <= int(target_N.max()) < V:
         raise ValueError(f"a target is outside of the vocabulary of {V}")
-    row = torch.empty(V + found.panel())
+    row = torch.empty(V + found.panel(), dtype=torch.float32, device="cpu")
     return found.smoothed(
         *(x_NV.dtype == torch.bfloat16, x_NV.data_ptr(), N, V, target_N.data_ptr()),
         *(smoothing, count, row.data_ptr(), gradient_NV.data_ptr()),
@@ -195,8 +183,8 @@ class Decoder:
         B, D = x_BD.shape
         (L, _, N, H, S, E), M = memory.shape, path_BM.shape[1]
         floats = x_BD.new_empty(B * (3 * D + self._widest))
-        counts = torch.empty(B + N, dtype=torch.int64)
-        cells = torch.empty(B * M + N * S, dtype=torch.int32)
+        counts = torch.empty(B + N, dtype=torch.int64, device="cpu")
+        cells = torch.empty(B * M + N * S, dtype=torch.int32, device="cpu")
         found.decode(
             *(self._structs, L, N, B // N, H, E, x_BD.data_ptr()),
             *(tree.data_ptr(), tree.shape[-2], M, path_BM.data_ptr(), memory.data_ptr(), S),

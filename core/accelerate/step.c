@@ -173,16 +173,6 @@ static inline void weigh(float *score, int64_t count) {
     for (int64_t i = 0; i < count; i += LANES) *(vec *)(score + i) /= sum;
 }
 
-/* y [B, S] is the softmax of each row of x. */
-void softmax(const float *x, int64_t B, int64_t S, float *y) {
-    float score[rounded(S) + 1];
-    for (; B--; x += S, y += S) {
-        memcpy(score, x, S * sizeof *x);
-        weigh(score, S);
-        memcpy(y, score, S * sizeof *y);
-    }
-}
-
 /* softmax(q Kᵀ / √E) V of one query over the listed cells; zeros where there are none. The next
    head has its keys and values `room` cells further on. */
 static inline __attribute__((always_inline)) void attend(

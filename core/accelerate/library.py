@@ -1,4 +1,4 @@
-"""Compiles step.c, once on a machine, and loads it; where that cannot be, all goes on without.
+"""Compile step.c, once on a machine, and load it; without a compiler torch does its work.
 
 HEADLIGHT_COMPILED=0 in the environment switches it off.
 """
@@ -35,7 +35,6 @@ def library() -> ctypes.CDLL | None:
     found.panel.restype = number
     for name, arguments in {
         "product": (pointer, pointer, number, c_int, pointer),
-        "softmax": (pointer, number, number, pointer),
         "likeliest": (pointer, number, number, number, number, pointer, pointer),
         "smoothed": (
             *(c_int, pointer, number, number, pointer, c_double, c_double, pointer, pointer),

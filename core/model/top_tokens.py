@@ -1,0 +1,43 @@
+"""Choose tokens from logits: the best of each row, and the best continuations of a beam.
+
+Axes: N sentences, K beam, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.text.tokenizer import BOS, PAD
+
+NEVER_WRITTEN = slice(PAD, BOS + 1)
+"""Ids of <pad> and <bos>, which no translation contains."""
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return log-probabilities, at least in float32; those of <pad> and <bos> are −∞."""
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    log_probs[..., NEVER_WRITTEN] = -torch.inf
+    return log_probs
+
+
+class TopTokens:
+    """What a search asks of logits; `core.accelerate` has a compiled subclass."""
+
+    def best(self, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
+        """Return each row's largest log-probability and its id, both [N]; the first of equals."""
+        log_probs_N, id_N = log_probabilities(logits_NV).max(dim=-1)
+        return log_probs_N, id_N
+
+    def continuations(
+        self, logits_NKV: Tensor, total_NK: Tensor, each: int, wanted: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the `wanted` best continuations of each sentence: sums, rows 0…K−1, and ids.
+
+        All are [N, wanted], best first. A sum is a hypothesis's total, float64 on the CPU (few GPUs
+        have it), plus one token's log-probability; only the `each` best tokens of a hypothesis are
+        candidates.
+        """
+        log_probs_NKC, id_NKC = (x.cpu() for x in log_probabilities(logits_NKV).topk(each))
+        best, place = (total_NK[:, :, None] + log_probs_NKC).flatten(1).topk(wanted)
+        return best, place // each, id_NKC.flatten(1).gather(1, place)

@@ -1,0 +1,210 @@
+"""Which saved records a page opens: all that the format allows; the others are one line."""
+
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.components.explorer import payload as module
+from app.components.explorer.payload import Answers, Exact, pack, payload
+from app.state.address import first_view
+from core.record.record import RecordToken, TranslationRecord
+from tests.app.explorer_harness import synthetic_quantity, synthetic_record
+
+MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
+VIEW = {"kind": "cross", "layer": 0, "head": 0}
+KINDS = ("encoder", "decoder", "cross")
+SERVER_LIMIT = 20 * 1_000_000  # maxMessageSize of .streamlit/config.toml
+
+
+def even(layers: tuple[int, int], heads: int, S: int, T: int, K: int = 1, **changes):
+    """A record whose every row is spread evenly over the keys that it may look at."""
+    token = RecordToken(5, "a", "a", True, False, False)
+    bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
+    past = np.tri(T, dtype=np.float32)
+    shapes = {
+        "encoder": (layers[0], S, S),
+        "decoder": (layers[1], T, T),
+        "cross": (layers[1], T, S),
+    }
+    rows = {
+        "encoder": np.full((S, S), 1 / S),
+        "decoder": past / past.sum(1, keepdims=True),
+        "cross": np.full((T, S), 1 / S),
+    }
+    maps = {
+        kind: np.ascontiguousarray(
+            np.broadcast_to(rows[kind].astype(np.float32), (count, heads, *shape))
+        )
+        for kind, (count, *shape) in shapes.items()
+    }
+    values: dict[str, Any] = {
+        **maps,
+        "model": "x-de-en",
+        "weights_sha256": "0" * 64,
+        "source_language": "German",
+        "target_language": "English",
+        "search": "given target",
+        "source_text": "a",
+        "translation": "a",
+        "source": (token,) * S,
+        "target_in": (bos, *[token] * (T - 1)),
+        "target_out": (token,) * T,
+        "encoder_mask": np.ones((S, S), bool),
+        "decoder_mask": past.astype(bool),
+        "cross_mask": np.ones((T, S), bool),
+        "source_positions": np.zeros((S, 2), np.float32),
+        "target_positions": np.zeros((T, 2), np.float32),
+        "log_probs": np.full(T, -1.5, np.float32),
+        "alternatives": ((token,) * K,) * T,
+        "alternative_log_probs": np.full((T, K), -1.5, np.float32),
+        "hypotheses": (),
+    }
+    return TranslationRecord(**(values | changes))
+
+
+LARGEST = {
+    "4,096 maps": ((4_094, 1), 1, 1, 1),
+    "4,095 maps of heads": ((1, 1), 1_365, 2, 2),
+    "512 tokens on both sides": ((1, 1), 21, 512, 512),
+    "16.7 million weights": ((63, 1), 1, 512, 256),
+}
+
+
+@pytest.mark.parametrize("size", LARGEST.values(), ids=LARGEST)
+def test_the_largest_that_a_record_holds_is_sent(size):
+    record = TranslationRecord.load(io.BytesIO(even(*size).to_bytes()))
+    sent = payload(record, first_view(record))
+    assert len(pack(sent)) < SERVER_LIMIT
+    for kind in KINDS:
+        maps = record.maps(kind)
+        step = {None: 4, 65_535: 2, 255: 1}[sent["levels"]]
+        cells = maps.shape[0] * maps.shape[1] * int(record.mask(kind).sum())
+        assert len(sent[kind]) == step * cells
+
+
+def test_a_record_without_alternatives_is_sent():
+    record = even((1, 1), 2, 3, 4, K=0)
+    steps = payload(record, VIEW)["alternatives"]
+    assert steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 1]]] * 4  # what was written
+
+
+def members(record: TranslationRecord) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+def with_arrays(record: TranslationRecord, **arrays: np.ndarray) -> bytes:
+    """A saved record in which some arrays are others, as nobody here would save them."""
+    found = members(record)
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        found[f"{name}.npy"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in found.items():
+            opened.writestr(name, content)
+    return buffer.getvalue()
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+SMALL = even((1, 1), 2, 3, 4)
+SHOWN = {
+    "no alternatives": lambda: even((1, 1), 2, 3, 4, K=0).to_bytes(),
+    "100 alternatives": lambda: even((1, 1), 2, 3, 4, K=100).to_bytes(),
+    "one token": lambda: even((1, 1), 1, 1, 1).to_bytes(),
+    "4,096 maps": lambda: even((4_094, 1), 1, 1, 1).to_bytes(),
+}
+NOT_SHOWN = {
+    "101 alternatives": (
+        lambda: with_arrays(SMALL, alternative_log_probs=zeros(4, 101)),
+        "101 alternatives at each step are too many: the limit is 100",
+    ),
+    "a NaN": (
+        lambda: with_arrays(SMALL, log_probs=zeros(4) + np.nan),
+        "log_probs holds a number that is not finite",
+    ),
+    "a million maps": (
+        lambda: with_arrays(
+            SMALL, encoder=zeros(1_000, 1_000, 1, 1), cross=zeros(1_000, 1_000, 1, 1)
+        ),
+        "it holds 2,000,002 maps, the limit is 4,096",
+    ),
+    "1,500 layers of 60 tokens": (
+        lambda: with_arrays(SMALL, encoder=zeros(1_500, 2, 60, 60), decoder=zeros(900, 2, 60, 60)),
+        "it holds 17,280,024 weights, the limit is 16,777,216",
+    ),
+    "6 x 8 heads of 512 tokens": (
+        lambda: with_arrays(SMALL, encoder=zeros(6, 8, 512, 512), decoder=zeros(6, 8, 512, 512)),
+        "it holds 25,165,848 weights, the limit is 16,777,216",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def app():
+    return AppTest.from_file(str(MAIN), default_timeout=60).run()
+
+
+@pytest.mark.parametrize("make", SHOWN.values(), ids=SHOWN)
+def test_what_the_format_allows_is_shown(app, make):
+    app.file_uploader(key="open_record").set_value(("x.npz", make(), "")).run()
+    assert not app.exception and not app.error
+    assert app.subheader[-1].value == "Opened: x.npz"
+
+
+@pytest.mark.parametrize(("make", "says"), NOT_SHOWN.values(), ids=NOT_SHOWN)
+def test_what_a_page_cannot_show_is_one_line(app, make, says):
+    app.file_uploader(key="open_record").set_value(("x.npz", make(), "")).run()
+    assert not app.exception
+    (error,) = app.error
+    said = error.value.replace("\\", "")
+    assert f"is not a saved record ({says})" in said and "\n" not in said
+    assert app.get("bidi_component"), "the page's own record stays"
+
+
+def test_what_is_asked_for_and_too_large_is_left_out_with_a_line(monkeypatch):
+    record = synthetic_record("long", 6, 8)
+    scores = synthetic_quantity(record, "scores")
+    exact = Exact("weights", "cross", None, None, record.cross)
+    answers = Answers(
+        exact=exact, page=b"x" * 3_000_000, effects={k: zeros(6, 8, 9) for k in KINDS}
+    )
+
+    def sent(limit: int) -> dict:
+        monkeypatch.setattr(module, "MESSAGE_LIMIT", limit)
+        return payload(record, VIEW, quantities={"scores": scores}, answers=answers)
+
+    whole = sent(10_000_000)
+    size = len(pack(whole))
+    assert whole["failed"] == {} and "page" in whole
+    without = sent(size - 10_000)
+    assert list(without["failed"]) == ["page"] and "exact_numbers" in without
+    assert without["failed"]["page"].startswith("The page could not be sent: ")
+    for limit, left_out in ((600_000, ["page", "exact", "effects", "quantity"]),):
+        found = sent(limit)
+        assert list(found["failed"]) == left_out
+        assert len(pack(found)) <= limit + 1_000 and found["quantities"] == {}
+        assert not found["effects"] and "exact" not in found
+        assert [found[kind] for kind in KINDS] == [whole[kind] for kind in KINDS]
+    with pytest.raises(ValueError, match="its maps take"):
+        sent(200_000)
+    (length,) = struct.unpack_from("<I", pack(without))
+    assert json.loads(pack(without)[4 : 4 + length])["failed"] == without["failed"]
+
+
+def test_a_page_by_itself_has_no_limit(monkeypatch):
+    """A file on a disk is no message: every number is in it."""
+    monkeypatch.setattr(module, "MESSAGE_LIMIT", 1_000)
+    record = synthetic_record("long", 6, 8)
+    assert payload(record, VIEW, alone=True)["levels"] is None

@@ -1,0 +1,185 @@
+"""Steps of a search equal whole passes, plain and accelerated, also after weights were written."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from core.accelerate import decoder, layers
+from core.accelerate.kernels import takes
+from core.accelerate.layers import linear
+from core.accelerate.library import library
+from core.accelerate.network import accelerate
+from core.model.decoding import KVCache
+from core.model.top_tokens import TopTokens, log_probabilities
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import BOS, EOS, PAD
+from tests import small
+
+PLAIN, FAST = False, pytest.param(
+    True, marks=pytest.mark.skipif(library() is None, reason="no C compiler here")
+)  # fmt: skip
+both = pytest.mark.parametrize("fast", [PLAIN, FAST], ids=["plain", "accelerated"])
+
+
+def network(fast: bool, **changes):
+    torch.manual_seed(0)
+    found = small.pair(**changes)[1]
+    if fast:
+        found = found.float()
+        accelerate(found)
+    return found
+
+
+def off(fast: bool) -> float:
+    """How far rounding may carry a logit: float64, or float32 in another order."""
+    return 2e-5 if fast else 1e-12
+
+
+def all_steps(model, source, target):
+    state, found = model.start(source), []
+    for t in range(target.shape[1]):
+        logits, state = model.step(target[:, t], state)
+        found.append(logits)
+    return torch.stack(found, dim=1)
+
+
+SOURCE, TARGET = torch.randint(4, 40, (3, 6)), small.ids(3, 5, first=BOS)
+
+
+@both
+@pytest.mark.parametrize("changes", [{}, {"qkv_bias": False}, {"mask_score": -1e9}])
+def test_a_weight_written_to_between_two_searches_counts(fast, changes):
+    model = network(fast, **changes)
+    before = all_steps(model, SOURCE, TARGET)
+    for name, parameter in model.named_parameters():
+        if name.startswith("decoder"):
+            with torch.no_grad():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+            after = all_steps(model, SOURCE, TARGET)
+            with torch.inference_mode():
+                assert_close(after, model(SOURCE, TARGET), rtol=off(fast), atol=off(fast), msg=name)
+            if not name.endswith(("key.bias",)):  # the same for every key: a softmax ignores it
+                assert (after - before).abs().max() > 1e-4 * off(fast), name
+            before = after
+
+
+@both
+def test_heads_that_are_off_one_after_the_other_do_not_take_each_others_weights(fast):
+    model = network(fast)
+    whole = all_steps(model, SOURCE, TARGET)
+    for kind in ("decoder", "cross"):
+        for layer in range(3):
+            for head in range(model.config.num_heads):  # whose tensors lie at one address
+                with edited(model, Edits(heads_off=frozenset({(kind, layer, head)}))):
+                    found = all_steps(model, SOURCE, TARGET)
+                    with torch.inference_mode():
+                        assert_close(found, model(SOURCE, TARGET), rtol=0, atol=off(fast))
+                assert (found - whole).abs().max() > 10 * off(fast)
+    assert torch.equal(all_steps(model, SOURCE, TARGET), whole)
+    for layer in model.decoder if fast else ():  # kept: no other tensor takes their address
+        state, kept, _ = decoder._known[layer]
+        assert [tensor.data_ptr() for tensor in kept] == [address for address, _ in state]
+
+
+@both
+def test_a_state_that_is_stepped_twice_is_two_states(fast):
+    model = network(fast)
+    _, state = model.step(TARGET[:, 0], model.start(SOURCE))
+    one, after_one = model.step(TARGET[:, 1], state)
+    _, other = model.step(TARGET[:, 2], state)
+    assert torch.equal(model.step(TARGET[:, 1], state)[0], one)
+    for again in (after_one, other):
+        tokens = TARGET[:, [0, 1 if again is after_one else 2, 3]]
+        found = model.step(TARGET[:, 3], again)[0]
+        with torch.inference_mode():
+            assert_close(found, model(SOURCE, tokens)[:, -1], rtol=0, atol=off(fast))
+
+
+@both
+def test_an_edit_that_begins_within_a_search_takes_the_plain_way_on(fast):
+    """Rows that changed places keep their own paths, sentences and masks."""
+    model, K = network(fast), 2
+    source = SOURCE.clone()
+    source[1, 4:] = PAD
+    written = small.ids(3 * K, 4, first=BOS)
+    rows = torch.arange(3).repeat_interleave(K)
+    state = model.start(source).select(rows)
+    for t in range(2):
+        _, state = model.step(written[:, t], state)
+    order = torch.tensor([1, 0, 2, 2, 5, 4])
+    state, written = state.select(order), written[order]
+    uniform = Edits(heads_uniform=frozenset({("cross", 0, 0)}))
+    with edited(model, uniform):
+        _, plain = model.step(written[:, 2], state)
+    assert isinstance(plain, KVCache)
+    last, _ = model.step(written[:, 2], state)
+    if fast:
+        again, _ = model.step(written[:, 2], state.as_kv_cache())
+        assert_close(again, last, rtol=0, atol=off(fast))
+    with torch.inference_mode():
+        whole = model(source.repeat_interleave(K, 0), written[:, :3])[:, -1]
+    assert_close(last, whole, rtol=0, atol=off(fast))
+
+
+@pytest.mark.skipif(library() is None, reason="no C compiler here")
+@pytest.mark.parametrize("rows", [1, 2, 129])
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_packed_product_is_torchs_also_after_the_weight_changed(rows, biased):
+    weight = torch.nn.Parameter(torch.randn(33, 17))
+    bias = torch.randn(33) if biased else None
+    x = torch.randn(rows, 17)
+    with torch.inference_mode():
+        assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
+        assert (id(weight) in layers._packed) == takes(x)
+    with torch.no_grad():
+        weight.mul_(2)
+    with torch.inference_mode():
+        assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
+    weight.data = torch.randn(33, 17)
+    with torch.inference_mode():
+        assert_close(linear(x[None], weight, bias), F.linear(x[None], weight, bias))
+    with torch.inference_mode():
+        made_here = torch.randn(33, 17)
+        for _ in range(2):
+            assert_close(linear(x, made_here), F.linear(x, made_here))
+            made_here.mul_(2)
+    key = id(weight)
+    del weight
+    assert key not in layers._packed
+
+
+@both
+def test_a_finite_mask_value_lets_a_query_without_unmasked_keys_attend_to_all(fast):
+    model = network(fast, mask_score=-1e9)
+    source = SOURCE.clone()
+    source[1] = PAD
+    with torch.inference_mode():
+        wanted = model(source, TARGET)
+        assert_close(all_steps(model, source, TARGET), wanted, rtol=0, atol=off(fast))
+
+
+def test_padding_and_the_beginning_are_never_written():
+    log_probs = log_probabilities(torch.zeros(2, 3, 9))
+    assert (log_probs[..., [PAD, BOS]] == -torch.inf).all()
+    assert log_probs[..., EOS:].isfinite().all()
+
+
+@pytest.mark.skipif(library() is None, reason="no C compiler here")
+def test_accelerated_top_tokens_are_the_plain_ones():
+    fast = network(True).top_tokens
+    assert type(fast) is not TopTokens
+    with torch.inference_mode():
+        logits = 3 * torch.randn(2, 3, 40)
+        total = torch.randn(2, 3, dtype=torch.float64)
+        for ours, theirs in zip(
+            fast.continuations(logits, total, 6, 6),
+            TopTokens().continuations(logits, total, 6, 6),
+            strict=True,
+        ):
+            assert_close(ours, theirs, rtol=0, atol=1e-5)
+        for ours, theirs in zip(fast.best(logits[0]), TopTokens().best(logits[0]), strict=True):
+            assert_close(ours, theirs, rtol=0, atol=1e-5)
+        equal = torch.zeros(9, 400)  # the first of equals
+        assert fast.best(equal)[1].tolist() == TopTokens().best(equal)[1].tolist() == [EOS] * 9
