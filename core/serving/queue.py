@@ -96,9 +96,9 @@ class Queue:
 
     One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
     one takes its place. Equal requests are answered once. While somebody asks for short sentences,
-    long ones take a third of the worker's time at most, whoever asks for them. Visitors who have used much processor
-    time come after the others, and are throttled while others ask (`core.serving.shares`); queues
-    that are given the same `shares` count for the same accounts.
+    long ones take a third of the worker's time at most, in however many tabs. Visitors who have
+    used much processor time come after the others, and are throttled while others ask
+    (`core.serving.shares`); queues that are given the same `shares` charge the same accounts.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ class Shares:
 
     An account owes the seconds it has used, and its debt shrinks with time, as in a leaky bucket:
     at a rate of `LIGHT_SHARE` while it owes less than `LIGHT_S`. All others are heavy, and divide
-    both the rate `SHARE` and the credit between them, so that nobody gets more by opening more
-    tabs. They wait only while a visitor is active who is light.
+    both the rate `SHARE` and the credit between them: more tabs bring nobody more than
+    `LIGHT_SHARE` each. They wait only while a visitor is active who is light.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
