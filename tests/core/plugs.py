@@ -37,10 +37,10 @@ def steps(folder: Path, before: Before) -> Generator[None]:
     inside = str(folder)
 
     def open_file(file, mode="r", *rest, **named):
-        if "w" not in mode or not str(file).startswith(inside):
+        if not set("wx") & set(mode) or not str(file).startswith(inside):
             return opened(file, mode, *rest, **named)
         before("open")
-        raw = _File(file, "wb")
+        raw = _File(file, "xb" if "x" in mode else "wb")
         raw.before = before
         return io.BufferedWriter(raw)
 
