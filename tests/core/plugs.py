@@ -52,13 +52,18 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
         return step
 
+    def open_by_flags(path, flags, *rest, **named):
+        if not flags & (os.O_WRONLY | os.O_RDWR) and not Path(path).is_dir():
+            return open_folder(path, flags, *rest, **named)  # a file that is only read
+        return announced("open", open_folder)(path, flags, *rest, **named)
+
     def synced(descriptor: int) -> None:
         before("fsync")
         sync(descriptor)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(io, "open", open_file)
-        patched.setattr(os, "open", announced("open", open_folder))
+        patched.setattr(os, "open", open_by_flags)
         patched.setattr(os, "fsync", synced)
         for name in ("replace", "unlink", "mkdir"):
             patched.setattr(os, name, announced(name, getattr(os, name)))
