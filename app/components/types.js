@@ -182,6 +182,7 @@
  * @property {string} size
  * @property {number} room
  * @property {number} tallest
+ * @property {number} reserved
  * @property {number} tickWidth
  * @property {number} zoom
  * @property {{places: Square[], width: number, height: number, captions: Captions} | null} places
@@ -352,6 +353,7 @@
  * @property {Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>} tokens
  * @property {TreeNode[]} nodes
  * @property {{text: string, end: number, log_prob: number, score: number}[]} hypotheses
+ * @property {Record<string, string>} meanings
  *
  * @typedef {object} TreeView
  * @property {HTMLElement} root

@@ -291,12 +291,12 @@ def test_two_explorers_follow_each_other(local_page: Page, serve, translator) ->
         shows(root, translator.inspect(text, decode=GREEDY))
         expect(root).to_have_attribute("data-painted", re.compile(r"\d+"))
     left.locator(".thumbnail[data-l='1'][data-h='3']").click()
-    right.locator("[data-kind-option=encoder]").click()
+    left.locator("[data-kind-option=encoder]").click()
     left.locator("[data-part=source] button >> nth=2").click()
     for root in (left, right):
         for name, value in (("kind", "encoder"), ("layer", "1"), ("head", "3"), ("query", "2")):
             expect(root).to_have_attribute(f"data-{name}", value)
-    for root, name in ((left, "norms"), (right, "rollout"), (left, "weights")):
+    for root, name in ((left, "norms"), (left, "rollout"), (left, "weights")):
         root.locator("[data-part=quantity]").select_option(name)
         for each in (left, right):
             expect(each).to_have_attribute("data-quantity", name, timeout=30_000)
@@ -308,8 +308,8 @@ def test_two_explorers_follow_each_other(local_page: Page, serve, translator) ->
                 expect(each).to_have_attribute("data-quantity", name)
     for root in (left, right):
         expect(root).to_have_attribute("data-head", "2")
-    local_page.locator(".st-key-beside").get_by_text("The same, changed").click()
-    expect(local_page.get_by_text("nothing is changed")).to_be_visible(timeout=30_000)
+    local_page.locator(".st-key-beside").get_by_text("The same with edits").click()
+    expect(local_page.get_by_text("Nothing is changed")).to_be_visible(timeout=30_000)
 
 
 def test_two_explorers_have_one_scale(local_page: Page, serve, translator) -> None:
@@ -327,7 +327,7 @@ def test_two_explorers_have_one_scale(local_page: Page, serve, translator) -> No
 
     def ends() -> list[float]:
         return [
-            number(root.locator("[data-part=scale-high]").inner_text()) for root in (left, right)
+            number(root.locator("[data-part=scale-high]").text_content()) for root in (left, right)
         ]
 
     def come_to(right_ends) -> None:
@@ -338,13 +338,13 @@ def test_two_explorers_have_one_scale(local_page: Page, serve, translator) -> No
         pytest.fail(f"the scales end at {ends()}")
 
     for name, expected in largest.items():
-        right.locator("[data-part=quantity]").select_option(name)
+        left.locator("[data-part=quantity]").select_option(name)
         for root in (left, right):
             expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
         wanted = pytest.approx(expected, abs=0.051)  # one decimal is printed
         come_to(lambda one, two, wanted=wanted: one == wanted and two == wanted)
-    right.locator("[data-part=quantity]").select_option("norms")
-    right.locator("[data-unit-option=words]").click()
+    left.locator("[data-part=quantity]").select_option("norms")
+    left.locator("[data-unit-option=words]").click()
     come_to(lambda one, two: one == two)
     shorter = "Ein Hund."
     local_page.locator(".st-key-second_source input").fill(shorter)

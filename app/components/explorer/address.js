@@ -45,20 +45,28 @@ function paintInside(explorer) {
 
 /**
  * A plain click on the way inside is left to Python, which keeps what the visit has made; a click with a key held down,
- * or on a page without Python, is the browser's.
+ * or on a page without Python, is the browser's. The sidebar's link to the same page leads to the same cell. Returns
+ * what ends that.
  *
  * @param {Explorer} explorer
  */
 export function listenToInside(explorer) {
-  explorer.dom.parts.inside.addEventListener("click", (event) => {
+  const { inside } = explorer.dom.parts;
+  const isInside = (link) => link && explorer.data?.inside && !inside.hidden && link.pathname === inside.pathname;
+  const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
     event.preventDefault();
+    event.stopPropagation();
     writeAddress(explorer);
     const query = asPythonWrites(new URLSearchParams(window.location.search));
     // Streamlit makes a history entry of a query that is written in another way, and Back would lead to it first.
     window.history.replaceState(window.history.state, "", `?${query}`);
     explorer.tell("inside", query);
-  });
+  };
+  const goByMenu = (/** @type {any} */ event) => isInside(event.target.closest?.("a[href]")) && go(event);
+  inside.addEventListener("click", go);
+  document.addEventListener("click", goByMenu, true);
+  return () => document.removeEventListener("click", goByMenu, true);
 }
 
 /* Two characters are escaped by a browser or by Python's urlencode, and not by both. */

@@ -54,6 +54,7 @@ function createExplorer(parent, key) {
       size: "",
       room: 0,
       tallest: 0,
+      reserved: 0,
       tickWidth: 0,
       zoom: 1,
       places: null,
@@ -101,7 +102,7 @@ function createExplorer(parent, key) {
   listenToPanels(explorer);
   explainControls(explorer);
   listenToCopying(explorer);
-  listenToInside(explorer);
+  const forgetInside = listenToInside(explorer);
   listenToWhatIf(explorer);
   const forgetHistory = listenToHistory(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
@@ -114,6 +115,7 @@ function createExplorer(parent, key) {
     forgetKeyboard();
     forgetSize();
     forgetOthers();
+    forgetInside();
     window.cancelIdleCallback?.(explorer.warming);
     forgetRequests(explorer);
     clearTimeout(explorer.addressTimer);

@@ -27,6 +27,8 @@ def markup() -> Markup:
     frame = read(_HERE / "explorer.html")
     return Markup(
         html=re.sub(r"\{\{(.+?)\}\}", lambda term: html.escape(TERMS[term[1]], False), frame),
-        css=f"{palette('.explorer')}\n{read(_HERE / 'explorer.css')}",
+        css="\n".join(
+            [palette(".explorer"), *(read(_HERE / f"{name}.css") for name in ("explorer", "level"))]
+        ),
         script=joined(_HERE / "main.js"),
     )
