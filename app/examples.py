@@ -1,16 +1,21 @@
-"""Example sentences in both languages, each with what to look for."""
+"""Example sentences in both languages, each with a question to answer from its picture."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence as it is typed in either direction, with a hint for each."""
+    """One sentence as it is typed in either direction, with a hint for each.
+
+    A hint says what the typed sentence holds and asks the rest: what a network makes of it differs
+    from one network to the next.
+    """
 
     title: str
     look_for: tuple[str, str]  # from German, from English
     de: str
     en: str
+    changed: tuple[str, str]  # both with one thing changed
 
     def hint(self, direction: str) -> str:
         """What to look for in a direction; nothing in one that the examples were not made for."""
@@ -19,6 +24,10 @@ class Example:
     def text(self, direction: str) -> str:
         """The sentence in the language that a direction starts from; empty in any other."""
         return {"de": self.de, "en": self.en}.get(direction.split("-")[0], "")
+
+    def variant(self, direction: str) -> str:
+        """The sentence with one thing changed, in the same language; empty in any other."""
+        return dict(zip(("de", "en"), self.changed, strict=True)).get(direction.split("-")[0], "")
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,16 @@ MINIMAL_PAIRS = (
 )
 
 
+def minimal_change(text: str, direction: str) -> str:
+    """The known sentence that differs from `text` in one thing; without one, `text` itself."""
+    known = [pair.texts(direction) for pair in MINIMAL_PAIRS]
+    known += [(example.text(direction), example.variant(direction)) for example in EXAMPLES]
+    for first, second in known:
+        if text and text in (first, second):
+            return second if text == first else first
+    return text
+
+
 def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
     """Those that can be typed in a direction: none where it starts from another language."""
     return tuple(pair for pair in MINIMAL_PAIRS if any(pair.texts(direction)))
@@ -69,36 +88,69 @@ EXAMPLES = (
         ("Which man, which shirt is meant?", "Which man, which shirt is meant?"),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
+        (
+            "Ein Mann in einem blauen Hemd spricht mit einem Mann in einem roten Hemd.",
+            "A man in a blue shirt is talking to a man in a red shirt.",
+        ),
     ),
     Example(
-        "A word that moves",
-        ("Fußball stands last, soccer does not.", "soccer moves to the sentence’s end."),
+        "Word order",
+        ("Fußball comes last: where in English?", "soccer comes in the middle: and in German?"),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
+        (
+            "Zwei junge Frauen spielen im Park Fußball.",
+            "Two young women are playing soccer in the park.",
+        ),
     ),
     Example(
         "Compounds",
-        ("One German word, several English ones.", "Several words become one in German."),
+        (
+            "How many words is Straßenmusiker in English?",
+            "How many words is street musician in German?",
+        ),
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
         "A street musician is playing guitar at a bus stop.",
+        (
+            "Ein Straßenmusiker spielt an einem Bahnhof Gitarre.",
+            "A street musician is playing guitar at a train station.",
+        ),
     ),
     Example(
         "A split verb",
-        ("bereitet … zu is one verb in English.", "is preparing: one verb, two places."),
+        (
+            "bereitet … zu is one verb: and in English?",
+            "is preparing: in how many places in German?",
+        ),
         "Eine Frau bereitet in der Küche das Essen zu.",
         "A woman is preparing the food in the kitchen.",
+        (
+            "Ein Mann bereitet in der Küche das Essen zu.",
+            "A man is preparing the food in the kitchen.",
+        ),
     ),
     Example(
         "A verb at the end",
-        ("After wenn the verb stands last.", "After wenn the verb goes to the end."),
+        (
+            "After wenn the verb comes last: and after if?",
+            "rains is the third word: and in German?",
+        ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
+        (
+            "Wenn es morgen nicht regnet, bleiben wir zu Hause.",
+            "If it does not rain tomorrow, we will stay at home.",
+        ),
     ),
     Example(
         "Unknown letters",
         ("What the vocabulary lacks is marked.", "What the vocabulary lacks is marked."),
         "Ein Tourist aus 東京 fotografiert einen Hund.",
         "A tourist from 東京 takes a picture of a dog.",
+        (
+            "Ein Tourist aus Berlin fotografiert einen Hund.",
+            "A tourist from Berlin takes a picture of a dog.",
+        ),
     ),
 )
 

@@ -102,8 +102,8 @@ def bar_beneath(
         "y": -8 / (figure.layout.height - margin.t - margin.b),
         "yanchor": "top",
         "ypad": 0,
-        "lenmode": "pixels",
-        "len": figure.layout.width - margin.l - margin.r,
+        "lenmode": "fraction",  # of the plot: on a phone that is narrower than the figure says
+        "len": 1,
         "thickness": 8,
         "outlinewidth": 0,
         "tickvals": list(values),

@@ -1,286 +1,402 @@
-"""Draws the stages inside one head: vectors, products, scores, weights, weighted values."""
+"""Draws the stages inside one head: vectors as strips, terms, scores and weights as bars."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from app.figures.grid import hatching
-from app.figures.style import FLOOR, beside, diverging, escape, layout, sequential, tick, word_ticks
+from app.figures.style import (
+    FLOOR,
+    beside,
+    diverging,
+    escape,
+    layout,
+    sequential,
+    tick,
+    word_ticks,
+)
 from app.look.numbers import number
 from app.look.palette import PALETTES
-from core.analysis.inside_head import InsideHead
+from core.analysis.inside_head import InsideHead, largest
 
-_LONGEST = 12  # characters of a word under a bar; the hover shows all of it
-_WIDTH = 400  # px that a figure's bars have on a small desktop screen: decides which labels fit
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 14, 30
-_MARGINS = _TOP + _BOTTOM
-_BAR = 64  # px on the right for the scale of a strip
-_CROWDED = 36  # with more keys only the chosen one has its number; all stand in the table
-_LINE = 32  # a vector of more numbers goes on in a line below
-_LINE_HEIGHT, _BELOW = 140, 44  # px of a line of bars, and of what stands below it
-_STRIPS = 49  # px of two rows of colours
+TERMS = 5  # largest terms of a sum that are named
+_LONGEST = 22  # characters of a word beside its bar; the hover shows all of it
+_LEFT, _RIGHT, _SCALE, _TOP = 96, 12, 64, 12  # px; _SCALE: the room of a colour bar
+_STRIP, _GAP = 22, 30  # px of a vector's strip, and between groups of strips
+_PRODUCT = 156  # px that a term's two factors take
+_SMALL, SMALL_WIDTH = 64, 108  # px of a picture in the overview
+_LEAST_WIDTH = 150  # px: Streamlit makes no figure narrower
 
 
 def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
-    """The inputs of query and key as strips [2, D]; below them q and k as bars [E] each."""
+    """The inputs x_q and x_k [D] as strips; below them q and k [E] on a scale of their own."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
-    q, k = inside.q_E, inside.k_KE[key]
-    figure = _figure(theme, _STRIPS + 2 * _height(q) + _MARGINS)
-    domain = (1 - _STRIPS / _inner(figure), 1)
-    figure.add_trace(_strips(inputs, ["x of the query", "x of the key"], theme, domain))
-    figure.update_layout(
-        margin={"r": _BAR},
-        xaxis={"anchor": "y", "tickvals": [], "title": {"text": f"{inputs.shape[1]} dimensions"}},
-        yaxis={
-            "domain": domain,
-            "tickvals": [0, 1],
-            "ticktext": ["x<sub>q</sub>", "x<sub>k</sub>"],
-            "range": [1.5, -0.5],
-        },
-    )
-    both = np.concatenate([q, k])  # one scale: they stand under each other to be compared
-    for values, symbol, bottom in ((q, "q", _height(k)), (k, "k", 0)):
-        _add_vector(figure, values, symbol, bottom, theme, scale_of=both)
+    made = np.stack([inside.q_E, inside.k_KE[key]])
+    height = 4 * _STRIP + 2 * _GAP
+    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
+    lower = (2 * _STRIP) / height
+    _add_strips(figure, 1, inputs, ["x<sub>q</sub>", "x<sub>k</sub>"], (1 - lower, 1), theme)
+    _add_strips(figure, 2, made, ["q", "k"], (_GAP / height, _GAP / height + lower), theme)
     return figure
 
 
 def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
-    """The terms qᵢ·kᵢ of one query and one key, [E], each with its number."""
+    """All terms q_e·k_e [E] as a strip; below it the largest as bars, and the sum of the others."""
     terms = inside.products_KE[key]
-    figure = _figure(theme, _height(terms) - _BELOW + _MARGINS)
-    _add_vector(figure, terms, "q·k", 0, theme)
+    named = largest(terms, TERMS)
+    q, k = inside.q_E, inside.k_KE[key]
+    names = [f"{e + 1}:  {number(q[e])} × {number(k[e])}" for e in named]
+    hovers = [f"dimension {name}" for name in names]
+    values = [float(terms[e]) for e in named]
+    if others := len(terms) - len(named):
+        names.append(f"the other {others}")
+        hovers.append(f"the other {others} dimensions")
+        values.append(float(np.delete(terms, named).sum()))
+    bars = 26 * len(names)
+    height = _STRIP + _GAP + bars
+    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
+    _add_strips(
+        figure, 1, terms[None], ["q<sub>e</sub>k<sub>e</sub>"], (1 - _STRIP / height, 1), theme
+    )
+    _add_bars(figure, 2, values, names, hovers, (0, bars / height), (0, 1), theme, signed=True)
+    if others:  # many terms together, and none of them large
+        colours = list(figure.data[-1].marker.color)
+        figure.data[-1].marker.color = [*colours[:-1], PALETTES[theme].third]
+    figure.update_layout(margin={"l": _PRODUCT})
     return figure
 
 
 def scores_figure(
     values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
 ) -> go.Figure:
-    """One score a key [K]; masked keys are hatched, and their number is −∞."""
-    figure = _figure(theme, 270)
-    figure.update_layout(margin={"b": 64})
-    _add_bars(figure, values, words, "score", (0, 1), 1, theme, chosen=key)
+    """One score a key [K] from top to bottom; a masked key is hatched, and its number is −∞."""
+    values = np.asarray(values, np.float64)
+    figure = _rows(theme, words)
+    _add_bars(figure, 1, values, words, words, (0, 1), (0, 1), theme, chosen=key, signed=True)
     if not mask.all():
-        _hatch(figure, ~mask, theme)
+        _add_hatch(figure, ~mask, theme)
     return figure
 
 
 def softmax_figure(inside: InsideHead, words: Sequence[str], key: int, theme: str) -> go.Figure:
-    """e^(score − largest) of each key, and below it the weight: the same bars, divided by a sum."""
-    figure = _figure(theme, 430)
-    figure.update_layout(margin={"b": 64})
-    _add_bars(figure, inside.exps_K, words, "exp", (0.58, 1), 1, theme, chosen=key, data=False)
-    _add_bars(figure, inside.weights_K, words, "weight", (0, 0.4), 2, theme, chosen=key)
-    weights = [colour for _, colour in sequential(theme)]
-    shades = [weights[round(w * (len(weights) - 1))] for w in inside.weights_K]
+    """e^(score − largest) of each key in grey; beside it the weight, which is that by the sum."""
+    figure = _rows(theme, words, head=22)
+    _add_bars(
+        figure, 1, inside.exps_K, words, words, (0, 1), (0, 0.46), theme, chosen=key, way=True
+    )
+    _add_bars(
+        figure, 2, inside.weights_K, words, words, (0, 1), (0.54, 1), theme, chosen=key, named=False
+    )
+    colours = [colour for _, colour in sequential(theme)]
+    shades = [colours[round(w * (len(colours) - 1))] for w in inside.weights_K]
     figure.data[-1].marker.color = shades
     figure.data[-1].marker.line = {"width": 1, "color": PALETTES[theme].third}
+    for at, title in ((0, "e<sup>s − max</sup>"), (0.54, "weight")):
+        _add_words(figure, title, at, 1, 18, theme)
     return figure
 
 
 def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Figure:
-    """The weighted values as rows [K, E], and their sum z as bars [E] below."""
-    weighted = inside.weighted_KE
-    pitch = int(np.clip(360 / len(weighted), 6, 18))
-    grid = pitch * len(weighted)
-    figure = _figure(theme, grid + _height(inside.z_E) + _MARGINS)
-    domain = (1 - grid / _inner(figure), 1)
-    ticks = word_ticks(words, pitch, _LONGEST)
-    rows = [tick(word) for word in words]
-    figure.add_trace(_strips(weighted, rows, theme, domain))
-    figure.update_layout(
-        margin={"l": 96, "r": _BAR},
-        xaxis={"anchor": "y", "tickvals": [], "range": [-0.5, weighted.shape[1] - 0.5]},
-        yaxis={**ticks, "range": ticks["range"][::-1], "domain": domain},
-    )
-    _add_vector(figure, inside.z_E, "z", 0, theme)
+    """The weighted values as rows [K, E], and their sum z [E] below, on one scale."""
+    weighted, z = inside.weighted_KE, inside.z_E
+    pitch = _pitch(len(weighted))
+    height = pitch * len(weighted) + 10 + _STRIP
+    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
+    bound = float(max(np.abs(weighted).max(), np.abs(z).max()))
+    domain = (1 - pitch * len(weighted) / height, 1)
+    _add_strips(figure, 1, weighted, words, domain, theme, bound=bound, pitch=pitch, scale=(0, 1))
+    _add_strips(figure, 2, z[None], ["z"], (0, _STRIP / height), theme, bound=bound, scale=None)
     return figure
 
 
 def output_figure(inside: InsideHead, theme: str) -> go.Figure:
-    """This head's part of the output and the whole output, as strips [2, D] on one scale."""
+    """This head's part of the output and all of it as strips [2, D]; below, each part's length."""
     both = np.stack([inside.parts_HD[inside.head], inside.output_D])
-    figure = _figure(theme, 150)
-    figure.add_trace(_strips(both, ["this head", "all heads and bias"], theme, (0, 1)))
-    figure.update_layout(
-        margin={"l": 96, "r": _BAR},
-        xaxis={"tickvals": [], "title": {"text": f"{both.shape[1]} dimensions"}},
-        yaxis={
-            "tickvals": [0, 1],
-            "ticktext": ["this head", "all heads"],
-            "range": [1.5, -0.5],
-        },
+    lengths = np.linalg.norm(inside.parts_HD, axis=-1)
+    names = [f"head {h}" for h in range(1, len(lengths) + 1)]
+    bars = 24 * len(names)
+    height = 2 * _STRIP + _GAP + 18 + bars
+    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
+    domain = (1 - 2 * _STRIP / height, 1)
+    _add_strips(figure, 1, both, ["this head", "output"], domain, theme)
+    _add_bars(
+        figure,
+        2,
+        lengths,
+        names,
+        names,
+        (0, bars / height),
+        (0, 1),
+        theme,
+        chosen=inside.head,
+        way=True,
+        places=2,
     )
+    _add_words(figure, "length of each head’s part", 0, bars / height, 18, theme)
     return figure
 
 
-def _figure(theme: str, height: int) -> go.Figure:
-    figure = go.Figure(layout=layout(theme, "", "", height))
-    figure.update_layout(
-        title=None,
-        margin={"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM},
-        bargap=0.25,
-        barmode="overlay",
+def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figure]:
+    """By stage, a picture of what it makes, for the line at the top of the page."""
+    inks = PALETTES[theme]
+
+    def strips(*rows: NDArray[np.float64]) -> go.Figure:
+        figure = _small(theme)
+        for n, row in enumerate(rows, start=1):
+            domain = (1 - n / len(rows) + 0.06, 1 - (n - 1) / len(rows) - 0.06)
+            bound = None if len(rows) == 1 else float(max(np.abs(r).max() for r in rows))
+            _add_strips(figure, n, np.atleast_2d(row), [""], domain, theme, bound=bound, scale=None)
+        return figure
+
+    def bars(values: NDArray[np.float64], hatched: NDArray[np.bool_] | None = None) -> go.Figure:
+        figure = _small(theme)
+        finite = np.where(np.isfinite(values), values, 0.0)
+        colours = [inks.ink if at == key else inks.line for at in range(len(values))]
+        figure.add_trace(go.Bar(y=finite, marker={"color": colours, "line": {"width": 0}}))
+        figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
+        if hatched is not None and hatched.any():
+            low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
+            for at in np.flatnonzero(hatched):
+                figure.add_shape(
+                    x0=float(at) - 0.5,
+                    x1=float(at) + 0.5,
+                    y0=low,
+                    y1=high,
+                    fillcolor=inks.masked,
+                    line={"width": 0},
+                )
+        return figure
+
+    lengths = np.linalg.norm(inside.parts_HD, axis=-1)
+    parts = _small(theme)
+    shades = [inks.ink if h == inside.head else inks.line for h in range(len(lengths))]
+    parts.add_trace(go.Bar(y=lengths, marker={"color": shades, "line": {"width": 0}}))
+    parts.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
+    return {
+        "project": strips(inside.q_E, inside.k_KE[key]),
+        "product": strips(inside.products_KE[key]),
+        "scale": bars(inside.scaled_K),
+        "mask": bars(inside.masked_K, ~inside.open_K),
+        "softmax": bars(inside.weights_K),
+        "values": strips(inside.z_E),
+        "output": parts,
+    }
+
+
+def _figure(theme: str, height: float, right: int = _RIGHT) -> go.Figure:
+    figure = go.Figure(layout=layout(theme, "", "", round(height)))
+    margin = {"l": _LEFT, "r": right, "t": _TOP, "b": 8}
+    return figure.update_layout(title=None, margin=margin, bargap=0.3, barmode="overlay")
+
+
+def _small(theme: str) -> go.Figure:
+    figure = go.Figure(layout=layout(theme, "", "", _SMALL))
+    margin = {"l": 0, "r": _LEAST_WIDTH - SMALL_WIDTH, "t": 4, "b": 4}
+    return figure.update_layout(title=None, margin=margin, width=_LEAST_WIDTH, bargap=0.2)
+
+
+def _pitch(rows: int) -> float:
+    """The px of one key's row: legible words on a short sentence, less on a long one."""
+    return float(np.clip(460 / rows, 7, 20))
+
+
+def _rows(theme: str, words: Sequence[str], head: int = 0) -> go.Figure:
+    """A figure with a row a word, and `head` px above them."""
+    figure = _figure(theme, _TOP + head + _pitch(len(words)) * len(words) + 8, right=_RIGHT)
+    return figure.update_layout(margin={"t": _TOP + head})
+
+
+def _add_words(figure: go.Figure, text: str, x: float, y: float, above: int, theme: str) -> None:
+    """Words whose middle is `above` / 2 px over the height `y` of the plot."""
+    figure.add_annotation(
+        text=text,
+        x=x,
+        y=y,
+        xref="paper",
+        yref="paper",
+        xanchor="left",
+        yanchor="middle",
+        yshift=above / 2,
+        showarrow=False,
+        font={"size": 12, "color": PALETTES[theme].second},
     )
-    return figure
 
 
-def _inner(figure: go.Figure) -> float:
-    """The px between the upper and the lower margin of a figure."""
-    return figure.layout.height - _MARGINS
+def _axes(place: int) -> tuple[str, str, str, str]:
+    """The names of a figure's `place`-th pair of axes in a trace, and in the layout."""
+    n = "" if place == 1 else str(place)
+    return f"x{n}", f"y{n}", f"xaxis{n}", f"yaxis{n}"
 
 
-def _height(vector: NDArray[np.float64]) -> int:
-    """The px that the lines of a vector take, with what stands between them and before them."""
-    return math.ceil(len(vector) / _LINE) * (_LINE_HEIGHT + _BELOW)
-
-
-def _add_vector(
+def _add_strips(
     figure: go.Figure,
+    place: int,
     values: NDArray[np.float64],
-    symbol: str,
-    bottom: float,
+    names: Sequence[str],
+    domain: tuple[float, float],
     theme: str,
     *,
-    scale_of: NDArray[np.float64] | None = None,
+    bound: float | None = None,
+    pitch: float = _STRIP,
+    scale: tuple[float, float] | None = (-1, -1),
 ) -> None:
-    """A vector as lines of bars, the last one `bottom` px above the figure's lower margin.
+    """Vectors [N, width] as rows of colours; orange is below zero, blue above.
 
-    The lines are as long as each other, no longer than their numbers are legible, and on one scale.
+    The scale ends at ±`bound`, or else at the largest number. It is drawn at the right, as high as
+    the domain; `scale=None` leaves it out.
     """
-    lines = np.array_split(np.arange(len(values)), math.ceil(len(values) / _LINE))
-    for more, line in zip(reversed(range(len(lines))), lines, strict=True):
-        low = bottom + more * (_LINE_HEIGHT + _BELOW)
-        _add_bars(
-            figure,
-            values[line],
-            [str(at + 1) for at in line],
-            symbol,
-            (low / _inner(figure), (low + _LINE_HEIGHT) / _inner(figure)),
-            len(figure.data) + 1,
-            theme,
-            scale_of=values if scale_of is None else scale_of,
-        )
-
-
-def _strips(
-    values: NDArray[np.float64], rows: Sequence[str], theme: str, domain: tuple[float, float]
-) -> go.Heatmap:
-    """Rows of signed numbers on one scale that is as long as the largest of them.
-
-    The scale stands to the right of `domain`, the part of the figure's height that they take.
-    """
-    bound = float(np.abs(values).max()) or 1.0
+    bound = (float(np.abs(values).max()) or 1.0) if bound is None else bound
     ends = [-bound, 0.0, bound]
-    hover = [[f"{row}<br>dimension {i}" for i in range(1, values.shape[1] + 1)] for row in rows]
-    return go.Heatmap(
-        z=values.astype(np.float32),
-        colorscale=diverging(theme),
-        zmin=-bound,
-        zmax=bound,
-        colorbar=beside(domain, ends, [number(end, 2) for end in ends], theme),
-        ygap=2 if len(values) < 4 else 1,
-        text=hover,
-        hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",
+    x, y, xaxis, yaxis = _axes(place)
+    ticks = word_ticks(names, pitch, 40)
+    is_name = pitch == _STRIP  # a name with a subscript, not a token
+    if is_name:
+        ticks["ticktext"] = list(names)
+    shown = [name if is_name else tick(name) for name in names]
+    wide = range(1, values.shape[1] + 1)
+    hover = [[f"{row}<br>dimension {i}" for i in wide] for row in shown] if names[0] else None
+    bar = beside(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
+    if bar and domain[1] - domain[0] < 1 and len(names) <= 2:  # no room for three numbers
+        bar["tickvals"], bar["ticktext"] = bar["tickvals"][::2], bar["ticktext"][::2]
+    figure.add_trace(
+        go.Heatmap(
+            z=values.astype(np.float32),
+            xaxis=x,
+            yaxis=y,
+            colorscale=diverging(theme),
+            zmin=-bound,
+            zmax=bound,
+            showscale=bar is not None,
+            colorbar=bar,
+            ygap=2 if len(values) < 4 else 1,
+            text=hover,
+            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>" if hover else None,
+        )
     )
+    figure.update_layout(
+        {
+            xaxis: {
+                "anchor": y,
+                "tickvals": [],
+                "fixedrange": True,
+                "showgrid": False,
+                "zeroline": False,
+            },
+            yaxis: {
+                **ticks,
+                "anchor": x,
+                "domain": domain,
+                "range": [len(values) - 0.5, -0.5],
+                "fixedrange": True,
+                "showgrid": False,
+                "zeroline": False,
+                "ticks": "",
+            },
+        }
+    )
+    figure.layout[xaxis].range = [-0.5, values.shape[1] - 0.5]
 
 
 def _add_bars(
     figure: go.Figure,
-    values: ArrayLike,
-    words: Sequence[str],
-    symbol: str,
-    domain: tuple[float, float],
     place: int,
+    values: ArrayLike,
+    names: Sequence[str],
+    hovers: Sequence[str],
+    domain: tuple[float, float],
+    columns: tuple[float, float],
     theme: str,
     *,
     chosen: int | None = None,
-    data: bool = True,
-    scale_of: NDArray[np.float64] | None = None,
+    signed: bool = False,
+    way: bool = False,
+    named: bool = True,
+    places: int = 4,
 ) -> None:
-    """One row of bars with a printed number each, on the figure's `place`-th pair of axes.
+    """Bars from left to right, one below the other, each with its number at its end.
 
-    The axis spans `scale_of`, or else the values. Orange is below zero and blue above;
-    `data=False` draws in grey what is only on the way.
+    Signed ones are orange below zero and blue above; what is only on the way (`way`) is grey. Where
+    the rows are too low for numbers, only the chosen row has one.
     """
-    palette = PALETTES[theme]
+    inks = PALETTES[theme]
     values = np.asarray(values, np.float64)
     finite = np.where(np.isfinite(values), values, 0.0)
-    scale = diverging(theme)
-    below, above = (scale[0][1], scale[-1][1]) if data else (palette.third, palette.third)
-    spanned = finite if scale_of is None else scale_of
-    low, high = min(spanned.min(), 0.0), max(spanned.max(), 0.0)
-    room = 0.7 * ((high - low) or 1.0)  # for numbers that stand upright on the bars
-    x, y = ("x", "y") if place == 1 else (f"x{place}", f"y{place}")
-    ticks = word_ticks(words, _WIDTH / len(words), _LONGEST)
-    plain = all(word.isdigit() for word in words)
-    if plain:  # every second one: a phone has no room for more
-        ticks["tickvals"], ticks["ticktext"] = ticks["tickvals"][::2], ticks["ticktext"][::2]
+    colours = diverging(theme)
+    below, above = (colours[4][1], colours[28][1]) if signed else (inks.third, inks.third)
+    rows = len(values)
+    pitch = (figure.layout.height - figure.layout.margin.t - 8) * (domain[1] - domain[0]) / rows
+    low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
+    room = 0.42 * ((high - low) or 1.0)  # for the number at a bar's end
+    x, y, xaxis, yaxis = _axes(place)
+    ticks = word_ticks(names, pitch, _LONGEST)
     if chosen is not None:
-        shown = [at for at in ticks["tickvals"] if len(words) <= _CROWDED or abs(at - chosen) > 1]
-        ticks["tickvals"] = sorted({*shown, chosen})
+        at = sorted({*(t for t in ticks["tickvals"] if pitch >= 11 or abs(t - chosen) > 1), chosen})
+        ticks["tickvals"] = at
+        words = [tick(names[i], _LONGEST) for i in at]
         ticks["ticktext"] = [
-            f"<b>{tick(words[at], _LONGEST)}</b>" if at == chosen else tick(words[at], _LONGEST)
-            for at in ticks["tickvals"]
+            f"<b>{w}</b>" if i == chosen else w for i, w in zip(at, words, strict=True)
         ]
-    bare = {"showgrid": False, "zeroline": False, "ticks": "", "fixedrange": True}
-    axis: dict[str, Any] = {**bare, **ticks, "anchor": y, "tickangle": 0 if plain else -60}
-    axis["tickfont"] = {"size": 12, "color": palette.second}
+    bare = {"showgrid": False, "ticks": "", "fixedrange": True}
     figure.update_layout(
         {
-            f"xaxis{place if place > 1 else ''}": axis,
-            f"yaxis{place if place > 1 else ''}": {
+            xaxis: {
                 **bare,
-                "domain": domain,
-                "anchor": x,
+                "anchor": y,
+                "domain": columns,
                 "range": [low - (room if low < 0 else 0), high + room],
-                "tickvals": [0],
-                "ticktext": [symbol],
-                "tickfont": {"size": 13, "color": palette.second},
+                "tickvals": [],
                 "zeroline": True,
-                "zerolinecolor": palette.line,
+                "zerolinecolor": inks.line,
                 "zerolinewidth": 1,
+            },
+            yaxis: {
+                **bare,
+                **ticks,
+                "anchor": x,
+                "domain": domain,
+                "range": [rows - 0.5, -0.5],
+                "zeroline": False,
+                "showticklabels": named,
             },
         }
     )
+    texts = [number(v, places) if pitch >= 11 or i == chosen else "" for i, v in enumerate(values)]
     figure.add_trace(
         go.Bar(
-            x=np.arange(len(values)),
-            y=finite,
+            x=finite,
+            y=np.arange(rows),
+            orientation="h",
             xaxis=x,
             yaxis=y,
             marker={"color": np.where(finite < 0, below, above).tolist(), "line": {"width": 0}},
-            text=[
-                number(v) if len(values) <= _CROWDED or i == chosen else ""
-                for i, v in enumerate(values)
-            ],
+            text=texts,
             textposition="outside",
-            textangle=-90,
-            textfont={"size": FLOOR, "color": palette.ink},
+            textfont={"size": float(np.clip(pitch - 5, FLOOR, 12)), "color": inks.ink},
             cliponaxis=False,
             constraintext="none",
-            customdata=[[escape(word), number(v)] for word, v in zip(words, values, strict=True)],
+            customdata=[
+                [escape(hover), number(v, places)] for hover, v in zip(hovers, values, strict=True)
+            ],
             hovertemplate="%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>",
-            name=symbol,
         )
     )
 
 
-def _hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None:
-    """Hatching behind the bars of masked keys, as high as the figure."""
-    low, high = figure.layout.yaxis.range
+def _add_hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None:
+    """Hatching behind the rows of masked keys, as wide as the plot."""
+    low, high = figure.layout.xaxis.range
     keys = np.flatnonzero(masked)
     figure.add_trace(
         go.Bar(
-            x=keys,
-            y=np.full(len(keys), high - low),
+            y=keys,
+            x=np.full(len(keys), high - low),
             base=low,
             width=1.0,
+            orientation="h",
             name="masked",
             hoverinfo="skip",
             marker=hatching(masked[None], "masked", "/", theme).marker,

@@ -1,4 +1,4 @@
-"""Draws where every head of the decoder looked in the source while one token was produced."""
+"""Draws the cross-attention of every decoder head while one token was produced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
     palette = PALETTES[theme]
     L, H, _, S = record.cross.shape
     weights = record.cross[:, :, -1].reshape(L * H, S)
-    rows = [f"{i // H + 1}.{i % H + 1}" for i in range(L * H)] + ["mean"]
+    rows = [*(f"{i // H + 1}.{i % H + 1}" for i in range(L * H)), "mean"]
     words = labels(record.source, 1)
     pitch = float(np.clip(340 / len(rows), 11, 20))
     cell = float(np.clip(_WIDTH / S, 7, 34))
@@ -31,7 +31,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
         layout=layout(
             theme,
             "Cross-attention at this step",
-            "a row a head; below, their mean",
+            "one row per head; last row: mean of all heads",
             round(top + pitch * len(rows) + 62),
         )
     )
@@ -67,7 +67,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
     figure.add_trace(
         go.Heatmap(
             z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
-            text=[[f"{row} looks at <b>{tick(word)}</b>" for word in words] for row in rows],
+            text=[[f"{row} → <b>{tick(word)}</b>" for word in words] for row in rows],
             colorscale=sequential(theme),
             zmin=0,
             zmax=1,

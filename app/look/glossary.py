@@ -23,6 +23,12 @@ TERMS = {
     "each times its weight.",
     "weight": "An attention weight is the share of its attention that a query gives to a key; "
     "the weights of a row sum to 1.",
+    "dot product": "The dot product of two vectors is the sum of the products of their numbers, "
+    "dimension by dimension: large where both point the same way.",
+    "d_k": "d_k is how many numbers a query and a key have. A sum of more products tends to be "
+    "larger; dividing by √d_k makes up for that, so that the softmax does not give nearly all "
+    "weight to one key.",
+    "norm": "The length (norm) of a vector is the square root of the sum of its squared numbers.",
     "head": "A head is one attention pattern: each layer has several, which read the same tokens "
     "with matrices of their own.",
     "cross-attention": "In cross-attention the tokens being written look at the source sentence.",
@@ -43,6 +49,8 @@ TERMS = {
     "all of them, and keeps the best again.",
     "length penalty": "A longer translation has a lower log-probability, so the beam divides it "
     "by ((5 + length) / 6)^α before it compares.",
+    "score": "The score of a translation is its log-probability divided by the length penalty. The "
+    "beam compares finished translations by it.",
     "forced prefix": "A forced prefix fixes the first tokens of the translation; the search "
     "continues from there.",
     "teacher-forced": "In a teacher-forced pass the decoder is fed a given translation instead of "

@@ -10,6 +10,7 @@ import streamlit as st
 from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
+from app.look.glossary import meaning
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
@@ -24,6 +25,9 @@ from core.serving.queue import UnansweredError
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.record.edits import Edits
     from core.search.tree import SearchTree, WrittenTree
+
+
+_READ = 4  # tokens before a step that its line names
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
@@ -43,11 +47,14 @@ def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
 
 def score_line(tree: SearchTree) -> str:
     best = tree.hypotheses[0]
-    return f"log P {number(best.log_prob)}, {len(best.ids)} tokens, score {number(best.score)}"
+    return (
+        f"log-probability {number(best.log_prob, 3)}, {len(best.ids)} tokens, "
+        f"score {number(best.score, 3)}"
+    )
 
 
 def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
-    """The free translation and the forced one beside each other, with what the force cost."""
+    """The free and the forced translation side by side, and how their scores differ."""
     prefix = [forced.tokens[n.id] for n in forced.tree.nodes if n.forced]
     change = forced.tree.hypotheses[0].score - free.tree.hypotheses[0].score
     left, right = st.columns(2, gap="large")
@@ -60,10 +67,10 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
         st.text(" · ".join(label(token) for token in prefix))
         st.text(forced.texts[0])
         words = (
-            "the same score as the free one"
-            if abs(change) < 5e-5
-            else number(abs(change))
-            + (" worse" if change < 0 else " better: the beam had missed it")
+            "the same score as the free translation"
+            if abs(change) < 5e-4
+            else f"{number(abs(change), 3)} "
+            + ("worse" if change < 0 else "better: the free search had missed this translation")
         )
         st.caption(f"{score_line(forced.tree)}: {words}")
     address.settle("tree_shown", ("forced", "free"), "forced")
@@ -81,7 +88,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 
 @waiting.fragment
 def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None) -> None:
-    """The tree, and below it where the heads looked for the node that is pinned."""
+    """The tree, and below it the cross-attention rows of the pinned node."""
     tree = written.tree
     chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
@@ -98,18 +105,23 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edi
     except UnansweredError as error:
         st.error(plain(error))
         return
-    st.subheader("Where the heads looked at this step", anchor=False)
+    st.subheader(
+        "Where the heads looked at this step",
+        anchor=False,
+        help=meaning("cross-attention", "head", "weight"),
+    )
     with st.container(key="step_words"):
         st.text(
-            f"While producing “{label(path.target_out[-1])}” behind "
-            f"“{' · '.join(label(token) for token in path.target_in[-4:])}”"
+            f"While producing “{label(path.target_out[-1])}” after "
+            f"“{'… ' if len(path.target_in) > _READ else ''}"
+            f"{' · '.join(label(token) for token in path.target_in[-_READ:])}”"
         )
     show(
         heads_figure(path, visit.theme()),
         "step_heads",
-        "One row of each cross map, on one scale from 0 to 1: how much this step took from each "
-        f"{record.source_language} token. A head looks before the token is chosen, so all tokens "
-        "behind the same path share these rows.",
+        f"Each row shows how one head spreads its attention over the {record.source_language} "
+        "tokens at this step. A head attends before the next token is chosen, so all continuations "
+        "of the same path share these rows.",
     )
     address.settle("path_maps", (False, True), False)
     shown = st.toggle("All maps of this path", key="path_maps")
@@ -121,13 +133,19 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edi
 st.title("Step by step")
 card, record = controls.sentence()
 chosen = controls.selection()
+beam = chosen.decode.beam
+kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
 st.caption(
-    "A translation is searched for: token by token, several hypotheses at a time. Walk the tree "
-    "with the arrow keys, see why each one won or lost, and force the search to take another turn."
+    f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
+    "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
+    "another path.",
+    help=meaning("token", "beam search", "length penalty", "score", "forced prefix"),
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
-above = st.container(key="steps_above")  # always there, so that what stands below stays the same
+above = st.container(
+    key="steps_above"
+)  # always there, so that the elements below keep their places
 edits, problems = asked_edits(card, record)
 with above:
     edits_line(edits, problems, record)

@@ -1,9 +1,10 @@
-"""Two at once: two sentences, two models, or before and after edits, pinned together."""
+"""Two at once: two sentences, two models, or a pass before and after edits, side by side."""
 
 import streamlit as st
 
 from app import controls
-from app.examples import minimal_pairs
+from app.examples import minimal_change, minimal_pairs
+from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, models, results, visit
@@ -17,12 +18,12 @@ from core.record.record import TranslationRecord
 SECONDS = {
     "sentence": "Another sentence",
     "model": "Another model",
-    "edits": "The same, changed",
+    "edits": "The same with edits",
 }
 
 
 def another_sentence(chosen: controls.Selection) -> str:
-    """The second sentence: typed, or one of the pairs that differ in one thing."""
+    """The second sentence: typed, or of a pair; until it is, the first with one thing changed."""
     pairs = minimal_pairs(chosen.direction)
     if pairs:
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
@@ -35,15 +36,20 @@ def another_sentence(chosen: controls.Selection) -> str:
                     on_click=take_pair,
                     args=pair.texts(chosen.direction),
                 )
-    opening = pairs[0].texts(chosen.direction)[1] if pairs else chosen.source
+    opening = minimal_change(chosen.source, chosen.direction)
+    if visit.get("second_source") == visit.kept("second_opening"):  # nothing else was typed
+        visit.put("second_source", opening)
     address.settle_text("second_source", opening)
+    visit.keep("second_opening", opening)
     text = st.text_input("Second sentence", key="second_source", persist_state="session")
     address.keep({"second_source": text}, "second_source")
+    if address.one_line(text) == chosen.source:
+        st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)
 
 
 def take_pair(first: str, second: str) -> None:
-    """Both sentences of a pair into the two boxes."""
+    """Put both sentences of a pair into the two boxes."""
     visit.put("source", first)
     visit.put("second_source", second)
 
@@ -51,7 +57,7 @@ def take_pair(first: str, second: str) -> None:
 def second_of(
     asked: str, card: Card, record: TranslationRecord, chosen: controls.Selection
 ) -> tuple[TranslationRecord, Card]:
-    """What stands on the right. Raises ValueError, in one line for the reader."""
+    """The record and model on the right. Raises ValueError with one line for the page."""
     if asked == "sentence":
         text = another_sentence(chosen)
         return results.inspect(card, text, decode=chosen.decode), card
@@ -60,7 +66,9 @@ def second_of(
         edits, problems = asked_edits(card, record)
         edits_line(edits, problems, record)
         if edits is None:
-            raise ValueError("nothing is changed: make a change under “What if” on the first page")
+            raise ValueError(
+                "Nothing is changed: make a change under “What if” on the page Translate."
+            )
         return results.inspect(card, record.source_text, edits=edits, target_ids=target), card
     others = {
         key: other
@@ -68,7 +76,7 @@ def second_of(
         if direction == chosen.direction and other.weights_sha256 != card.weights_sha256
     }
     if not others:
-        raise ValueError("there is no other model of this direction")
+        raise ValueError("There is no other model for this direction.")
     names = {key: name(models.Implementation(other)) for key, other in others.items()}
     other = others[choose("Model", names, next(iter(names)), "second_of_two")]
     return results.inspect(other, record.source_text, record.translation), other
@@ -78,10 +86,11 @@ st.title("Two at once")
 card, record = controls.sentence(given_target=False)
 chosen = controls.selection()
 st.caption(
-    "Two passes beside each other, both drawn on one scale. Choose a head or pin a word in one, "
-    "and the other follows: look where it answers in another way."
+    "Two passes side by side, drawn on one scale. Choose a head or pin a word in one and the other "
+    "follows: look for where its attention differs.",
+    help=meaning("head", "weight", "log-probability", "entropy"),
 )
-asked = choose("Beside it", SECONDS, "sentence", "beside")
+asked = choose("Compare with", SECONDS, "sentence", "beside")
 try:
     second, second_card = second_of(asked, card, record, chosen)
 except ValueError as error:
@@ -95,5 +104,8 @@ with st.container(key="two_at_once"):
         (right, second, second_card, "second_explorer"),
     ):
         with column:
-            st.text(f"{one.translation}\n{of.folder.name}, log P {number(one.log_prob, 2)}")
+            st.caption(
+                f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
+                + (", with edits" if asked == "edits" and one is second else "")
+            )
             explored(one, view, of, key=key, address=key == "first_of_two", together="two")

@@ -49,7 +49,7 @@ class InsideHead(Frozen):
     `masked_K` is what the softmax sees, `exps_K` are e^(score − largest score), and `weights_K`
     those through their sum. `z_E` sums `weighted_KE`, the weighted values; `parts_HD` holds, for
     every head, the image of its z under its own columns of the output projection. `output_D` is
-    what the attention hands on: all parts and a bias.
+    the output of the attention: all parts and `bias_D`.
     """
 
     head: int
@@ -69,6 +69,7 @@ class InsideHead(Frozen):
     weighted_KE: Doubles
     z_E: Doubles
     parts_HD: Doubles
+    bias_D: Doubles
     output_D: Doubles
 
 
@@ -105,6 +106,7 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
         weighted_KE=weights_HK[head, :, None] * v_HKE[head],
         z_E=z_HE[head],
         parts_HD=parts_HD,
+        bias_D=site.output_bias,
         output_D=parts_HD.sum(0) + site.output_bias,
     )
 
@@ -113,6 +115,11 @@ def heads_of(x: ArrayLike, num_heads: int) -> Doubles:
     """[..., D] → [H, ..., E]: each head has its own slice of the last axis."""
     x = np.asarray(x)
     return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, 0)
+
+
+def largest(values: ArrayLike, count: int) -> list[int]:
+    """Indices of the `count` numbers that are largest in size, the largest first."""
+    return np.argsort(-np.abs(np.asarray(values)), kind="stable")[:count].tolist()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
-from app.figures.inside_head import _MARGINS, _add_vector, _figure, _height, scores_figure
+from app.figures.inside_head import scores_figure
 from app.views.inside_head.stages import Stage, stages
 from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.config import DecodeConfig
@@ -51,7 +51,7 @@ def sites(translator) -> dict[str, Site]:
 def shown(taken: Site, head: int, query: int, key: int) -> dict[str, Stage]:
     words = [f"word{i}" for i in range(len(taken.memory_KD))]
     written = float(taken.maps_HQK[head, query, key])
-    found = stages(inside_head(taken, head, query), key, words, written, "light")
+    found = stages(inside_head(taken, head, query), key, words, 0, written, "light")
     return {stage.name: stage for stage in found}
 
 
@@ -60,11 +60,17 @@ def read(text: str) -> float:
     return float(text.replace("−", "-").replace("∞", "inf").replace(r"\infty", "inf"))
 
 
-def bars(stage: Stage, name: str) -> list[float]:
-    """The numbers printed on a vector's bars, line after line."""
-    lines = [trace for trace in stage.figure.data if trace.name == name]
-    assert lines
-    return [read(text) for line in lines for text in line.text]
+def bars(stage: Stage, trace: int = -1) -> list[float]:
+    """The numbers printed at the ends of a figure's bars."""
+    assert stage.figure is not None
+    drawn = [trace for trace in stage.figure.data if trace.type == "bar"]
+    return [read(text) for text in drawn[trace].text]
+
+
+def column(stage: Stage, name: str) -> list[float]:
+    """The numbers of a table's column, as the page prints them."""
+    assert stage.table is not None
+    return [float(f"{value:.4f}") for value in stage.table()[name]]
 
 
 def result(stage: Stage) -> float:
@@ -77,22 +83,23 @@ def result(stage: Stage) -> float:
 def test_the_weight_follows_from_the_printed_numbers(sites, model, key):
     taken = sites[model]
     found = shown(taken, 1, 3, key)
-    q, k = (bars(found["project"], name) for name in "qk")
-    products = bars(found["product"], "q·k")
+    q, k, products = (column(found["product"], name) for name in ("q", "k", "q × k"))
     for a, b, product in zip(q, k, products, strict=True):
         assert product == pytest.approx(a * b, abs=6e-5 * (1 + abs(a) + abs(b)))
     score = result(found["product"])
     assert score == pytest.approx(sum(products), abs=6e-5 * len(products))
-    scaled = bars(found["scale"], "score")
+    *named, others = bars(found["product"])
+    assert set(named) <= set(products)
+    assert score == pytest.approx(sum(named) + others, abs=6e-5 * (len(named) + 2))
+    scaled = bars(found["scale"])
     assert scaled[key] == pytest.approx(score / math.sqrt(len(q)), abs=1.1e-4)
     assert scaled[key] == result(found["scale"])
-    masked = bars(found["mask"], "score")
+    masked = bars(found["mask"])
     hidden = [not may_attend for may_attend in taken.mask_QK[3]]
     assert any(hidden)
     assert masked == [-math.inf if h else s for s, h in zip(scaled, hidden, strict=True)]
-    exps = bars(found["softmax"], "exp")
+    exps, weights = bars(found["softmax"], 0), bars(found["softmax"], 1)
     assert exps == pytest.approx([math.exp(s - max(masked)) for s in masked], abs=1.6e-4)
-    weights = bars(found["softmax"], "weight")
     assert weights == pytest.approx([e / sum(exps) for e in exps], abs=1e-4)
     assert weights[key] == result(found["softmax"])
     # All the way from q and k alone, and against what the pass itself wrote.
@@ -102,28 +109,10 @@ def test_the_weight_follows_from_the_printed_numbers(sites, model, key):
     assert weight == pytest.approx(float(taken.maps_HQK[1, 3, key]), abs=5e-4)
 
 
-def test_values_and_output_are_drawn_as_they_are(sites):
-    taken = sites["shipped"]
-    inside = inside_head(taken, 1, 3)
-    found = shown(taken, 1, 3, 0)
-    (rows,) = [t for t in found["values"].figure.data if t.type == "heatmap"]
-    np.testing.assert_allclose(rows.z, inside.weighted_KE, rtol=0, atol=1e-6)
-    assert bars(found["values"], "z") == pytest.approx(inside.z_E, abs=5.1e-5)
-    (strips,) = found["output"].figure.data
-    np.testing.assert_allclose(strips.z[0], inside.parts_HD[1], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(strips.z[1], inside.output_D, rtol=0, atol=1e-5)
-    (inputs,) = [t for t in found["project"].figure.data if t.type == "heatmap"]
-    for figure in (rows, strips, inputs):
-        assert figure.zmin == -figure.zmax  # zero is the colour in the middle
-        ends = [read(text) for text in figure.colorbar.ticktext]
-        assert ends == pytest.approx([figure.zmin, 0, figure.zmax], abs=0.0051)
-    layout = found["project"].figure.layout
-    assert layout.yaxis2.range == layout.yaxis3.range  # q and k are compared
-
-
 def test_without_masked_keys_the_mask_has_no_picture(sites):
     found = shown(sites["scratch"], 0, len(TARGET) - 1, 0)
-    assert found["mask"].figure is None and "All 5 keys are unmasked" in found["mask"].words
+    assert found["mask"].figure is None
+    assert "No key of these 5 is masked" in found["mask"].words
 
 
 def test_words_are_text_and_no_markup(sites):
@@ -131,34 +120,19 @@ def test_words_are_text_and_no_markup(sites):
     inside = inside_head(taken, 0, 3)
     for start in range(0, len(HOSTILE), 5):
         words = HOSTILE[start : start + 5]
-        for stage in stages(inside, 0, words, 0.5, "dark"):
-            spec = json.loads(stage.figure.to_json()) if stage.figure else {}
-            for text in strings(spec):
+        for stage in stages(inside, 0, words, 0, 0.5, "dark"):
+            figures = [stage.small, *filter(None, [stage.figure])]
+            for text in strings([json.loads(figure.to_json()) for figure in figures]):
                 assert "$" not in text, text
-                assert "<" not in re.sub("<br>|</?b>|</?sub>", "", text), text
+                assert "<" not in re.sub("<br>|</?b>|</?su[bp]>", "", text), text
 
 
 def test_a_very_long_row_leaves_its_numbers_to_the_table():
     words = [f"w{i}" for i in range(70)]
     figure = scores_figure(np.arange(70.0), np.ones(70, bool), words, 3, "light")
     assert [text for text in figure.data[0].text if text] == ["3.0000"]
-    assert 3 in figure.layout.xaxis.tickvals
+    assert 3 in figure.layout.yaxis.tickvals
     assert figure.data[0].customdata[69][1] == "69.0000"
-
-
-def test_a_vector_longer_than_a_line_goes_on_below_on_the_same_scale():
-    values = np.linspace(-2, 3, 70)
-    figure = _figure("light", _height(values) + _MARGINS)
-    _add_vector(figure, values, "q", 0, "light")
-    lines = figure.data
-    assert [len(line.y) for line in lines] == [24, 23, 23]
-    assert np.concatenate([line.y for line in lines]) == pytest.approx(values)
-    hovers = [number for line in lines for number, _ in line.customdata]
-    assert hovers == [str(n) for n in range(1, 71)]
-    axes = [figure.layout[name] for name in ("yaxis", "yaxis2", "yaxis3")]
-    assert len({tuple(axis.range) for axis in axes}) == 1
-    ends = [end for axis in reversed(axes) for end in axis.domain]
-    assert ends == sorted(ends) and ends[0] == 0 and ends[-1] < 1  # the first on top, none overlap
 
 
 def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
@@ -187,12 +161,14 @@ def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
 
 
 def test_the_row_as_a_table_is_written_like_the_page_and_sorted_as_numbers():
-    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
+    app = AppTest.from_file(str(MAIN), default_timeout=120)
+    app.session_state["numbers_softmax"] = True
+    app.run()
     app.switch_page("views/inside_head/page.py").run()
     app.session_state["head_kind"] = "decoder"
     app.run()
     assert not app.exception
-    table = app.dataframe[0]
+    (table,) = app.dataframe
     shown = convert_arrow_bytes_to_pandas_df(table.proto.arrow_data.styler.display_values)
     numbers = table.value.iloc[:, 1:]
     assert (numbers.dtypes == np.float64).all() and (numbers["masked"] == -np.inf).any()

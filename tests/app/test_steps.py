@@ -64,18 +64,18 @@ def check_arithmetic(root: Locator, written: WrittenTree) -> None:
     node = tree.nodes[at]
     terms = part(root, "terms").locator(".log").all_inner_texts()
     logs = [number(re.search(r"\(([−\d.]+)\)", term)[1]) for term in terms]
-    assert logs == pytest.approx([tree.nodes[i].log_prob for i in tree.path(at)], abs=5.1e-5)
+    assert logs == pytest.approx([tree.nodes[i].log_prob for i in tree.path(at)], abs=5.1e-4)
     values = [number(v) for v in part(root, "arithmetic").locator(".value").all_inner_texts()]
-    assert values[0] == pytest.approx(sum(logs), abs=6e-5 * len(logs))
+    assert values[0] == pytest.approx(sum(logs), abs=6e-4 * len(logs))
     if tree.decode.beam == 1:
         assert values[1] == values[0]
     else:
         divisor = ((5 + len(logs)) / 6) ** tree.decode.length_penalty
-        assert values[1] == pytest.approx(divisor, abs=5.1e-5)
-        rounded = 5.1e-5  # at most, each of the three numbers printed
+        assert values[1] == pytest.approx(divisor, abs=5.1e-4)
+        rounded = 5.1e-4  # at most, each of the three numbers printed
         by_dividing = (1 + abs(values[2])) * rounded / values[1]
         assert values[2] == pytest.approx(values[0] / values[1], abs=by_dividing + rounded)
-    assert values[-1] == pytest.approx(node.score, abs=5.1e-5)
+    assert values[-1] == pytest.approx(node.score, abs=5.1e-4)
     pieces = part(root, "terms").locator(".form").all_inner_texts()
     assert [p.strip() for p in pieces] == [label(written.tokens[id]) for id in tree.ids(at)]
 
@@ -167,7 +167,7 @@ def test_the_tree_is_walked_by_keys_and_every_sum_comes_out(local_page, serve, w
         else:
             assert int(says(root)["kept"]) == index
         check_arithmetic(root, written) if index != 0 else None
-    expect(part(root, "status")).to_contain_text("the winner")
+    expect(part(root, "status")).to_contain_text("this is the translation")
     expect(part(root, "continue")).to_be_disabled()
 
     options = part(root, "alternatives").locator(".alternative").all_inner_texts()
@@ -206,7 +206,7 @@ def test_a_pruned_hypothesis_goes_on_when_it_is_forced(local_page, serve, transl
     beside = local_page.locator(".st-key-free_result"), local_page.locator(".st-key-forced_result")
     for place, found in zip(beside, (written, forced), strict=True):
         expect(place).to_contain_text(found.texts[0])
-        score = f"{found.tree.hypotheses[0].score:.4f}".replace("-", "−")
+        score = f"{found.tree.hypotheses[0].score:.3f}".replace("-", "−")
         expect(place).to_contain_text(f"score {score}")
     link = ".".join(map(str, tree.ids(pruned)))
     expect(local_page).to_have_url(re.compile(f"forced={re.escape(link)}"))

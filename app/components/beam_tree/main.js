@@ -3,7 +3,7 @@
 import { partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { idsBefore, idsOf, neighbour, prepare } from "./nodes.js";
+import { idsBefore, idsOf, lookedAt, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
 import { drawTree, markKept } from "./tree.js";
 
@@ -62,11 +62,11 @@ function takeData(view, raw) {
   clearTimeout(view.timer); // what was about to be sent is a node of the tree before
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
-  const looked = raw.beam === 1 ? "the likeliest five" : `the best ${2 * raw.beam}`;
-  const active = raw.beam === 1 ? "one goes" : `${raw.beam} go`;
+  const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
   parts.key.textContent =
-    `Each column is a step: ${looked} continuations, the likeliest on top; ${active} on, the struck ones do not. ` +
-    "Under a token: its log-probability, and the sum of its path. A thick line is a likely token; a number marks an end.";
+    `Each column is one step: the ${lookedAt(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
+    "those struck through were pruned. A token is a word or a piece of one. Under it: its log-probability, and the sum " +
+    "of its path. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
   fillResults(view);
   parts.box.scrollLeft = 0;

@@ -76,6 +76,9 @@ export function nameOf(data, node) {
   return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfStatus(data, node)}`;
 }
 
+/* How many continuations the search compares in a step. */
+export const lookedAt = (beam) => Math.max(2 * beam, 5);
+
 /**
  * What became of a hypothesis, and why.
  *
@@ -84,21 +87,21 @@ export function nameOf(data, node) {
  */
 export function wordsOfStatus(data, node) {
   const { beam } = data;
-  const ended = node.ended ? "It ended here" : "";
-  const best = beam === 1 ? "another token was likelier" : `${beam} others did better in this step`;
+  const best = beam === 1 ? "another token was more probable" : `${beam} others had a higher sum in this step`;
   const forced = node.forced ? "Forced, whatever its probability. " : "";
   switch (node.status) {
     case "finished":
-      return `${forced}Finished: ${node.place === 1 ? "the winner" : `place ${node.place}`}.`;
+      return `${forced}Finished: ${node.place === 1 ? "the best score, so this is the translation" : `rank ${node.place} by score`}.`;
     case "overtaken":
-      return `${ended}, and ${beam} others ended with a better score.`;
+      return `Finished, but ${beam === 1 ? "another" : `${beam} others`} finished with a better score.`;
     case "left":
-      return "Still open when the search was settled: the best that had ended could not be beaten any more.";
+      return "Still open when the search stopped: it could no longer beat the best finished translation.";
     case "pruned":
-      return `${ended ? `${ended} and was pruned` : "Pruned"}: ${best}.`;
+      return `${node.ended ? "Pruned at its end" : "Pruned"}: ${best}.`;
     default:
-      if (node.parent === null) return "Every hypothesis begins here.";
-      if (node.winner) return `${forced}On the winner's path.`;
-      return `${forced}${node.childless ? "Active for one step more; none of its continuations was." : "It went on."}`;
+      if (node.parent === null) return "Every translation starts here.";
+      if (node.winner) return `${forced}On the path of the translation.`;
+      if (!node.childless) return `${forced}Kept and extended.`;
+      return `${forced}Kept, but none of its continuations was among the best ${lookedAt(beam)} of the next step.`;
   }
 }

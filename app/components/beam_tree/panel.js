@@ -37,7 +37,7 @@ function fillTerms({ data, parts }, index) {
       const node = data.nodes[at];
       const term = element("span", at === index ? "term last" : "term");
       const sign = place === 0 ? "" : "+ ";
-      term.append(formOf(data.tokens[node.id]), element("span", "log", `${sign}(${fixed(node.log_prob, 4)})`));
+      term.append(formOf(data.tokens[node.id]), element("span", "log", `${sign}(${fixed(node.log_prob, 3)})`));
       return term;
     }),
   );
@@ -50,17 +50,19 @@ function fillArithmetic({ data, parts }, node) {
   const row = (name, how, value, className = "") => {
     const explained = element("dd", "how");
     explained.append(...how);
-    rows.push(element("dt", "", name), explained, element("dd", `value ${className}`, value));
+    const term = element("dt", "", name);
+    term.title = data.meanings[name];
+    rows.push(term, explained, element("dd", `value ${className}`, value));
   };
   if (node.parent !== null) {
-    row("log P", [node.step === 1 ? "one token" : `the sum of ${node.step} tokens`], fixed(node.total, 4));
+    row("log-probability", [node.step === 1 ? "one token" : `sum of ${node.step} tokens`], fixed(node.total, 3));
     if (alpha === 0) {
-      row("score", ["greedy compares no lengths: score = log P"], fixed(node.score, 4), "total");
+      row("score", ["greedy: no length penalty"], fixed(node.score, 3), "total");
     } else {
       const divisor = ((5 + node.step) / 6) ** alpha;
-      row("penalty", [`((5 + ${node.step}) / 6)`, element("sup", "", alpha)], divisor.toFixed(4));
-      const how = `${fixed(node.total, 4)} / ${divisor.toFixed(4)}`;
-      row("score", [node.ended ? how : `${how}, if it ended here`], fixed(node.score, 4), "total");
+      row("length penalty", [`((5 + ${node.step}) / 6)`, element("sup", "", alpha)], divisor.toFixed(3));
+      const how = `${fixed(node.total, 3)} / ${divisor.toFixed(3)}`;
+      row("score", [node.ended ? how : `${how}, if it ended here`], fixed(node.score, 3), "total");
     }
   }
   parts.arithmetic.replaceChildren(...rows);
@@ -73,7 +75,7 @@ function fillArithmetic({ data, parts }, node) {
 function fillAlternatives(view, node) {
   const { data, parts } = view;
   const parent = node.parent === null ? null : data.nodes[node.parent];
-  parts.instead.textContent = `Likeliest at step ${Math.max(1, node.step)} of this path: choose one to force it`;
+  parts.instead.textContent = `Most probable at step ${Math.max(1, node.step)} of this path: choose one to force it`;
   const options = (parent ?? node).next;
   const path = idsBefore(data, data.nodes.indexOf(node));
   parts.alternatives.replaceChildren(
@@ -86,7 +88,7 @@ function fillAlternatives(view, node) {
       const filled = element("i");
       filled.style.width = `${100 * Math.min(1, probability)}%`;
       bar.append(filled);
-      const share = probability < 0.01 ? "<0.01" : probability.toFixed(2);
+      const share = shareOf(probability);
       button.append(formOf(data.tokens[id]), element("span", "share", share), bar);
       button.dataset.force = JSON.stringify([...path, id]);
       return button;
@@ -94,11 +96,17 @@ function fillAlternatives(view, node) {
   );
 }
 
+/* Two decimals, but 0 and 1 only for what is exactly that. */
+function shareOf(probability) {
+  if (probability > 0 && probability < 0.005) return "<0.01";
+  return probability > 0.995 && probability < 1 ? ">0.99" : probability.toFixed(2);
+}
+
 /** @param {TreeView} view */
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;
-  parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished, best score first`;
+  parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished translations, best score first`;
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {
       const item = element("li");
@@ -107,7 +115,8 @@ export function fillResults(view) {
       const sum = element("span", "sum");
       const tokens = data.nodes[end].step;
       const penalty = ((5 + tokens) / 6) ** data.alpha;
-      sum.append(`log P ${fixed(log_prob, 2)} / ${penalty.toFixed(2)} (${tokens} tokens) = `, element("b", "", fixed(score, 4)));
+      const how = data.alpha === 0 ? `${tokens} tokens: log-probability ` : `log-probability ${fixed(log_prob, 3)} / ${penalty.toFixed(3)} (${tokens} tokens) = `;
+      sum.append(how, element("b", "", fixed(score, 3)));
       button.append(element("span", "place", place + 1), element("bdi", "text", text), sum);
       button.dataset.node = end;
       item.append(button);

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from app.look.glossary import TERMS
 from app.look.labels import label
 from core.text.tokenizer import EOS
 
@@ -17,7 +18,8 @@ def payload(written: WrittenTree) -> dict[str, Any]:
     """Describe a tree in the form that the component's JavaScript reads.
 
     A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats;
-    `first` is the node that is looked at first, and `tree` a name for exactly this tree.
+    `first` is the node that is pinned first, and `tree` a name for exactly this tree; `meanings`
+    explain the terms of its panel.
     """
     tree = written.tree
     values = {
@@ -55,7 +57,8 @@ def payload(written: WrittenTree) -> dict[str, Any]:
         ],
     }
     name = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-    return {"tree": name, **values}
+    meanings = {term: TERMS[term] for term in ("log-probability", "length penalty", "score")}
+    return {"tree": name, "meanings": meanings, **values}
 
 
 def first_node(tree: SearchTree) -> int:

@@ -1,4 +1,4 @@
-// Draws the tree: one column a step, in each column the likeliest hypothesis on top.
+// Draws the tree: one column a step, in each column the hypothesis with the highest sum on top.
 
 import { svgElement } from "../shared/dom.js";
 import { cutLabel } from "../shared/grid.js";

@@ -25,7 +25,7 @@ const isWritten = (explorer, query) =>
 export function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
-  const owns = explorer.data.address && address.pathname === explorer.pathname;
+  const owns = explorer.data.address && address.pathname === explorer.pathname && !explorer.memory.returning;
   if (owns && !isWritten(explorer, address.searchParams)) setAddress(explorer, address);
   paintInside(explorer);
 }
@@ -45,20 +45,28 @@ function paintInside(explorer) {
 
 /**
  * A plain click on the way inside is left to Python, which keeps what the visit has made; a click with a key held down,
- * or on a page without Python, is the browser's.
+ * or on a page without Python, is the browser's. The sidebar's link to the same page leads to the same cell. Returns
+ * what ends that.
  *
  * @param {Explorer} explorer
  */
 export function listenToInside(explorer) {
-  explorer.dom.parts.inside.addEventListener("click", (event) => {
+  const { inside } = explorer.dom.parts;
+  const isInside = (link) => link && explorer.data?.inside && !inside.hidden && link.pathname === inside.pathname;
+  const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
     event.preventDefault();
+    event.stopPropagation();
     writeAddress(explorer);
     const query = asPythonWrites(new URLSearchParams(window.location.search));
     // Streamlit makes a history entry of a query that is written in another way, and Back would lead to it first.
     window.history.replaceState(window.history.state, "", `?${query}`);
     explorer.tell("inside", query);
-  });
+  };
+  const goByMenu = (/** @type {any} */ event) => isInside(event.target.closest?.("a[href]")) && go(event);
+  inside.addEventListener("click", go);
+  document.addEventListener("click", goByMenu, true);
+  return () => document.removeEventListener("click", goByMenu, true);
 }
 
 /* Two characters are escaped by a browser or by Python's urlencode, and not by both. */
@@ -72,6 +80,21 @@ function setAddress(explorer, address) {
   }
   // The history entry is Streamlit's: its state and every other parameter stay as they are.
   window.history.replaceState(window.history.state, "", address);
+}
+
+/**
+ * Back and forth: the address is now that of another view, which is shown when its data comes; returns what ends that.
+ *
+ * @param {Explorer} explorer
+ */
+export function listenToHistory(explorer) {
+  const gone = new AbortController();
+  const listener = () => {
+    clearTimeout(explorer.addressTimer);
+    explorer.memory.returning = Boolean(explorer.data?.address);
+  };
+  window.addEventListener("popstate", listener, { signal: gone.signal });
+  return () => gone.abort();
 }
 
 /**

@@ -5,6 +5,7 @@ import { onNewSize } from "../shared/mounts.js";
 import { drawHatch } from "../shared/theme.js";
 import { KINDS } from "./data.js";
 import { mapGeometry } from "./geometry.js";
+import { level } from "./level.js";
 import { leastLinesHeight } from "./lines.js";
 import { overviewPlaces } from "./overview_picture.js";
 import { paint } from "./paint.js";
@@ -28,6 +29,7 @@ export function layOut(explorer) {
   reserveMap(explorer);
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   paint(explorer);
+  level(explorer);
 }
 
 const sizeOf = ({ dom: { root } }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
@@ -67,5 +69,6 @@ function reserveMap(explorer) {
   const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
   explorer.layout.tallest = Math.max(...heights, leastLinesHeight(explorer));
   const note = NOTE_HEIGHT[explorer.dom.root.dataset.width] ?? NOTE_HEIGHT.other;
-  explorer.dom.parts["map-place"].style.minHeight = `${explorer.layout.tallest + note}px`;
+  explorer.layout.reserved = explorer.layout.tallest + note;
+  explorer.dom.parts["map-place"].style.minHeight = `${explorer.layout.reserved}px`;
 }

@@ -1,5 +1,6 @@
 // Explorers of one page that are shown together: what is chosen and pinned in one, the others follow, on one scale.
 
+import { level, levelMaps } from "./level.js";
 import { forgetScales } from "./maps.js";
 
 const CHOSEN = "headlight-chosen";
@@ -17,7 +18,10 @@ const tellGroup = (type, explorer, more = {}) => {
  * @param {Explorer} explorer
  * @param {Link} link
  */
-export const tellTogether = (explorer, link) => tellGroup(CHOSEN, explorer, { link });
+export function tellTogether(explorer, link) {
+  tellGroup(CHOSEN, explorer, { link });
+  if (explorer.data?.together) levelMaps(explorer);
+}
 
 /**
  * Tells the others that this explorer has new data, and hears from each of them which data it has: what is drawn of
@@ -46,9 +50,11 @@ export function listenTogether(explorer, follow, rescale) {
     [LEFT]: (detail) => {
       explorer.data.beside.delete(detail.explorer);
       forgetScales(explorer.data);
+      level(explorer);
       rescale(explorer);
     },
   };
+  /** @type {[string, (event: any) => void][]} */
   const listeners = Object.entries(hears).map(([type, hear]) => [
     type,
     (/** @type {any} */ { detail }) => {

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
 from app.state import address, results, visit
-from app.views.inside_head.stages import show, stages
+from app.views.inside_head.stages import overview, show, stages
 from app.views.inside_head.why import why
 from app.views.shared.axes import axis_words
 from app.views.shared.section import section
@@ -20,20 +19,22 @@ from core.record.record import TranslationRecord
 
 
 def follow_link(record: TranslationRecord) -> None:
-    """A link or a new sentence decides what the widgets show; else they stay as they are."""
+    """Set the widgets to what a link or a new sentence asks for; otherwise leave them alone."""
     asked = {name: address.take(name) for name in address.VIEW}
     if address.take("words"):  # places of words, and the arithmetic is of tokens
         asked |= {"q": None, "k": None}
+    opens: dict[str, str | int] = {}
     if asked["kind"] or asked["layer"] or asked["head"] or visit.kept("head_sentence") is None:
-        for name, value in address.first_view(record).items():  # of "mean" comes the usual one
-            visit.put(f"head_{name}", value)
+        opens = address.first_view(record)  # as the first page opens, with its pinned token
+        for name in ("kind", "layer", "head"):  # of "mean" comes the usual one
+            visit.put(f"head_{name}", opens[name])
     new_sentence = visit.kept("head_sentence") != record.id
     for name in ("q", "k"):
         text = asked[name]
         if text is not None and text in map(str, range(1000)):
             visit.put(f"head_{name}", int(text))
         elif asked["kind"] or new_sentence:
-            visit.put(f"head_{name}", None)
+            visit.put(f"head_{name}", opens.get(name))
     visit.keep("head_sentence", record.id)
 
 
@@ -53,8 +54,9 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 st.title("Inside a head")
 card, record = controls.sentence()
 st.caption(
-    "One weight of one map, from the two tokens that go in to what the head puts out. All numbers "
-    "are those of the real pass; with a pocket calculator you get from q and k to the weight."
+    "How one attention weight is computed, from the two vectors that enter the head to what the "
+    "head adds to the output. All numbers are those of the real pass: with the tables and a pocket "
+    "calculator you can reproduce the weight."
 )
 follow_link(record)
 with st.container(horizontal=True):
@@ -77,30 +79,16 @@ source_ids, target_ids = results.ids(record.source), results.ids(record.target_o
 site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
-    position = f"the position of “{queries[query]}”"
+    position = f"At the position of “{queries[query]}”"
 else:
     fed = labels(record.target_in, 0)[query]
-    position = f"the position that reads “{fed}” to produce “{queries[query]}”"
+    position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
 with st.container(key="head_sentence"):
     st.text(
-        f"From {position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
+        f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
-show(stages(inside, key, keys, float(row[key]), visit.theme()), card.architecture)
-with st.expander("The whole row as a table"):
-    row_table = pd.DataFrame(
-        {
-            "key": [f"{first + n} {word}" for n, word in enumerate(keys)],
-            "q·k": inside.scores_K,
-            "scaled": inside.scaled_K,
-            "masked": inside.masked_K,
-            "e^(s − max)": inside.exps_K,
-            "weight": inside.weights_K,
-        }
-    )
-    st.dataframe(
-        row_table.style.format(number, row_table.columns[1:]),
-        hide_index=True,
-        key="head_row",
-    )
+found = stages(inside, key, keys, first, float(row[key]), visit.theme())
+overview(found)
+show(found, card.architecture)
 section("Why does this head look there?", "open_score", why, card, record, place)

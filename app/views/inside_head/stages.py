@@ -1,41 +1,84 @@
-"""The seven stages inside a head: what each is called, its formula with numbers, its figure."""
+"""The seven stages inside a head: formulas with numbers, figures, tables of all numbers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from app.figures import inside_head as figures
+from app.figures.style import CONFIG
+from app.look.glossary import meaning
+from app.look.markdown import plain
 from app.look.numbers import number
+from app.state import waiting
 from app.views.shared.figure import show as show_figure
-from core.analysis.inside_head import PLACES, InsideHead
+from core.analysis.inside_head import PLACES, InsideHead, largest
+
+_WEIGHTS = 3  # largest weights of the row that are named
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `name` finds its code, `words` are Markdown and hold no token."""
+    """One stage: `name` finds its code, `short` is its title in the overview, `words` are Markdown.
+
+    `result` is what it comes to, in a few words; `small` is its picture in the overview. `table`
+    makes a table of all its numbers, titled `table_title`.
+    """
 
     name: str
     title: str
+    short: str
+    terms: tuple[str, ...]
     formula: str
     words: str
+    result: str
+    small: go.Figure
     figure: go.Figure | None
+    table_title: str = ""
+    table: Callable[[], pd.DataFrame] | None = None
+
+
+def overview(stages: list[Stage]) -> None:
+    """All stages in one line, each with its small picture and its result; a title leads to it."""
+    with st.container(horizontal=True, gap="xsmall", key="overview"):
+        for n, stage in enumerate(stages, start=1):
+            with st.container(
+                width=figures.SMALL_WIDTH, gap="xsmall", key=f"overview_{stage.name}"
+            ):
+                st.markdown(f"[{n} · {stage.short}](#stage-{stage.name})")
+                st.plotly_chart(
+                    stage.small,
+                    width="content",
+                    theme=None,
+                    config={**CONFIG, "staticPlot": True},
+                    key=f"small_{stage.name}",
+                    alt=f"{stage.title}: {stage.result}",
+                )
+                st.caption(stage.result)
 
 
 def show(stages: list[Stage], architecture: str) -> None:
-    """The stages from top to bottom: name, formula and words left, numbers and code right."""
+    """The stages from top to bottom: formula and words left; picture, table and code right."""
     for n, stage in enumerate(stages, start=1):
         with st.container(key=f"stage_{stage.name}"):
             left, right = st.columns([2, 3], gap="large")
             with left:
-                st.markdown(f"##### {n} · {stage.title}")
+                st.subheader(
+                    f"{n} · {stage.title}",
+                    anchor=f"stage-{stage.name}",
+                    help=meaning(*stage.terms),
+                )
                 st.latex(stage.formula)
                 st.write(stage.words)
             with right:
                 if stage.figure is not None:
                     show_figure(stage.figure, f"inside_{stage.name}", alt=stage.title)
+                if stage.table is not None:
+                    _numbers(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
                     for place in PLACES[architecture][stage.name]
@@ -43,54 +86,108 @@ def show(stages: list[Stage], architecture: str) -> None:
                 st.code(code, language="python", wrap_lines=True)
 
 
+@waiting.fragment
+def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
+    """A fold with a table, which is made when a reader opens it."""
+    fold = st.expander(title, key=f"numbers_{name}", on_change="rerun")
+    if fold.open:
+        with fold:
+            made = table()
+            numbers = made.select_dtypes("float64").columns
+            st.dataframe(
+                made.style.format(number, numbers),
+                hide_index=True,
+                height=320,
+                key="head_row" if name == "softmax" else f"table_{name}",
+            )
+
+
 def stages(
-    inside: InsideHead, key: int, keys: list[str], written: float, theme: str
+    inside: InsideHead, key: int, keys: list[str], first: int, written: float, theme: str
 ) -> list[Stage]:
-    """What each stage shows of one query and one key; `written` is the weight in the map."""
+    """What each stage shows of one query and one key.
+
+    `keys` are the keys' labels, the first numbered `first`; `written` is the weight in the map.
+    """
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
     score, scaled, masked = (a[key] for a in (inside.scores_K, inside.scaled_K, inside.masked_K))
     exp, weight = inside.exps_K[key], inside.weights_K[key]
-    largest, total = inside.masked_K.max(), inside.exps_K.sum()
+    highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
-    lowest = "−∞" if inside.masked_K.min() == -math.inf else "a very low score"
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
+    small = figures.small_figures(inside, key, theme)
     return [
         Stage(
             "project",
             "Query and key",
+            "Query, key",
+            ("query", "key", "head"),
             _under(rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q", rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K"),
-            f"Each position of a sentence is {D} numbers, x. The head's own matrices make a query "
-            f"of the one that looks and a key of each that it may look at: {E} numbers each. "
-            "Orange is below zero, blue above; point at a cell for its number.",
+            f"Each position enters this attention as a vector x of {D} numbers. The head's own "
+            "matrices turn the query's vector into q and the key's vector into k, "
+            f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
+            f"2 × {E} numbers",
+            small["project"],
             figures.projection_figure(inside, key, theme),
+            f"All {D} numbers of both x",
+            lambda: pd.DataFrame(
+                {
+                    "dimension": np.arange(1, D + 1),
+                    "x of the query": inside.x_D,
+                    "x of the key": inside.memory_KD[key],
+                }
+            ),
         ),
         Stage(
             "product",
-            "Their product, term by term",
+            "Dot product",
+            "Dot product",
+            ("dot product",),
             rf"q \cdot k = \sum_{{e=1}}^{{{E}}} q_e k_e = {tex(score)}",
-            f"Multiply q and k above number by number; the sum of the {E} products is the score. "
-            "A bar above zero is a dimension on which the two agree, one below takes away.",
+            "Multiply q and k dimension by dimension; the sum of the products is the score. "
+            f"{_largest_terms(inside.products_KE[key], score)} Blue raises the score, orange "
+            "lowers it.",
+            f"q·k = {number(score)}",
+            small["product"],
             figures.product_figure(inside, key, theme),
+            f"All {E} numbers of q and k, and their products",
+            lambda: pd.DataFrame(
+                {
+                    "dimension": np.arange(1, E + 1),
+                    "q": inside.q_E,
+                    "k": inside.k_KE[key],
+                    "q × k": inside.products_KE[key],
+                }
+            ),
         ),
         Stage(
             "scale",
             "Scaled",
+            "Scaled",
+            ("d_k",),
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
             rf"\frac{{{tex(score)}}}{{\sqrt{{{E}}}}} = {tex(scaled)}",
-            f"The same for each of the {K} keys; the chosen one is bold. Without the root, sums of "
-            "many products would grow so large that one key took everything. The code scales q "
-            "before the product, which gives the same number.",
+            f"The same for each of the {K} keys; the chosen one is bold. The code scales q before "
+            f"the product, which gives the same number: √{E} = {number(math.sqrt(E))}.",
+            f"÷ √{E} = {number(scaled)}",
+            small["scale"],
             figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key, theme),
         ),
         Stage(
             "mask",
             "Masked",
-            _under(rf"s_k + M_{{qk}} &= {tex(masked)}", r"M_{qk} &\in \{0, -\infty\}"),
-            f"{masked_keys} of {K} keys are masked: they are written later, so {lowest} stands "
-            "there instead of a score."
+            "Masked",
+            ("mask",),
+            _mask_formula(scaled, masked, bool(inside.open_K[key])),
+            f"{masked_keys} of {K} keys {'is' if masked_keys == 1 else 'are'} masked, because the "
+            "decoder may not read tokens that come later: "
+            f"{'−∞' if inside.masked_K.min() == -math.inf else 'a very low score'} replaces "
+            "the score."
             if masked_keys
-            else f"All {K} keys are unmasked, so no score changes.",
+            else f"No key of these {K} is masked, so no score changes.",
+            f"{masked_keys} of {K} masked" if masked_keys else "no key masked",
+            small["mask"],
             figures.scores_figure(inside.masked_K, inside.open_K, keys, key, theme)
             if masked_keys
             else None,
@@ -98,39 +195,123 @@ def stages(
         Stage(
             "softmax",
             "Softmax",
+            "Softmax",
+            ("softmax", "weight"),
             _under(
                 r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
-                rf"&= \frac{{e^{{{tex(masked)} - ({tex(largest)})}}}}{{{tex(total)}}} "
+                rf"&= \frac{{e^{{{tex(masked)} - ({tex(highest)})}}}}{{{tex(total)}}} "
                 rf"= \frac{{{tex(exp)}}}{{{tex(total)}}}",
                 rf"&= {tex(weight)}",
             ),
-            "Taking the largest score away first changes no share and keeps the numbers small. The "
-            f"pass itself wrote {number(written, 7)} into its map, in 32 bits; worked out again "
-            f"here in 64 it is {number(weight, 7)}.",
+            "Subtracting the largest score first changes no weight and keeps the powers small. The "
+            f"pass itself wrote {number(written, 7)} into its map (float32); recomputed here in "
+            f"float64 it is {number(weight, 7)}.",
+            f"weight {number(weight)}",
+            small["softmax"],
             figures.softmax_figure(inside, keys, key, theme),
+            f"All {K} keys: product, score, power and weight",
+            lambda: pd.DataFrame(
+                {
+                    "key": _numbered(keys, first),
+                    "q·k": inside.scores_K,
+                    "scaled": inside.scaled_K,
+                    "masked": inside.masked_K,
+                    "e^(s − max)": inside.exps_K,
+                    "weight": inside.weights_K,
+                }
+            ),
         ),
         Stage(
             "values",
-            "A mixture of values",
+            "Weighted values",
+            "Values",
+            ("value",),
             _under(
                 rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
                 rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
             ),
-            f"Each key has a value too, {E} numbers. A row here is a value times its weight, so "
-            "most rows are nearly empty; their sum, z, is what the head adds up to.",
+            f"Each key also has a value v of {E} numbers. A row of the picture is a value times "
+            "its weight, so a key with little weight leaves a pale row. The rows add up to z, the "
+            f"result of the head. {_largest_weights(inside.weights_K, keys)}",
+            f"z, {E} numbers",
+            small["values"],
             figures.values_figure(inside, keys, theme),
+            f"All {E} numbers of z, and what each key adds",
+            lambda: pd.DataFrame(
+                {"dimension": np.arange(1, E + 1), "z": inside.z_E}
+                | dict(zip(_numbered(keys, first), inside.weighted_KE, strict=True))
+            ),
         ),
         Stage(
             "output",
             "Its part of the output",
+            "Output",
+            ("norm",),
             rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
-            f"This head's {E} rows of Wᴼ turn z into {D} numbers, which are added to the other "
-            "heads'. How long each head's part is: "
-            + ", ".join(f"head {n} {number(x, 2)}" for n, x in enumerate(lengths, start=1))
-            + ".",
+            f"This head's {E} rows of Wᴼ turn z into {D} numbers. The parts of all {heads} heads "
+            f"and the bias add up to the output of the attention. {_rank(lengths, inside.head)}",
+            f"length {number(lengths[inside.head], 2)}",
+            small["output"],
             figures.output_figure(inside, theme),
+            f"All {D} numbers of each head's part, the bias and the output",
+            lambda: pd.DataFrame(
+                {"dimension": np.arange(1, D + 1)}
+                | {f"head {n}": part for n, part in enumerate(inside.parts_HD, start=1)}
+                | {"bias": inside.bias_D, "output": inside.output_D}
+            ),
         ),
     ]
+
+
+def _numbered(keys: list[str], first: int) -> list[str]:
+    return [f"{first + n} {word}" for n, word in enumerate(keys)]
+
+
+def _largest_terms(terms: np.ndarray, score: float) -> str:
+    """How much of a sum its largest terms make, and the others."""
+    named = largest(terms, figures.TERMS)
+    part = float(terms[named].sum())
+    others = len(terms) - len(named)
+    if not others:
+        return ""
+    return (
+        f"The {len(named)} largest of {len(terms)} products make {number(part, 2)} of "
+        f"{number(score, 2)}, the other {others} make {number(score - part, 2)}."
+    )
+
+
+def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
+    """The keys with most weight, and what they hold together."""
+    named = largest(weights, _WEIGHTS)
+    words = ", ".join(f"“{plain(keys[k])}” {number(weights[k])}" for k in named)
+    if len(named) == len(keys):
+        return f"The weights: {words}."
+    return (
+        f"The {len(named)} largest of {len(keys)} weights: {words}; together "
+        f"{number(weights[named].sum())}."
+    )
+
+
+def _rank(lengths: np.ndarray, head: int) -> str:
+    """The rank of a head's part among all by its length, as a sentence."""
+    rank = int((lengths > lengths[head]).sum()) + 1
+    if len(lengths) == 1:
+        return ""
+    if rank == 1:
+        return "Its part is the longest here."
+    return f"Its part is number {rank} of {len(lengths)} by length here."
+
+
+def _mask_formula(scaled: float, masked: float, is_open: bool) -> str:
+    if not is_open and masked > -math.inf:  # a finite mask value replaces the score
+        return rf"s_k = {tex(scaled)} \;\rightarrow\; {tex(masked)}"
+    mask = "0" if is_open else r"-\infty"
+    plus = "+ 0" if is_open else r"- \infty"
+    return _under(
+        rf"M_{{qk}} &= {mask}",
+        rf"s_k + M_{{qk}} &= {tex(scaled)} {plus}",
+        rf"&= {tex(masked)}",
+    )
 
 
 def _under(*lines: str) -> str:

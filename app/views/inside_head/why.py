@@ -1,4 +1,4 @@
-"""Why a head looks there: a cell's score by what wrote its query and what wrote its key."""
+"""Why a head looks there: a cell's score, split by what wrote its query and its key."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TERMS = 8
 
 
 def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
-    """One cell's score by kinds of parts, its largest terms, and what it is without some parts."""
+    """One cell's score by kinds of parts, its largest terms, and the score without some parts."""
     st.write(
-        "The query is made of what token, position, earlier heads and feed-forward layers wrote "
-        "at its place, and so is the key. Their product is a sum of products: each part of the "
-        "one times each part of the other."
+        "The vector that the query is computed from is a sum: the token's embedding, its position, "
+        "and what earlier heads and feed-forward layers added. So is the vector of the key. Their "
+        "dot product is therefore a sum of products, each part of one times each part of the other."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
     split: ScoreSplit = results.ask(card, "core.experiments.score_split:score_split", record, *cell)
@@ -51,9 +51,9 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             visit.theme(),
         ),
         "why_score",
-        "Position × position means: it looks by place. Token × token: it looks for a word. Heads "
-        "in a row or column were there before, and this one builds on them. Norms and biases wrote "
-        "nearly the same at every key: the softmax takes most of their column away.",
+        "Much in position × position: the head attends by position. Much in token × token: by "
+        "word. A row or column of heads: it builds on earlier heads. What is the same for every "
+        "key changes no weight, and what norms and biases add is often nearly so.",
     )
     largest = split.largest(_TERMS)
     rest = split.score - sum(term for *_, term in largest)
@@ -73,7 +73,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
             "score, norm held": [_move(one.predicted.score) for one in split.removals],
-            "norm taken anew": [_move(one.true.score) for one in split.removals],
+            "norm recomputed": [_move(one.true.score) for one in split.removals],
             "head off everywhere": [
                 "" if one.whole is None else _move(one.whole.score) for one in split.removals
             ],
@@ -83,9 +83,9 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         hide_index=True,
     )
     st.caption(
-        "The largest parts, taken out one at a time: how the score moves with the norm held, with "
-        "the norm taken anew, and, of a head, when it is switched off in the whole pass. Last, "
-        "how the weight moves with the norm taken anew."
+        "The largest parts, removed one at a time: the change of the score with the layer norm "
+        "held at its scale, with the norm recomputed, and, for a head, with the head switched off "
+        "in the whole pass. Last, the change of the weight with the norm recomputed."
     )
 
 

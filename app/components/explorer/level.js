@@ -1,0 +1,95 @@
+// Lays explorers that are side by side out as one: the first one's choices serve both, and their parts are level.
+
+import { element } from "../shared/dom.js";
+import { geometryOf } from "./geometry.js";
+
+/* What is as high in one as in the other; the map has a reserved height, see `levelMaps`. */
+const LEVELLED = [".row-label", ".sentence", ".steps", ".readout", ".left", ".right h2", ".badge", ".map-choices", ".foot"];
+
+/* The choices that one explorer follows the other in; zooming is each one's own. */
+const SHARED = ["kinds", "quantity", "sort", "views"];
+
+/**
+ * Levels an explorer with those it is shown together with, once all of them are laid out.
+ *
+ * @param {Explorer} explorer
+ */
+export function level(explorer) {
+  const roots = groupOf(explorer).map(({ dom }) => dom.root);
+  roots.sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left);
+  const [first, ...followers] = roots;
+  const isBeside = followers.length > 0 && followers.every((root) => root.getBoundingClientRect().left >= first.getBoundingClientRect().right);
+  for (const root of roots) {
+    root.classList.toggle("level", isBeside);
+    root.classList.toggle("follower", isBeside && root !== first);
+    if (!isBeside || root !== first) takeBack(root);
+    root.style.paddingTop = "";
+  }
+  levelParts(roots, isBeside);
+  if (isBeside) share(first, roots);
+  levelMaps(explorer);
+}
+
+const groupOf = (explorer) => [explorer, ...(explorer.data?.beside.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
+
+/**
+ * Puts the first rows of the maps on one line: their column labels may be of different height.
+ *
+ * @param {Explorer} explorer
+ */
+export function levelMaps(explorer) {
+  const group = groupOf(explorer);
+  const isLevel = ({ dom }) => dom.root.classList.contains("level");
+  const topOf = (one) => (isLevel(one) && one.view.picture === "map" ? geometryOf(one, one.view.kind).top : 0);
+  const top = Math.max(...group.map(topOf));
+  const tallest = Math.max(...group.map((one) => one.layout.reserved + top - topOf(one)));
+  for (const one of group) {
+    const { parts } = one.dom;
+    parts["map-box"].style.marginTop = isLevel(one) ? `${top - topOf(one)}px` : "";
+    parts["map-place"].style.minHeight = `${isLevel(one) ? tallest : one.layout.reserved}px`;
+  }
+}
+
+function levelParts(roots, isBeside) {
+  for (const selector of LEVELLED) {
+    const columns = roots.map((root) => [...root.querySelectorAll(selector)]);
+    for (const part of columns.flat()) part.style.minHeight = "";
+    if (!isBeside) continue;
+    columns[0].forEach((_, place) => {
+      const parts = columns.map((column) => column[place]).filter(Boolean);
+      const height = Math.max(...parts.map((part) => part.getBoundingClientRect().height));
+      for (const part of parts) part.style.minHeight = `${height}px`;
+    });
+  }
+}
+
+/* Where each choice is in its own explorer. */
+const places = new WeakMap();
+
+/* Puts the first explorer's choices into a row over all of them. */
+function share(first, roots) {
+  let bar = first.querySelector(":scope > .shared-choices");
+  if (!bar) {
+    bar = element("div", "shared-choices choices");
+    first.prepend(bar);
+    for (const name of SHARED) {
+      const choices = first.querySelector(`[data-part=${name}]`).closest(".choices");
+      for (const choice of [...choices.children].filter((one) => !one.matches(".zoom"))) {
+        const place = document.createComment("");
+        choice.replaceWith(place);
+        places.set(choice, place);
+        bar.append(choice);
+      }
+    }
+  }
+  const right = Math.max(...roots.map((root) => root.getBoundingClientRect().right));
+  bar.style.width = `${right - first.getBoundingClientRect().left}px`;
+  for (const root of roots) root.style.paddingTop = `${bar.offsetHeight + 8}px`;
+}
+
+function takeBack(root) {
+  const bar = root.querySelector(":scope > .shared-choices");
+  if (!bar) return;
+  while (bar.firstElementChild) places.get(bar.firstElementChild).replaceWith(bar.firstElementChild);
+  bar.remove();
+}

@@ -1,0 +1,258 @@
+"""The page "Step by step": the tree, the scores and the rows of the heads, against the record."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.look.labels import label, labels
+from core.config import DecodeConfig
+from core.record.record import TranslationRecord
+from core.translator import Translator
+from tests.app.rendered import Item, Rendered, array, render
+
+ROOT = Path(__file__).resolve().parents[2]
+KITCHEN = "Eine Frau bereitet in der Küche das Essen zu."  # its tree has every status
+SNOW = "Ein Hund läuft durch den Schnee."
+GREEDY = DecodeConfig(beam=1)
+SIDEBAR = re.compile(r"source|translate|direction|model|search|example.*|model_note")
+EOS = 2
+
+
+def said(value: float, places: int = 3) -> str:
+    text = f"{abs(value):.{places}f}"
+    return f"−{text}" if value < 0 and float(text) else text
+
+
+def shown(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def log_prob(translator: Translator, source: str, ids: tuple[int, ...]) -> float:
+    """What the model gives a target, from a pass that searches nothing."""
+    return float(np.sum(translator.inspect(source, target_ids=ids).log_probs, dtype=np.float64))
+
+
+def nodes_of(page: Rendered) -> list[dict]:
+    names = ("parent", "id", "step", "rank", "log_prob", "total", "score", "status", "forced")
+    found = page.payload("beam_tree")["nodes"]
+    return [dict(zip((*names, "next"), node, strict=True)) for node in found]
+
+
+def ids_of(nodes: list[dict], at: int) -> tuple[int, ...]:
+    ids: list[int] = []
+    while nodes[at]["parent"] is not None:
+        ids.insert(0, nodes[at]["id"])
+        at = nodes[at]["parent"]
+    return tuple(ids)
+
+
+def statuses(nodes: list[dict], beam: int, limit: int) -> list[str]:
+    """What becomes of each node, by the rules of the search: nodes by step, in their ranks."""
+    columns = defaultdict(list)
+    for at, node in enumerate(nodes):
+        columns[node["step"]].append(at)
+    found = {0: "open"}
+    ended: list[int] = []
+    last = max(columns)
+    for step, column in sorted(columns.items()):
+        if step == 0:
+            continue
+        kept = 0
+        for rank, at in enumerate(sorted(column, key=lambda at: -nodes[at]["total"])):
+            assert nodes[at]["rank"] == rank
+            if nodes[at]["id"] == EOS or step == limit:
+                found[at] = "ended" if rank < beam else "pruned"
+                ended += [at] if rank < beam else []
+            else:
+                found[at] = "pruned" if kept == beam else "left" if step == last else "open"
+                kept += kept < beam
+    best = sorted(ended, key=lambda at: -nodes[at]["score"])
+    found |= dict.fromkeys(best[:beam], "finished") | dict.fromkeys(best[beam:], "overtaken")
+    return [found[at] for at in range(len(nodes))]
+
+
+def claim_heads(page: Rendered, record: TranslationRecord) -> None:
+    """The figure is the last row of each cross map, named by layer, head and source token."""
+    last = record.cross[:, :, -1]
+    words = labels(record.source, 1)
+    names = [f"{a + 1}.{b + 1}" for a, b in np.ndindex(last.shape[:2])] + ["mean"]
+    rows = np.array([*last.reshape(-1, len(words)), last.mean((0, 1))])
+    figure = page.figure("step_heads")
+    (map_,) = figure["data"]
+    np.testing.assert_allclose(array(map_["z"]), rows, rtol=0, atol=1e-6)
+    assert (map_["zmin"], map_["zmax"]) == (0, 1)
+    assert map_["text"] == [[f"{name} → <b>{shown(word)}</b>" for word in words] for name in names]
+    layout = figure["layout"]
+    assert layout["xaxis"]["ticktext"] == [shown(word) for word in words]
+    assert layout["xaxis"]["tickvals"] == list(range(len(words)))
+    assert layout["yaxis"]["ticktext"] == names
+    assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]
+    assert layout["xaxis"]["title"]["text"] == "key: source token"
+    assert layout["yaxis"]["title"]["text"] == "layer.head"
+    lines = [shape["y0"] + 0.5 for shape in layout["shapes"]]
+    heads = last.shape[1]
+    assert lines == [heads * n for n in range(1, last.shape[0] + 1)]
+    bar = map_["colorbar"]
+    assert (bar["lenmode"], bar["len"], bar["x"]) == ("fraction", 1, 0)  # as wide as the plot
+    assert (bar["tickvals"], bar["ticktext"]) == ([0, 0.5, 1], ["0", "0.5", "1"])
+    known = {"Cross-attention at this step", "one row per head; last row: mean of all heads"}
+    known |= {"key: source token", "layer.head", "weight", *names, *map(shown, words)}
+    known |= {"0", "0.5", "1", *(text for row in map_["text"] for text in row)}
+    for item in page.found("step_heads", "figure"):
+        assert item.text in known or item.text.startswith("%{text}"), item
+        item.claimed = True
+
+
+def claim_step(page: Rendered, record: TranslationRecord) -> None:
+    """The line over the figure names the token produced and the last tokens read."""
+    read = [label(token) for token in record.target_in]
+    before = ("… " if len(read) > 4 else "") + " · ".join(read[-4:])
+    produced = label(record.target_out[-1])
+    page.claim_all("step_words", [f"While producing “{produced}” after “{before}”"], "text")
+
+
+def nothing_else(page: Rendered) -> None:
+    def elsewhere(item: Item) -> bool:
+        return bool(SIDEBAR.fullmatch(item.where)) or item.kind == "help"
+
+    page.everything_was_claimed(elsewhere)
+
+
+def caption(beam: int) -> str:
+    kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
+    return (
+        f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the "
+        "tree with the arrow keys, see why each continuation was kept or pruned, and force the "
+        "search down another path."
+    )
+
+
+def test_the_tree_is_the_search(translator):
+    page = render("steps", source=KITCHEN)
+    page.claim(caption(5))
+    data, nodes = page.payload("beam_tree"), nodes_of(page)
+    assert (data["beam"], data["alpha"]) == (5, 1.0)
+    found = [node["status"] for node in nodes]
+    assert set(found) == {"open", "left", "finished", "overtaken", "pruned"}
+    assert any(n["id"] == EOS and n["rank"] >= 5 for n in nodes)
+    assert found == statuses(nodes, 5, data["limit"])
+    passes: dict[tuple[int, ...], TranslationRecord] = {}
+    ends = [at for at, node in enumerate(nodes) if node["id"] == EOS]
+    for at in ends:
+        ids = ids_of(nodes, at)
+        passes[ids] = record = translator.inspect(KITCHEN, target_ids=ids)
+        path = at
+        for row in reversed(range(len(ids))):
+            node = nodes[path]
+            assert node["step"] == row + 1
+            assert node["log_prob"] == pytest.approx(float(record.log_probs[row]), abs=2e-5)
+            sums = np.sum(record.log_probs[: row + 1], dtype=np.float64)
+            assert node["total"] == pytest.approx(sums, abs=1e-4)
+            penalty = (5 + row + 1) / 6
+            assert node["score"] == pytest.approx(sums / penalty, abs=1e-4)
+            path = node["parent"]
+            best = nodes[path]["next"]
+            assert [id for id, _ in best] == [t.id for t in record.alternatives[row][: len(best)]]
+    for node in nodes:
+        if node["next"]:
+            assert node["status"] == "open" and len(node["next"]) == 5
+    best = sorted((n for n in nodes if n["status"] == "finished"), key=lambda n: -n["score"])
+    hypotheses = data["hypotheses"]
+    assert [h["score"] for h in hypotheses] == [node["score"] for node in best]
+    assert [nodes[h["end"]] for h in hypotheses] == best
+    own = translator.inspect(KITCHEN)
+    assert [h["text"] for h in hypotheses] == [h.text for h in own.hypotheses]
+    tokens = {t.id: t for record in passes.values() for t in record.target_out}
+    for id, token in data["tokens"].items():
+        if int(id) in tokens:
+            assert token["label"] == label(tokens[int(id)])
+        assert token["end"] == (int(id) == EOS)
+
+
+def test_the_page_opens_on_the_first_token(translator):
+    page = render("steps", source=KITCHEN)
+    page.claim(caption(5))
+    own = translator.inspect(KITCHEN)
+    record = translator.inspect(KITCHEN, target_ids=(own.target_out[0].id,))
+    assert page.payload("beam_tree")["pinned"] == 1
+    claim_step(page, record)
+    claim_heads(page, record)
+    page.claim_all("steps_source", [KITCHEN], "text")
+    nothing_else(page)
+
+
+def test_a_forced_prefix_is_compared_with_the_free_search(translator):
+    """A worse one, of four tokens; the page looks at the last of them."""
+    own = translator.inspect(KITCHEN)
+    free = tuple(token.id for token in own.target_out)
+    row = 4
+    other = own.alternatives[row][1].id
+    prefix = (*free[:row], other if other != free[row] else own.alternatives[row][0].id)
+    page = render("steps", source=KITCHEN, forced=".".join(map(str, prefix)))
+    page.claim(caption(5))
+    nodes, data = nodes_of(page), page.payload("beam_tree")
+    forced = ids_of(nodes, data["hypotheses"][0]["end"])
+    assert forced[: len(prefix)] == prefix
+    sums = [log_prob(translator, KITCHEN, ids) for ids in (free, forced)]
+    scores = [s / ((5 + len(ids)) / 6) for s, ids in zip(sums, (free, forced), strict=True)]
+    lines = [
+        f"log-probability {said(s)}, {len(ids)} tokens, score {said(score)}"
+        for s, score, ids in zip(sums, scores, (free, forced), strict=True)
+    ]
+    assert scores[1] < scores[0]
+    page.claim_all("free_result", ["Free search", lines[0]], "caption")
+    page.claim_all("free_result", [own.translation], "text")
+    worse = f"{lines[1]}: {said(scores[0] - scores[1])} worse"
+    page.claim_all("forced_result", ["Forced to begin with", worse], "caption")
+    record = translator.inspect(KITCHEN, target_ids=prefix)
+    begun = " · ".join(label(token) for token in record.target_out)
+    whole = translator.inspect(KITCHEN, target_ids=forced).translation
+    page.claim_all("forced_result", [begun, whole], "text")
+    claim_step(page, record)
+    claim_heads(page, record)
+    assert [n["forced"] for n in nodes if n["step"] in (5, 6)].count(True) == 1
+    page.claim_all("steps_source", [KITCHEN], "text")
+    nothing_else(page)
+
+
+def test_what_greedy_search_misses_is_better(translator):
+    own = translator.inspect(SNOW, decode=GREEDY)
+    free = tuple(token.id for token in own.target_out)
+    prefix = (*free[:2], own.alternatives[2][1].id)
+    page = render("steps", source=SNOW, search="greedy", forced=".".join(map(str, prefix)))
+    page.claim(caption(1))
+    data = page.payload("beam_tree")
+    forced = ids_of(nodes_of(page), data["hypotheses"][0]["end"])
+    sums = [log_prob(translator, SNOW, ids) for ids in (free, forced)]
+    assert sums[1] > sums[0] and data["alpha"] == 0
+    line = f"log-probability {said(sums[1])}, {len(forced)} tokens, score {said(sums[1])}"
+    better = f"{said(sums[1] - sums[0])} better: the free search had missed this translation"
+    page.claim_all("forced_result", ["Forced to begin with", f"{line}: {better}"], "caption")
+
+
+def test_forcing_what_the_search_writes_changes_nothing(translator):
+    first = translator.inspect(SNOW).target_out[0].id
+    page = render("steps", source=SNOW, forced=str(first))
+    assert page.texts("forced_result", "caption")[1].endswith(
+        ": the same score as the free translation"
+    )
+
+
+def test_edits_made_on_the_first_page_hold_for_the_rows(translator):
+    from core.record.edits import Edits
+
+    edits, _ = Edits.parse("off.cross.2.3")
+    page = render("steps", source=SNOW, edits="off.cross.2.3")
+    free = translator.search_tree(SNOW, edits=edits)
+    first = free.tree.hypotheses[0].ids[:1]
+    record = translator.inspect(SNOW, target_ids=first, edits=edits)
+    claim_heads(page, record)
+    assert not math.isclose(record.log_prob, translator.inspect(SNOW, target_ids=first).log_prob)
+    line = page.texts("edits_line", "markdown")[0]
+    assert "layer 3" in line and "head 4" in line
