@@ -72,7 +72,7 @@ def importances(arguments: Namespace) -> None:
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
     with counting(heads, " heads") as done:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
-    table([("loss, nats per token", f"{loss:.5f}"), ("head (from 1)", "change of the loss, 95 %")])
+    table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change of the loss, 95 %")])
     table(
         (
             f"{row.kind} layer {row.layer + 1} head {row.head + 1}",
@@ -235,7 +235,13 @@ def parser() -> Parser:
         "--gold-target-first", action="store_true", help="the first word of a link is the target's"
     )
     aligning.set_defaults(first=None)
-    worth.add_argument("--method", choices=METHODS, default="zero")
+    worth.add_argument(
+        "--method",
+        choices=METHODS,
+        default="zero",
+        help="zero removes a head, mean puts its mean in its place, gradient estimates zero by "
+        "the signed first-order slope (Molchanov et al. take its absolute value)",
+    )
     for question in (worth, average):
         question.add_argument(
             "--first", type=whole_number(1), help="only so many pairs", metavar="N"

@@ -32,8 +32,10 @@ Done = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Importance:
-    """One head, counted from 0: the change of the loss in nats a target token, and the 95 %
-    bootstrap interval over sentences.
+    """One head, counted from 0: the change of the loss in nats per target token.
+
+    `low` and `high` bound the 95 % percentile bootstrap interval over sentences. An interval that
+    contains 0 does not show that the head changes nothing; one of a few sentences is too narrow.
     """
 
     kind: Kind
@@ -53,10 +55,13 @@ def importance(
 ) -> tuple[float, list[Importance]]:
     """The loss on pairs of ids, and for each head how it changes without that head.
 
-    *zero* takes a head's part out of its attention's output (Michel, Levy & Neubig 2019), *mean*
-    puts its mean over all queries there, and *gradient* is the first-order estimate of *zero* by
-    one backward pass (Molchanov et al. 2017). `done` is called with how many more heads are done.
-    Hooks are process-wide: the caller holds the model's lock. Raises ValueError for no pair.
+    *zero* removes a head's part from its attention's output (Michel, Levy & Neubig 2019), *mean*
+    replaces it by its mean over all queries. *gradient* is the first-order estimate of *zero*: the
+    signed slope −∂loss/∂ξ of the factor ξ of the head's part, by one backward pass. It is the
+    Taylor criterion of Molchanov et al. 2017 without their absolute value. It misses what is not
+    linear: a head that costs much when removed may have a slope near 0.
+    `done` is called with how many more heads are done. Hooks are process-wide: the caller holds the
+    model's lock. Raises ValueError for no pair.
     """
     if not pairs:
         raise ValueError("there is no sentence pair: at least 1 is needed")

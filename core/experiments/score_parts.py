@@ -18,8 +18,7 @@ from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
 from core.model.interface import KINDS, Kind, Seq2Seq
-from core.record.checks import scores_of
-from core.record.teacher_forced import teacher_forced_pass
+from core.record.teacher_forced import site_scores, teacher_forced_pass
 
 Floats = NDArray[np.float64]
 SOURCES = ("content", "position", "bias")
@@ -64,7 +63,10 @@ def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict
     ids with their <eos>.
     """
     evidence = teacher_forced_pass(model, source, target).evidence
-    return {kind: scores_of([s for s in evidence.sites if s.kind == kind]) for kind in KINDS}
+    found: dict[Kind, list[Floats]] = {kind: [] for kind in KINDS}
+    for attention in sorted(evidence.sites, key=lambda one: one.layer):
+        found[attention.kind].append(site_scores(attention))
+    return {kind: np.stack(layers) for kind, layers in found.items()}
 
 
 @about_pass

@@ -93,7 +93,10 @@ def count_lines(
 
 
 def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iterator[Check]:
-    """Every line for two networks that should be the same function; neither is changed."""
+    """Every line for two networks that should agree on any input; neither is changed.
+
+    What is compared is these batches: lines that pass show agreement on them, not on all inputs.
+    """
     batches = case_batches(pairs)
     padded = batches["with padding"]
     yield from _structure(baseline, scratch, padded)

@@ -78,7 +78,10 @@ def masks_of(
 
 
 def scores_of(sites: list[SiteEvidence]) -> Doubles:
-    """QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K]."""
+    """QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K].
+
+    Only the checks use it: scores that are shown come from core.record.teacher_forced.
+    """
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
         x_LND = _double(inputs) @ _double([weight for weight, _ in maps]).swapaxes(1, 2)
@@ -318,8 +321,14 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
 
 
 def _position_rows(places: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
-    """What is added at the first positions: rows of a table, or of the formula of paper §3.5."""
-    rows = np.array(places.rows(0, length))
+    """What is added at the first positions: rows of a table, or of the formula of paper §3.5.
+
+    Which row each position gets is computed here, apart from the code that applies the edit.
+    """
+    rows = np.arange(length)
+    reordered = min(length, len(places.order))
+    rows[:reordered] = places.order[:reordered]
+    rows = places.stretch * rows + places.shift
     if table is not None:
         return places.scale * _double([table])[0][rows]
     angles = rows[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)

@@ -3,6 +3,7 @@
 Causality makes it exact: row t of a full pass sees what step t of the search saw.
 """
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,10 +20,9 @@ from core.model.interface import KINDS, Embeddings, Kind, Seq2Seq, Side
 from core.model.positions import LearnedPositions
 from core.record.activations import States, hidden_states
 from core.record.capture import Captured, capture
-from core.record.checks import scores_of
 from core.record.editing import Means, edited, source_mask, target_mask
 from core.record.edits import Edits
-from core.record.evidence import Evidence
+from core.record.evidence import Evidence, SiteEvidence
 from core.record.hidden_states import Activations
 from core.text.tokenizer import BOS
 
@@ -182,12 +182,14 @@ def _one(
 
 
 def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -> Activations:
-    """One row's hidden states, and its scores, worked out again from what each site was fed."""
+    """One row's hidden states, and its scores, recomputed from what each site was fed."""
     lengths: dict[Side, int] = {"encoder": S, "decoder": T}
     scores = {}
     for kind in KINDS:
         sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
-        scores[f"{kind}_scores"] = scores_of(sites).astype(np.float32)
+        scores[f"{kind}_scores"] = np.stack([site_scores(site) for site in sites]).astype(
+            np.float32
+        )
 
     def numbers(state: Tensor, side: Side) -> NDArray[np.float32]:
         return state[..., row, : lengths[side], :].float().cpu().numpy()
@@ -201,6 +203,19 @@ def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -
         decoder_output=numbers(states.outputs["decoder"], "decoder"),
         **scores,
     )
+
+
+def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
+    """q·k/√d_k of one attention before any mask, [H, Q, K], in float64 from what it was fed."""
+
+    def heads(x_ND: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        projected = x_ND.cpu().double() @ weight.cpu().double().T
+        if bias is not None:
+            projected = projected + bias.cpu().double()
+        return projected.unflatten(-1, (site.num_heads, -1)).transpose(0, 1)
+
+    q_HQE, k_HKE = heads(site.query_QD, *site.to_query), heads(site.memory_KD, *site.to_key)
+    return (q_HQE @ k_HKE.mT / math.sqrt(q_HQE.shape[-1])).numpy()
 
 
 def _unwatched(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +49,12 @@ PAYLOADS = {
     "dismiss_skills_nudge": False,  # the same
     "dataframe_chunk": False,  # tables of more than 150,000 rows
 }
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns, in a thread: Playwright may have a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def frame(kind: str, payload: str | None = None) -> bytes:
@@ -219,7 +226,7 @@ def test_only_what_a_page_needs_reaches_streamlit(kind):
         assert inside.ends == [1001]  # a dropped message leaves the connection open
         return [one for one in inside.frames if one == sent]
 
-    found = asyncio.run(through())
+    found = run(through())
     assert bool(found) == LET_IN[kind]
 
 
@@ -230,7 +237,7 @@ def test_of_the_operations_only_a_download_is_let_in(payload):
         await talk(guard, Visit(), frame("backend_operation_request", payload))
         return inside.frames
 
-    assert bool(asyncio.run(through())) == PAYLOADS[payload]
+    assert bool(run(through())) == PAYLOADS[payload]
 
 
 def test_the_last_of_two_kinds_in_one_frame_counts():
@@ -241,7 +248,7 @@ def test_the_last_of_two_kinds_in_one_frame_counts():
         await talk(guard, Visit(), *both, b"", frame("backend_operation_request"))
         return inside.frames
 
-    assert asyncio.run(through()) == both[1:]
+    assert run(through()) == both[1:]
     assert BackMsg.FromString(both[0]).WhichOneof("type") == "clear_cache"
 
 
@@ -255,7 +262,7 @@ def test_a_request_for_many_upload_addresses_is_dropped(names, reaches):
         await talk(guard, Visit(), message.SerializeToString())
         return len(inside.frames)
 
-    assert asyncio.run(through()) == reaches
+    assert run(through()) == reaches
 
 
 @pytest.mark.parametrize(
@@ -275,7 +282,7 @@ def test_what_is_no_message_closes_its_own_connection(sent, code):
         await talk(guard, visit, sent, RUN)
         return visit, inside
 
-    visit, inside = asyncio.run(through())
+    visit, inside = run(through())
     assert visit.code == code and inside.ends == [code] and inside.frames == []
     assert visit.sent[-1]["type"] == "websocket.close"  # what Streamlit sends late is not sent
 
@@ -294,7 +301,7 @@ def test_a_message_of_just_the_limit_is_read():
         await talk(guard, visit, of_size(1_000_000), of_size(1_000_001))
         return len(inside.frames), visit.code
 
-    assert asyncio.run(through()) == (1, 1009)
+    assert run(through()) == (1, 1009)
 
 
 def test_messages_are_slowed_down_to_their_rate():
@@ -325,7 +332,7 @@ def test_a_flood_waits_also_where_it_is_dropped(monkeypatch):
         await talk(guard, Visit(), *[frame("clear_cache")] * 100, RUN)
         return len(inside.frames)
 
-    assert asyncio.run(through()) == 1
+    assert run(through()) == 1
     assert max(slept) > 3  # 101 messages, 60 of them at once, then ten a second
 
 
@@ -363,7 +370,7 @@ def test_one_address_and_all_together_may_hold_so_many_pages():
         assert again.sent == [{"type": "websocket.send", "bytes": b"late"}]
         await end(tasks)
 
-    asyncio.run(through())
+    run(through())
 
 
 def test_so_many_requests_at_once_and_the_health_check_beyond_them():
@@ -384,7 +391,7 @@ def test_so_many_requests_at_once_and_the_health_check_beyond_them():
         await asyncio.gather(*tasks)
         assert (await ask(guard, Visit("http", "/a"))).status == 200
 
-    asyncio.run(through())
+    run(through())
 
 
 @pytest.mark.parametrize("sent", [(), (frame("stop_script"), frame("clear_cache"))])
@@ -397,7 +404,7 @@ def test_a_connection_that_asks_for_no_page_is_closed(sent):
         assert inside.ends == [1008]
         return visit
 
-    assert asyncio.run(through()).code == 1008
+    assert run(through()).code == 1008
 
 
 def test_a_page_that_ran_stays_open():
@@ -408,7 +415,7 @@ def test_a_page_that_ran_stays_open():
         assert not tasks[0].done() and inside.ends == []
         await end(tasks)
 
-    asyncio.run(through())
+    run(through())
 
 
 @pytest.mark.parametrize(
@@ -468,7 +475,7 @@ def test_a_visit_keeps_its_newest_files():
         await stored(guard, inside, files, put(file="f58"))  # sent again: takes its own place
         assert list(files.file_storage["s"]) == ["f58", "f59"]
 
-    asyncio.run(through())
+    run(through())
 
 
 def test_all_visits_and_one_address_may_keep_so_many_bytes():
@@ -489,7 +496,7 @@ def test_all_visits_and_one_address_may_keep_so_many_bytes():
             20 * MB
         )
 
-    asyncio.run(through())
+    run(through())
 
 
 def test_uploads_that_are_still_coming_count():
@@ -512,7 +519,7 @@ def test_uploads_that_are_still_coming_count():
         await asyncio.gather(*tasks)
         assert (await ask(guard, unknown())).status == 200
 
-    asyncio.run(through())
+    run(through())
 
 
 def test_an_upload_that_lasts_too_long_ends():
@@ -522,7 +529,7 @@ def test_an_upload_that_lasts_too_long_ends():
         assert uploads._coming == []
         return visit
 
-    visit = asyncio.run(through())
+    visit = run(through())
     assert visit.status == 408 and "longer than 1 s" in visit.text
 
 
@@ -549,7 +556,7 @@ def test_a_file_that_is_too_large_takes_no_other_ones_place():
         await ask(guard, put(file="c", size=5 * MB))
         assert files.file_storage["s"].keys() == {"b"}
 
-    asyncio.run(through())
+    run(through())
 
 
 def test_an_upload_to_no_visit_is_for_streamlit_to_refuse():
@@ -559,7 +566,7 @@ def test_an_upload_to_no_visit_is_for_streamlit_to_refuse():
         await ask(guard, put())
         return inside
 
-    assert asyncio.run(through()).requests == 1
+    assert run(through()).requests == 1
 
 
 # Limits and headers

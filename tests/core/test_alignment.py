@@ -58,6 +58,8 @@ def test_a_words_weight_is_the_sum_over_its_keys_and_the_mean_over_its_queries()
     found = by_word(map_QK, [0, 0, 1], [0, 0, 1])
     assert np.allclose(found, [[0.45, 0.55], [0.6, 0.4]])
     assert links(found) == frozenset({(1, 0), (0, 1)})
+    # Source first: target words 0 and 1 both have most weight on source word 2.
+    assert links(np.array([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6]])) == frozenset({(2, 0), (2, 1)})
 
 
 def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):

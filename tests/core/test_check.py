@@ -16,6 +16,7 @@ from core.model.baseline import Baseline, copy_to_baseline
 from core.model.build import build
 from core.model.interface import KINDS, Seq2Seq
 from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
+from core.record.edits import Edits, PositionEdit, Temperature
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
@@ -49,17 +50,17 @@ def token(id: int) -> RecordToken:
 
 
 def looked_at(
-    model: Seq2Seq, source: list[int], target: list[int]
+    model: Seq2Seq, source: list[int], target: list[int], edits: Edits = Edits()
 ) -> tuple[TranslationRecord, Evidence]:
     """The record of one teacher-forced pass, with ids for words, and its evidence."""
-    seen = teacher_forced_pass(model, source, target)
+    seen = teacher_forced_pass(model, source, target, edits)
     values = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
     arrays = {k: v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
     arrays = {k: v if v.dtype == bool else v.astype(np.float32) for k, v in arrays.items()}
     words = "model weights_sha256 source_language target_language search"
     alternatives = tuple(tuple(map(token, map(int, row))) for row in arrays.pop("alternatives"))
     record = TranslationRecord(
-        **dict.fromkeys(words.split(), ""),
+        **{**dict.fromkeys(words.split(), ""), "search": ", edited" if edits != Edits() else ""},
         **arrays,
         source_text=NUMBERS[0].decode(source[:-1]),
         translation=NUMBERS[1].decode(target),
@@ -68,6 +69,7 @@ def looked_at(
         target_out=tuple(map(token, target)),
         alternatives=alternatives,
         hypotheses=(),
+        edits=edits,
     )
     return record, seen.evidence
 
@@ -80,8 +82,8 @@ def planted(record: TranslationRecord, **values: object) -> TranslationRecord:
     return spoiled
 
 
-def failed(record: TranslationRecord, evidence: Evidence) -> set[int]:
-    return {i for i, line in enumerate(check(record, evidence, NUMBERS)) if not line.passed}
+def failed(record: TranslationRecord, evidence: Evidence, edits: Edits = Edits()) -> set[int]:
+    return {i for i, line in enumerate(check(record, evidence, NUMBERS, edits)) if not line.passed}
 
 
 @pytest.fixture(scope="module", params=["scratch", "baseline"])
@@ -285,3 +287,110 @@ def test_a_check_cannot_claim_what_its_figure_denies():
         RecordCheck("Every row sums to 1", True, 0.5, 1e-5, "")
     with pytest.raises(ValueError, match="is not True"):
         RecordCheck("Every row sums to 1", True, float("nan"), 1e-5, "")
+
+
+def sinusoid(row: int, width: int) -> list[float]:
+    """Paper §3.5: sin and cos of row/10000^(2i/width), in turns."""
+    angles = [row / 10_000 ** (2 * i / width) for i in range(width // 2)]
+    return [f(angle) for angle in angles for f in (np.sin, np.cos)]
+
+
+ALL_OF_A_POSITION = PositionEdit(scale=0.5, stretch=3, shift=2, order=(2, 0, 1))
+TABLE_ROWS = [
+    3 * 2 + 2,
+    3 * 0 + 2,
+    3 * 1 + 2,
+    3 * 3 + 2,
+    3 * 4 + 2,
+    3 * 5 + 2,
+]  # of positions 0 to 5
+
+
+def test_scaled_stretched_shifted_and_reordered_positions_are_those_of_the_formula(model):
+    edits = Edits(source_positions=ALL_OF_A_POSITION, target_positions=PositionEdit(shift=1))
+    record, evidence = looked_at(model, SOURCE, TARGET, edits)
+    width = record.source_positions.shape[1]
+    expected = 0.5 * np.array([sinusoid(row, width) for row in TABLE_ROWS])
+    np.testing.assert_allclose(record.source_positions, expected, rtol=0, atol=1e-6)
+    assert not failed(record, evidence, edits)
+    sites = [one for one in evidence.sites if (one.kind, one.layer) == ("encoder", 0)]
+    plain = looked_at(model, SOURCE, TARGET)[1].sites
+    assert not torch.equal(sites[0].query_QD, plain[0].query_QD)  # the network was fed them
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda edit, p: edit.stretch * (p + edit.shift),
+        lambda edit, p: p + edit.shift,
+        lambda edit, p: edit.stretch * edit.order[p] if p < 3 else edit.stretch * p,
+        lambda edit, p: edit.stretch * p + edit.shift,
+    ],
+    ids=["shift-before-stretch", "no-stretch", "no-shift", "no-order"],
+)
+def test_a_mistake_in_the_edit_of_positions_turns_the_check_red(model, monkeypatch, mistake):
+    """The check computes the rows apart from the edit: a shared mistake would stay green."""
+    edits = Edits(source_positions=ALL_OF_A_POSITION)
+    monkeypatch.setattr(
+        PositionEdit,
+        "rows",
+        lambda self, start, length: [
+            p if self == PositionEdit() else mistake(self, p) for p in range(start, start + length)
+        ],
+    )
+    assert failed(*looked_at(model, SOURCE, TARGET, edits), edits) == {POSITIONS}
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_no_false_alarm_on_moved_positions(learned):
+    moves = (
+        PositionEdit(order=(3, 1, 2, 0)),
+        PositionEdit(stretch=2, shift=1),
+        PositionEdit(scale=-1.5, shift=3, order=(1, 0)),
+    )
+    for network in small.pair(learned_positions=learned, norm_first=True):
+        for moved in moves:
+            for edits in (Edits(source_positions=moved), Edits(target_positions=moved)):
+                found = looked_at(network.float(), [9, 8, 7, EOS], [30, 31, 12, 33, EOS], edits)
+                assert not failed(*found, edits)
+
+
+@pytest.mark.parametrize("off", [1e-4, 4e-4])
+def test_a_sharp_heads_limit_is_that_of_its_temperature(model, off):
+    """At 0.05 rounding counts twenty times: the limit is 2e-4, and no more."""
+    edits = Edits(temperatures=(Temperature("cross", 0, 0, 0.05),))
+    record, evidence = looked_at(model, SOURCE, TARGET, edits)
+    assert not failed(record, evidence, edits)
+    for head, moved in ((0, off), (1, off / 20)):  # of a head without a temperature: 1e-5
+        cross = record.cross.copy()
+        row = cross[0, head, 2]
+        row[row.argmax()] -= np.float32(moved)
+        row[row.argmin()] += np.float32(moved)
+        found = failed(planted(record, cross=cross), evidence, edits)
+        assert found == (set() if off < 2e-4 else {RECOMPUTED})
+
+
+def test_shown_scores_are_those_that_each_attention_computed(model):
+    """With every bias, which the softmax would hide: against the modules' own projections."""
+    with torch.no_grad():
+        noisy = copy.deepcopy(model)
+        torch.manual_seed(3)
+        for site in noisy.attention_sites():
+            for projection in site.projections()[:2]:
+                projection.bias.add_(torch.randn_like(projection.bias))
+    seen = teacher_forced_pass(noisy, SOURCE, TARGET, activations=True)
+    for site in seen.evidence.sites:
+        with torch.no_grad():
+            rows = [
+                (fed.clone() @ weight.T + bias).double()
+                for fed, (weight, bias) in (
+                    (site.query_QD, site.to_query),
+                    (site.memory_KD, site.to_key),
+                )
+            ]
+        size = rows[0].shape[1] // site.num_heads
+        scores = seen.activations.scores(site.kind)[site.layer]
+        for head in range(site.num_heads):
+            own = slice(head * size, (head + 1) * size)
+            expected = rows[0][:, own] @ rows[1][:, own].T / size**0.5
+            np.testing.assert_allclose(scores[head], expected, rtol=1e-5, atol=1e-5)

@@ -3,17 +3,21 @@
 import dataclasses
 import io
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 
 from core.checkpoint.folder import load
+from core.config import DecodeConfig
 from core.data.batches import pad
 from core.record.capture import capture
 from core.record.history import LIMIT, History
 from core.text.tokenizer import BOS, EOS
 from core.training.film import SENTENCES, Film, film_steps
+from core.translator import Translator
 from tests.core.conftest import run_train
 from tests.core.test_training import _send_self
 
@@ -140,3 +144,73 @@ def test_a_film_that_cannot_be_is_refused(history, part):
         changes = {"maps": {**history.maps, "decoder": (maps, *history.maps["decoder"][1:])}}
     with pytest.raises(ValueError):
         dataclasses.replace(history, **changes)
+
+
+SHIPPED = Path(__file__).parents[2] / "checkpoints/captions-de-en"
+VALIDATION = [
+    ("Ein Hund läuft durch den Schnee.", "A Dog runs through deep snow today."),
+    ("Zwei Kinder spielen am Strand.", "Two children play on a beach."),
+    ("Eine Frau liest ein Buch.", "The woman is reading."),
+]
+
+
+def test_a_point_of_a_trained_network_is_as_measured_here(tmp_path):
+    """Every number of one point, in every head, from passes and a search made in this test."""
+    found = load(SHIPPED)
+    both = found.source_tokenizer, found.target_tokenizer
+    Film(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").started(found.model, 0)
+    point = History.load(tmp_path / "history.npz")
+
+    def ids(pair):
+        return [[t.id for t in k.encode(x)] + [EOS] for k, x in zip(both, pair, strict=True)]
+
+    def run(source, target):
+        return found.model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]]))[0]
+
+    total = tokens = 0
+    with torch.inference_mode():
+        for source, target in map(ids, VALIDATION):
+            rows = run(source, target).double().log_softmax(-1)
+            total -= sum(rows[t, id].item() for t, id in enumerate(target))
+            tokens += len(target)
+    assert point.loss[0] == pytest.approx(total / tokens, abs=1e-4)
+    greedy = Translator.load(SHIPPED, "cpu").translate(
+        [source for source, _ in VALIDATION], DecodeConfig(beam=1)
+    )
+    outputs, references = [t.text for t in greedy], [target for _, target in VALIDATION]
+    assert point.bleu[0] == pytest.approx(sacrebleu.corpus_bleu(outputs, [references]).score)
+    assert point.bleu[0] != pytest.approx(sacrebleu.corpus_bleu(references, [outputs]).score)
+
+    entropies = {kind: [] for kind in ("encoder", "decoder", "cross")}
+    shares = {kind: [] for kind in entropies}
+    for shown, (source, target) in zip(point.sentences, map(ids, SENTENCES), strict=True):
+        for name, words, tokenizer in (
+            ("source", source, both[0]),
+            ("target_in", [BOS, *target[:-1]], both[1]),
+            ("target_out", target, both[1]),
+        ):
+            assert getattr(shown, name) == tuple(tokenizer.token(id).piece for id in words)
+        with torch.inference_mode(), capture(found.model) as captured:
+            run(source, target)
+        for kind, of_sentences in entropies.items():
+            maps = captured.maps(kind)[:, 0].double().numpy()
+            Q, K = maps.shape[2:]
+            for q in range(Q):
+                keys = q + 1 if kind == "decoder" else K
+                if keys > 1:
+                    row = maps[:, :, q, :keys]
+                    of_sentences.append(-(row * np.log(row)).sum(-1) / np.log(keys))
+            if kind == "cross":
+                shares[kind].append([maps[..., K - 1].mean(-1)])
+                continue
+            first, column = (2, 0) if kind == "decoder" else (0, K - 1)
+            shares[kind].append(
+                [
+                    np.mean([maps[:, :, q, q - 1] for q in range(1, Q)], axis=0),
+                    np.mean([maps[:, :, q, q] for q in range(first, Q)], axis=0),
+                    np.mean([maps[:, :, q, column] for q in range(Q)], axis=0),
+                ]
+            )
+    for kind, of_sentences in entropies.items():
+        np.testing.assert_allclose(point.entropy[kind][0], np.mean(of_sentences, axis=0), atol=1e-5)
+        np.testing.assert_allclose(point.roles[kind][0], np.mean(shares[kind], axis=0), atol=1e-5)

@@ -284,3 +284,18 @@ def test_results_cannot_be_written_to_and_fit_together():
         HeadEffects(np.zeros(2), {"cross": change})
     with pytest.raises(ValueError, match=r"not \[8, 8, T\]"):
         PairEffects("cross", 2, 4, np.zeros((8, 7, 3)))
+
+
+def test_heads_are_ranked_by_size_whatever_the_sign():
+    changes = {
+        "encoder": np.array([[[0.5, -0.1], [-2.0, 0.0]]]),
+        "cross": np.array([[[1.5, 0.1], [-0.1, 0.0]]]),
+    }
+    found = HeadEffects(np.zeros(2), changes)
+    assert [tuple(head) for head in found.ranked(0)] == [
+        ("encoder", 0, 1, -2.0),
+        ("cross", 0, 0, 1.5),
+        ("encoder", 0, 0, 0.5),
+        ("cross", 0, 1, -0.1),
+    ]
+    assert [head.change for head in found.ranked()] == pytest.approx([-2.0, 1.6, 0.4, -0.1])

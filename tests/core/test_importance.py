@@ -9,12 +9,12 @@ import torch.nn.functional as F
 
 from core.config import DecodeConfig
 from core.data.batches import collate
-from core.experiments.importance import importance
+from core.experiments.importance import batches_of, head_means, importance
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import EditError, Edits
 from core.search.beam import search
-from core.text.tokenizer import PAD
+from core.text.tokenizer import EOS, PAD
 from tests import small
 
 HEADS = [("encoder", 0, 1), ("decoder", 2, 0), ("cross", 1, 1)]
@@ -167,3 +167,74 @@ def test_an_interval_is_wide_where_sentences_differ_and_the_same_each_time(model
     assert width[1] < width[0] and not math.isnan(width[0])
     with pytest.raises(ValueError, match="no sentence pair: at least 1"):
         importance(models[1], [])
+
+
+def unequal_pairs() -> list[tuple[list[int], list[int]]]:
+    """Thirty pairs, some of which are ten times as long as others."""
+    torch.manual_seed(7)
+    lengths = torch.randint(2, 22, (30, 2)).tolist()
+    return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
+
+
+def sentence_losses(model, pairs) -> np.ndarray:
+    """Nats of each sentence's target, one pass for each sentence."""
+    found = []
+    for pair in pairs:
+        batch = collate([pair])
+        logits = model(batch.source, batch.target_in)[0]
+        found.append(F.cross_entropy(logits, batch.target_out[0], reduction="sum").item())
+    return np.array(found)
+
+
+@torch.no_grad()
+def test_the_interval_is_the_bootstraps_over_sentences():
+    """Against 20,000 draws made here: sums of changes over the sums of the same draws' tokens."""
+    _, model = small.pair(norm_first=True)
+    # One word alone in all targets, so that a head changes long sentences more than short ones.
+    pairs = [(source, [5] * (len(target) - 1) + [EOS]) for source, target in unequal_pairs()]
+    tokens = np.array([len(target) for _, target in pairs])
+    before = sentence_losses(model, pairs)
+    drawn = np.random.default_rng(5).integers(len(pairs), size=(20_000, len(pairs)))
+    rows = {(row.kind, row.layer, row.head): row for row in importance(model, pairs)[1]}
+    told_apart = 0
+    for head in HEADS:
+        with edited(model, Edits(heads_off=frozenset({head}))):
+            change = sentence_losses(model, pairs) - before
+        row = rows[head]
+        assert row.loss_change == pytest.approx(change.sum() / tokens.sum(), abs=1e-6)
+        means = change[drawn].sum(1) / tokens[drawn].sum(1)
+        low, high = np.percentile(means, [2.5, 97.5])
+        near = 0.05 * (high - low)  # three standard errors of a quantile of 2,000 draws
+        assert row.low == pytest.approx(low, abs=near) and row.high == pytest.approx(high, abs=near)
+        fixed = np.percentile(change[drawn].sum(1) / tokens.sum(), [2.5, 97.5])
+        told_apart += max(abs(fixed - (low, high))) > 3 * near
+    assert told_apart, "whether the tokens are those of the draw must be seen in some head"
+
+
+@torch.no_grad()
+def test_a_heads_mean_is_over_all_tokens_and_no_padding(models):
+    """Against passes of single sentences, which have no padding."""
+    for model in models:
+        sums: dict = {}
+        for pair in unequal_pairs():
+            batch = collate([pair])
+            with capture(model) as captured:
+                model(batch.source, batch.target_in)
+            for call in captured.calls():
+                *_, value, output = call.site.projections()
+                H = call.site.num_heads
+                v_KHE = F.linear(call.memory[0], *value).unflatten(-1, (H, -1))
+                z_QHE = torch.einsum("hqk,khe->qhe", call.weights[0], v_KHE)
+                part_QHD = torch.einsum("qhe,dhe->qhd", z_QHE, output.weight.unflatten(1, (H, -1)))
+                sums.setdefault((call.site.kind, call.site.layer), []).append(part_QHD)
+        found = head_means(model, batches_of(unequal_pairs()))
+        assert set(found) == set(sums)
+        for at, parts in sums.items():
+            expected = torch.cat(parts).mean(0).float()
+            assert torch.allclose(found[at], expected, rtol=0, atol=1e-6)
+
+
+def test_the_gradient_keeps_its_sign(models):
+    """Some heads help and some harm: an absolute value would say that all help."""
+    _, rows = importance(models[1], unequal_pairs(), "gradient")
+    assert min(row.loss_change for row in rows) < -1e-4 < 1e-4 < max(r.loss_change for r in rows)

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from core.analysis.leaks import leak
+from core.data.batches import collate
 from core.experiments.cheating import WORDS, cheating
 from core.experiments.padding import padding_effect
 from core.record.capture import capture
+from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS, EOS, PAD
 from core.translator import Translator
@@ -67,7 +69,11 @@ def test_padding_without_its_mask_changes_a_sentence(architecture):
     padded = torch.tensor([[*SOURCES[0], PAD, PAD, PAD]])
     x = model.embeddings.source(padded)
     assert torch.equal(x[0, 3:], model.embeddings.source_positions(6)[3:])
-    assert 0 < found.on_padding < 1
+    batch = collate(list(zip(SOURCES, TARGETS, strict=True)))
+    with edited(model, Edits(padding_mask=False)), capture(model) as captured:
+        model(batch.source, batch.target_in)
+    shares = captured.maps("encoder")[:, 0, :, :3, 3:].sum(-1)  # of the three real queries
+    assert found.on_padding == pytest.approx(shares.mean().item(), abs=1e-9)
 
 
 @torch.inference_mode()

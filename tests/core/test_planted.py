@@ -147,6 +147,10 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         {TEXT},
     ),
     "hypotheses' texts in another order": (exchanged("text"), {TEXT}),
+    "the last hypothesis's text changed": (
+        hypotheses(lambda h: [*h[:-1], dataclasses.replace(h[-1], text="Hunde.")]),
+        {TEXT},
+    ),
     "hypotheses' sums in another order": (exchanged("log_prob"), {PROBABILITIES}),
     "hypotheses' sums and scores in another order": (
         exchanged("log_prob", "score"),

@@ -9,7 +9,17 @@ from torch.testing import assert_close
 from core.config import DecodeConfig
 from core.data.batches import pad
 from core.model.build import build
-from core.search.beam import beam, greedy, length_limit, penalised, search, steps
+from core.search.beam import (
+    Candidate,
+    _advance,
+    beam,
+    first_beam_state,
+    greedy,
+    length_limit,
+    penalised,
+    search,
+    steps,
+)
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 
@@ -155,3 +165,14 @@ def test_the_beams_size_has_limits():
     for size in (0, 17):
         with pytest.raises(ValueError, match="beam"):
             DecodeConfig(beam=size)
+
+
+def test_an_end_counts_only_among_the_k_best_of_its_step():
+    """A beam of two: an <eos> of rank 1 is finished, one of rank 2 is dropped."""
+    start, config = first_beam_state(2), DecodeConfig(beam=2)
+    within = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, EOS), Candidate(-0.7, 0, 6)]
+    below = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, 6), Candidate(-0.7, 0, EOS)]
+    found = _advance(start, within, 1, 10, config)
+    assert [(h.ids, h.log_prob) for h in found.finished] == [((EOS,), -0.6)]
+    found = _advance(start, below, 1, 10, config)
+    assert found.finished == [] and found.prefixes == ((5,), (6,)) and found.totals == (-0.5, -0.6)

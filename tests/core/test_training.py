@@ -266,6 +266,52 @@ def test_every_epoch_of_pairs_as_they_stand_is_the_same(tmp_path, monkeypatch):
     assert seen[:4] == [pairs[:4], pairs[4:]] * 2
 
 
+def test_each_epoch_has_its_own_order_and_a_seed_always_the_same(tmp_path, monkeypatch):
+    pairs, seen = random_pairs(24), []
+    monkeypatch.setattr(
+        "core.training.loop.collate", lambda chosen: seen.append(chosen) or collate(chosen)
+    )
+    config = replace(CONFIG, steps=9, batch_sentences=8, validate_every=9)
+    runs = []
+    for number, seed in enumerate((5, 5, 6)):
+        seen.clear()
+        model = build("scratch", small.config())
+        events = train(
+            model, pairs, random_pairs(1), replace(config, seed=seed), tmp_path / str(number),
+            "cpu", resuming=False,
+        )  # fmt: skip
+        list(events)
+        runs.append([[pair for batch in seen[i : i + 3] for pair in batch] for i in (0, 3, 6)])
+    first, again, other = runs
+    assert first == again and first[0] != other[0]
+    assert first[0] != first[1] != first[2] != first[0]
+    for epoch in first:
+        assert sorted(epoch) == sorted(pairs)
+
+
+@pytest.mark.parametrize("clip_norm", [0.25, None])
+def test_the_gradient_is_clipped_to_its_norm(tmp_path, monkeypatch, clip_norm):
+    """What the optimiser is given: one norm over all parameters together."""
+    norms = []
+
+    def watched(model, config):
+        optimizer = _optimizer(model, config)
+        optimizer.register_step_pre_hook(
+            lambda *_: norms.append(
+                math.sqrt(sum(p.grad.square().sum().item() for p in model.parameters()))
+            )
+        )
+        return optimizer
+
+    monkeypatch.setattr("core.training.loop._optimizer", watched)
+    run_steps(tmp_path, replace(CONFIG, steps=3, clip_norm=clip_norm))
+    assert len(norms) == 3
+    if clip_norm is None:
+        assert min(norms) > 0.5
+    else:
+        assert norms == pytest.approx([0.25] * 3, rel=1e-4)
+
+
 def test_a_run_may_become_longer_until_it_cools_down(tmp_path):
     short, long = (replace(CONFIG, steps=steps, cooldown_steps=4) for steps in (8, 10))
     straight = _weights_after(tmp_path, "straight", [], long)

@@ -15,6 +15,7 @@ from core.model.transformer import Embeddings, MultiHeadAttention, Transformer
 from core.parity import checklist, networks, state_dicts
 from core.record.capture import Captured
 from tests import small
+from tests.core import test_parity
 
 SHORTCUT = "logits, the library's inference shortcut"
 FLOAT32 = "float32"
@@ -341,3 +342,14 @@ def test_every_shipped_checkpoint_passes(folder):
     lines = list(checklist.checklist(load(folder)))
     assert len(lines) > 60
     assert not [line for line in lines if not line.passed]
+
+
+def test_the_readmes_count_the_networks_that_are_compared():
+    root = Path(__file__).parents[2]
+    words = {11: "eleven", 12: "twelve", 13: "thirteen"}
+    said = (root / "checkpoints/README.md").read_text(encoding="utf-8")
+    assert f"on {words[len(networks.VARIANTS)]} small networks" in said
+    first = (root / "README.md").read_text(encoding="utf-8")
+    compared = len(test_parity.VARIANTS)
+    assert f"agree to 1e-12 in float64: the tests compare them on {compared} small" in first
+    assert test_parity.LIMIT == {"rtol": 0, "atol": 1e-12}
