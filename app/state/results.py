@@ -216,11 +216,6 @@ def ask(
     return kept((function, key_of(card), record.id, arguments), make)
 
 
-def answered(card: Card, function: str, record: TranslationRecord, *arguments: Hashable) -> bool:
-    """Whether the answer to a question is kept, so that asking it costs nothing."""
-    return (function, key_of(card), record.id, arguments) in _store()
-
-
 def took(card: Card, function: str) -> Took | None:
     """How long the last answer to a question took, by any visitor; None before the first."""
     return _TOOK.get((function, key_of(card)))

@@ -109,9 +109,9 @@ class RecordCheck:
 
 
 class _Checks(tuple[RecordCheck, ...]):
-    """Checks with the digest of the record that they were made of."""
+    """Checks with the identity of the record that they were made of."""
 
-    of: str
+    of: tuple[str, tuple[tuple[int, ...], ...]]
 
 
 def check_size(layers: tuple[int, int], heads: int, source: int, target: int) -> None:
@@ -176,10 +176,10 @@ class TranslationRecord(Frozen):
         super().__post_init__()
         self._check()
         of = getattr(self.checks, "of", None)
-        if not self.checks or of == self._digest:
+        if not self.checks or of == self._identity:
             return
         made = _Checks(() if of else self.checks)
-        made.of = self._digest
+        made.of = self._identity
         object.__setattr__(self, "checks", made)
 
     def _check(self) -> None:
@@ -364,25 +364,24 @@ class TranslationRecord(Frozen):
 
         What was found when the picture was checked is no part of it.
         """
-        return self._digest[:16]
+        return self._identity[0][:16]
 
     @cached_property
-    def _digest(self) -> str:
+    def _identity(self) -> tuple[str, tuple[tuple[int, ...], ...]]:
+        """The SHA-256 that `id` begins, and the shapes: all that makes two records equal."""
         words = {name: value for name, value in self._words().items() if name != "checks"}
         digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
         for name in _AXES:
-            array = getattr(self, name)
-            digest.update(str(array.shape).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+            digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        return digest.hexdigest(), tuple(getattr(self, name).shape for name in _AXES)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TranslationRecord):
             return NotImplemented
-        return self._digest == other._digest
+        return self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._digest)
+        return hash(self._identity)
 
     def _words(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

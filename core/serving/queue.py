@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from core.record.record import TranslationRecord
 from core.serving.backend import MAX_BATCH, Backend, InspectRequest, TranslateRequest
-from core.serving.shares import Shares
+from core.serving.shares import RECENT_S, SHARE, Shares
 
 if TYPE_CHECKING:  # torch comes with it
     from core.translator import Translation
@@ -26,6 +26,9 @@ _BATCH_CHARACTERS = 800
 
 A batch cannot be interrupted, so its length is how long others wait for it.
 """
+
+LONG = 100
+"""Characters beyond which a sentence is long: its search takes several times as long."""
 
 Request = TranslateRequest | InspectRequest
 
@@ -92,9 +95,10 @@ class Queue:
     """Requests to one backend in the order in which they came; those that can share a batch do.
 
     One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
-    one takes its place. Equal requests are answered once. Visitors who have used much processor
-    time come after the others, and are throttled while others ask (`core.serving.shares`); queues
-    that are given the same `shares` count for the same accounts.
+    one takes its place. Equal requests are answered once. While somebody asks for short sentences,
+    long ones take a third of the worker's time at most, in however many tabs. Visitors who have
+    used much processor time come after the others, and are throttled while others ask
+    (`core.serving.shares`); queues that are given the same `shares` charge the same accounts.
     """
 
     def __init__(
@@ -113,6 +117,8 @@ class Queue:
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
         self._shares = shares or Shares()
         self._works = False  # whether there is a worker
+        self._short: dict[Hashable, float] = {}  # when each visitor asked for a short sentence last
+        self._rest_until = 0.0  # no long sentence is begun before, if others ask for short ones
 
     @overload
     def ask(
@@ -182,6 +188,8 @@ class Queue:
             if visitor is not None:
                 self._tickets[visitor] = ticket
                 self._shares.asks(visitor)
+                if len(request.source) <= LONG:
+                    self._short[visitor] = ticket.asked
             self._lock.notify_all()
             if not self._works:
                 self._works = True
@@ -206,10 +214,14 @@ class Queue:
     def _work(self) -> None:
         """Answer batch after batch, until nothing waits."""
         while batch := self._next():
-            begun = time.thread_time()
+            begun, mark = time.thread_time(), time.monotonic()
             answers = self._answers([job.request for job in batch])
             with self._lock:
                 self._charge(batch, time.thread_time() - begun)
+                if any(len(job.request.source) > LONG for job in batch):
+                    # By the clock: how long others wait also depends on the rest of the machine.
+                    now = time.monotonic()
+                    self._rest_until = now + (now - mark) * (1 / SHARE - 1)
                 for job, answer in zip(batch, answers, strict=True):
                     job.answer = answer
                     del self._jobs[job.request]
@@ -243,7 +255,15 @@ class Queue:
     def _ready(self) -> list[_Job]:
         """The jobs that may be answered now, those of light visitors first. The lock is held."""
         wait, light = self._shares.has_to_wait, self._shares.is_light
-        ready = [job for job in self._waiting if not all(wait(v, v) for v in job.visitors)]
+        now = time.monotonic()
+        self._short = {v: at for v, at in self._short.items() if at > now - RECENT_S}
+        rests = now < self._rest_until
+        ready = [
+            job
+            for job in self._waiting
+            if not all(wait(v, v) for v in job.visitors)
+            and not (rests and len(job.request.source) > LONG and self._short.keys() - job.visitors)
+        ]
         return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 
     def _charge(self, batch: Sequence[_Job], seconds: float) -> None:

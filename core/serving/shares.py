@@ -8,11 +8,11 @@ from collections.abc import Callable, Hashable
 
 CREDIT_S = 2.0
 """Seconds of processor time that all heavy accounts together may owe before they have to wait."""
-LIGHT_S = CREDIT_S / 8
+LIGHT_S = CREDIT_S / 4
 """Seconds that an account may owe and still be light: a light account never waits."""
 SHARE = 1 / 3
 """Of the processor time, at most, for all heavy accounts together while others are active."""
-LIGHT_SHARE = 1 / 40
+LIGHT_SHARE = 1 / 20
 """Of the processor time, for as long as it likes, for an account that stays light."""
 RECENT_S = 30.0
 """Seconds after a request for which its visitor counts as active."""
@@ -23,8 +23,8 @@ class Shares:
 
     An account owes the seconds it has used, and its debt shrinks with time, as in a leaky bucket:
     at a rate of `LIGHT_SHARE` while it owes less than `LIGHT_S`. All others are heavy, and divide
-    both the rate `SHARE` and the credit between them, so that nobody gets more by opening more
-    tabs. They wait only while a visitor is active who is light.
+    both the rate `SHARE` and the credit between them: more tabs bring nobody more than
+    `LIGHT_SHARE` each. They wait only while a visitor is active who is light.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

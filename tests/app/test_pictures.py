@@ -888,30 +888,42 @@ def check_long_sentence(picture: Picture, found: Found) -> None:
         found.same(f"{name(choice)}, frame", frame, [(*box, right - 0.5)])
 
 
+def seen_part(shapes: list[Shape], geometry: dict) -> tuple[int, int]:
+    """How many rows and columns of an enlarged map are seen, by the frame around them."""
+    corner = (geometry["left"] - 0.5, geometry["top"] - 0.5)
+    return next(
+        (round(s.height / geometry["cell"]), round(s.width / geometry["cell"]))
+        for s in shapes
+        if s.fill == "none" and (s.x, s.y) == corner
+    )
+
+
 def check_zoomed(picture: Picture, found: Found) -> None:
-    """Enlarged, the part that is seen is the record's, and its labels are those of that part."""
+    """Enlarged, the part that is seen is the record's, and its labels are those of that part.
+
+    After one step the cells are still a picture in pixels, after four they are squares.
+    """
     for choice in one_of_each_kind(picture):
         values, mask = picture.values(choice)
         picture.do("keep", mask.shape[0] - 4, mask.shape[1] // 2)
-        for _ in range(4):
+        for step in range(1, 5):
             picture.do("press", "zoom-in")
-        said, geometry = picture.do("said"), picture.do("geometry")
-        first = int(said["firstQuery"]), int(said["firstKey"])
-        found.true(f"{name(choice)}, enlarged", geometry["cell"] >= 23 and first[0] > 0, str(said))
-        texts, shapes = picture.svg()
-        corner = (geometry["left"] - 0.5, geometry["top"] - 0.5)
-        height, width = next(
-            (round(s.height / geometry["cell"]), round(s.width / geometry["cell"]))
-            for s in shapes
-            if s.fill == "none" and (s.x, s.y) == corner
-        )
-        part = np.s_[first[0] : first[0] + height, first[1] : first[1] + width]
+            if step not in (1, 4):
+                continue
+            said, geometry = picture.do("said"), picture.do("geometry")
+            first = int(said["firstQuery"]), int(said["firstKey"])
+            pixels = geometry["cell"] <= 9 or choice.kind == "decoder"  # which is the shortest
+            as_meant = geometry["cell"] >= 23 if step == 4 else pixels
+            found.true(f"{name(choice)}, enlarged", as_meant and first[0] > 0, str(said))
+            texts, shapes = picture.svg()
+            height, width = seen_part(shapes, geometry)
+            part = np.s_[first[0] : first[0] + height, first[1] : first[1] + width]
+            where = f"{name(choice)}, from {first}"
+            cells = picture.sample(MAP, *grid(geometry, (height, width)))
+            picture.cell_colours(found, where, cells, values[part], mask[part], picture.near)
         seen = squares(shapes, geometry, (height, width))
-        where = f"{name(choice)}, from {first}"
         found.same(f"{where}, cells", (seen >= 0).all(-1).tolist(), mask[part].tolist())
         picture.cell_colours(found, where, seen, values[part], mask[part], picture.near)
-        cells = picture.sample(MAP, *grid(geometry, (height, width)))
-        picture.cell_colours(found, where, cells, values[part], mask[part], picture.near)
         rows, columns = picture.labels(choice)
         for texts_ in (texts, picture.texts()):
             words, _ = row_words(texts_, geometry, height)

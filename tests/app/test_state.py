@@ -249,7 +249,7 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
     module = SimpleNamespace(question=question)
     monkeypatch.setattr(results, "import_module", lambda name: module)
     monkeypatch.setattr(results, "translator", lambda model: "translator")
-    record = SimpleNamespace(id="sentence")
+    record = SimpleNamespace(id="sentence", source="abc", target_out="de")
 
     def another(done: int, total: int) -> None:
         if done == 2:
@@ -266,6 +266,9 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
 
     assert ask() == ask() == "answer"
     assert seen == [(1, 3), (2, 3), (3, 3)], "asked once, and kept"
+    last = results.took(cards[0], "planted:question")
+    assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
+    assert results.took(cards[0], "planted:other") is None
 
 
 @pytest.mark.parametrize("way", ["a question", "a search tree", "a function of the network"])

@@ -173,7 +173,7 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
         "predictions are shown next to the true effect, and sampled values with their 95 % "
         "intervals."
     )
-    elsewhere = {"lesson_sentence", "model_note", "examples", "search", "source"}
+    elsewhere = {"lesson_sentence", "doubts", "model_note", "examples", "search", "source"}
     shown_page.everything_was_claimed(
         lambda item: (
             item.where in elsewhere | figures

@@ -37,10 +37,10 @@ def steps(folder: Path, before: Before) -> Generator[None]:
     inside = str(folder)
 
     def open_file(file, mode="r", *rest, **named):
-        if "w" not in mode or not str(file).startswith(inside):
+        if not set("wx") & set(mode) or not str(file).startswith(inside):
             return opened(file, mode, *rest, **named)
         before("open")
-        raw = _File(file, "wb")
+        raw = _File(file, "xb" if "x" in mode else "wb")
         raw.before = before
         return io.BufferedWriter(raw)
 
@@ -52,13 +52,18 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
         return step
 
+    def open_by_flags(path, flags, *rest, **named):
+        if not flags & (os.O_WRONLY | os.O_RDWR) and not Path(path).is_dir():
+            return open_folder(path, flags, *rest, **named)  # a file that is only read
+        return announced("open", open_folder)(path, flags, *rest, **named)
+
     def synced(descriptor: int) -> None:
         before("fsync")
         sync(descriptor)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(io, "open", open_file)
-        patched.setattr(os, "open", announced("open", open_folder))
+        patched.setattr(os, "open", open_by_flags)
         patched.setattr(os, "fsync", synced)
         for name in ("replace", "unlink", "mkdir"):
             patched.setattr(os, name, announced(name, getattr(os, name)))

@@ -222,13 +222,43 @@ def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatc
     assert backend.batches[-2:] == [["other"], ["pausing"]]
 
 
+def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
+    """After each the worker takes no long one for twice as long, whoever asks."""
+    queue = Queue(backend)
+    asked = [Asked(queue, "a" * 480, "one")]
+    until(lambda: backend.batches)
+    asked.append(Asked(queue, "b" * 480, "two"))
+    until(lambda: queue._waiting)
+    time.sleep(0.5)
+    backend.go.release()
+    begun = time.monotonic()
+    until(lambda: len(backend.batches) == 2)
+    assert time.monotonic() - begun < 0.4, "nobody asks for short ones"
+    asked += [Asked(queue, "c", "reader"), Asked(queue, "d" * 480, "one")]
+    until(lambda: len(queue._waiting) == 2)
+    time.sleep(max(0.0, begun + 0.5 - time.monotonic()))
+    backend.go.release(2)
+    begun = time.monotonic()
+    assert asked[2].end() == "c!" and time.monotonic() - begun < 0.4
+    until(lambda: len(backend.batches) == 4)
+    assert time.monotonic() - begun > 0.9  # the long one before took half a second
+    backend.go.release()
+    assert asked[3].end() == "d" * 480 + "!"
+    assert [[text[0] for text in batch] for batch in backend.batches] == [
+        ["a"],
+        ["b"],
+        ["c"],
+        ["d"],
+    ]
+
+
 def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
     shared = shares.Shares()
     queue = Queue(backend, shares=shared)
     shared.charge("greedy", 1.0)  # as a page's run does, or another model's queue: still in credit
-    asked = [Asked(queue, "a first one", "somebody")]
+    asked = [Asked(queue, "a first one")]
     until(lambda: backend.batches)
-    for text, visitor in [("g" * 10, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:
+    for text, visitor in [("g" * 200, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:
         asked.append(Asked(queue, text, visitor))
         until(lambda text=text: len(queue._waiting) == len(asked) - 1)
     backend.go.release(10)

@@ -40,7 +40,7 @@ class Machine:
                 self.now += 0.01
 
 
-@pytest.mark.parametrize("tabs", [1, 2, 5, 10])
+@pytest.mark.parametrize("tabs", [1, 2, 5])
 def test_many_tabs_get_no_more_than_one_does(tabs):
     machine = Machine()
     greedy = [f"tab {i}" for i in range(tabs)]
@@ -62,8 +62,8 @@ def test_a_single_account_may_use_two_seconds_at_once():
 def test_five_accounts_divide_the_credit():
     machine = Machine()
     greedy = [f"tab {i}" for i in range(5)]
-    machine.run(greedy, 4)
-    assert sum(machine.used[who] for who in greedy) < 3.5
+    machine.run(greedy, 5)
+    assert sum(machine.used[who] for who in greedy) < 4.2
 
 
 def test_heavy_users_do_not_wait_for_each_other():

@@ -10,10 +10,10 @@ import { ROLLOUT } from "./maps.js";
 import { measure, ROLE_PLACES } from "./measures.js";
 import { mapTitle, measuredFigure } from "./words.js";
 
-const share = (value, _most, { error }) => percent(value, error);
+const shownShare = (value, _most, { error }) => percent(value, error);
 
 const STATISTICS = [
-  { label: "largest weight", about: "largest", of: ({ peak }) => peak, shown: share, scale: () => 1 },
+  { label: "largest weight", about: "largest", of: ({ peak }) => peak, shown: shownShare, scale: () => 1 },
   {
     label: "entropy",
     about: "entropy",
@@ -29,7 +29,7 @@ const STATISTICS = [
   { label: "attention to <bos>", about: "bos", role: "bos" },
   { label: "attention to <eos>", about: "eos", role: "eos" },
 ].map((line) =>
-  line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: share, scale: () => 1 } : line,
+  line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: shownShare, scale: () => 1 } : line,
 );
 
 function statisticsOf(kind) {

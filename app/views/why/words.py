@@ -92,7 +92,8 @@ def word_choice(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_ribbons",
-        f"{record.source_language} tokens speak through the cross heads, {record.target_language} "
+        f"{plain(record.source_language)} tokens speak through the cross heads, "
+        f"{plain(record.target_language)} "
         "ones through the decoder's. "
         f"The widths add up: blue less orange is the difference. Blue speaks for “{plain(pair[0])}”"
         f", orange for “{plain(pair[1])}”.",
