@@ -18,8 +18,9 @@ products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
 what_if_result, edits_line, remove_edits, why_for, why_matters, why_heads, why_pairs, why_pairs_map,
-why_step, why_other, why_terms, why_ribbons, why_tried, why_lens, why_decoder_lens, why_token,
-why_sources, why_agreement, why_score, why_removals, open_pairs, open_choice, open_lens,
+why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
+why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
+why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
 open_decoder_lens, open_sources, open_score, beside, minimal_pairs, minimal_pair_0 …, second_source,
 second_of_two, two_at_once, first_of_two, second_explorer,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
@@ -29,6 +30,9 @@ compare_kind, compare_scale, show_largest, largest, compared_maps, compare_match
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map,
 address_page, and address_ before the key of each choice that a page keeps in its address.
+
+The explorer itself keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine,
+quantity and mass in the address.
 """
 
 from dataclasses import dataclass
@@ -174,7 +178,9 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
-    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page")
+    # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
+    entry = ("q", "k") if not visit.get("page") else None
+    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:

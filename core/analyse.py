@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import Gold
+from core.analysis.alignment import read_gold
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
@@ -43,12 +43,13 @@ def alignment(arguments: Namespace) -> None:
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     pairs = _pairs(arguments)
-    gold = []
-    for number, line in enumerate(read_lines(arguments.gold), start=1):
-        try:
-            gold.append(Gold.parse(line, arguments.one_based, arguments.gold_target_first))
-        except ValueError as error:
-            raise ValueError(f"{arguments.gold} line {number}: {error}") from None
+    gold = read_gold(
+        read_lines(arguments.gold),
+        len(pairs),
+        str(arguments.gold),
+        arguments.one_based,
+        arguments.gold_target_first,
+    )
     with counting(len(pairs)) as done:
         rows = align(checkpoint, pairs, gold, device, done)
     first = sorted(rows, key=lambda row: row.score.aer)[:_SHOWN]
@@ -223,7 +224,12 @@ def parser() -> Parser:
         question.add_argument("--ref", type=Path, required=True, help="target, line for line")
         question.add_argument("--device", default="auto")
         question.add_argument("--json", type=Path, help="write all rows here")
-    aligning.add_argument("--gold", type=Path, required=True, help="links i-j and i?j, a line each")
+    aligning.add_argument(
+        "--gold",
+        type=Path,
+        required=True,
+        help="links i-j and i?j, a line each, or NAACL's",
+    )
     aligning.add_argument("--one-based", action="store_true", help="words are counted from 1")
     aligning.add_argument(
         "--gold-target-first", action="store_true", help="the first word of a link is the target's"

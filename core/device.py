@@ -3,9 +3,13 @@
 import ctypes
 import platform
 import re
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 
 import torch
 from threadpoolctl import threadpool_limits
+
+from core.turns import Turns
 
 
 def pick_device(name: str) -> str:
@@ -13,6 +17,8 @@ def pick_device(name: str) -> str:
 
     Raises ValueError, in one line, for a name of another form and for a device that is not here.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|mps|cuda(:[0-9]{1,3})?", name):
@@ -29,6 +35,43 @@ def pick_device(name: str) -> str:
                 f"counted from 0, so choose cuda:{count - 1} or less"
             )
     return name
+
+
+@contextmanager
+def own_defaults(device: str) -> Generator[None]:
+    """Compute with torch's usual defaults: factory calls on the CPU, no autocast.
+
+    A notebook may have set others (`torch.set_default_device("cuda")`, `torch.autocast`); a network
+    in float32 computes the same numbers under any of them.
+    """
+    kind = torch.device(device).type
+    with ExitStack() as stack:
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        for one in sorted({"cpu", kind}):
+            if torch.is_autocast_enabled(one):
+                stack.enter_context(torch.autocast(one, enabled=False))
+        yield
+
+
+class DeviceLock(Turns):
+    """A lock on a network: whoever holds it computes with torch's usual defaults."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self._device = device
+        self._defaults = ExitStack()
+
+    def take(self, still_here: Callable[[], object]) -> None:
+        first = not self.mine()
+        super().take(still_here)
+        if first:
+            self._defaults.enter_context(own_defaults(self._device))
+
+    def give(self) -> None:
+        if not self._again:
+            self._defaults.close()
+        super().give()
 
 
 def autocast_dtype(device: str) -> torch.dtype:

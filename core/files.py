@@ -113,7 +113,7 @@ def check_writable(file: Path) -> None:
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.open("wb").close()
+        _created(part).close()
         part.unlink()
     except OSError as error:
         with suppress(OSError):
@@ -217,13 +217,22 @@ def _clean(folder: Path, names: Iterable[str]) -> None:
 def _write(file: Path, content: bytes) -> None:
     """Raises OSError naming the file that this is a part of."""
     try:
-        with file.open("wb") as stream:
+        with _created(file) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         what = f"{error.strerror} (while writing {len(content):,} bytes)"
         raise OSError(error.errno, what, str(file).removesuffix(".part")) from None
+
+
+def _created(file: Path) -> BinaryIO:
+    """A new file, open for writing. What a folder brought along under this name goes.
+
+    Opened as it is, a link would lead the content into another file, and a pipe be waited for.
+    """
+    file.unlink(missing_ok=True)
+    return file.open("xb")
 
 
 def _sync(folder: Path) -> None:

@@ -3,7 +3,8 @@
 python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N] < in > out
 
 Each line is written as soon as those before it are: of a file all is read and checked first, of a
-pipe or a terminal what has arrived.
+pipe or a terminal what has arrived. Reasons to doubt a translation go to standard error, each with
+the number of its line.
 """
 
 import os
@@ -17,7 +18,9 @@ from typing import BinaryIO
 
 from core.command import Parser, counting, main, whole_number
 from core.config import DecodeConfig
+from core.data.corpora import LANGUAGES
 from core.data.text_files import decoded
+from core.files import printable
 from core.translator import Translator
 
 _PIPE = 1 << 20  # bytes taken from a pipe at once
@@ -31,20 +34,23 @@ def run(arguments: Namespace) -> None:
             raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
     translator = Translator.load(arguments.checkpoint, arguments.device)
     decode = DecodeConfig(beam=arguments.beam)
-    number = 1
+    language, number = LANGUAGES[translator.card.source_language], 1
     for lines in arriving(sys.stdin.buffer):
         texts = list(decoded(lines, "standard input", number))
-        counts = translator.count_tokens(texts, number)
+        counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
         with counting(len(texts)) as done:
             for part in _parts(counts, _AT_ONCE * arguments.batch_tokens):
-                for one in translator.translate(texts[part], decode, arguments.batch_tokens, done):
+                found = translator.translate(texts[part], decode, arguments.batch_tokens, done)
+                for line, one in enumerate(found, start=first + part.start):
                     sys.stdout.buffer.write(one.text.encode() + b"\n")
+                    if reasons := translator.doubts(one).reasons(language, printable):
+                        sys.stderr.write(f"line {line}: {'; '.join(reasons)}\n")
                 sys.stdout.buffer.flush()
 
 
 def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a file, or those that a pipe or terminal holds each time one looks.
+    """Yield the lines of a file, or those that a pipe or terminal holds, with their \\n.
 
     A line ends with \\n and nothing else, or output and input would not pair line for line.
     """
@@ -60,7 +66,7 @@ def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
             pieces.append(content)
         *lines, rest = b"".join([rest, *pieces]).split(b"\n")
         if lines:
-            yield lines
+            yield [line + b"\n" for line in lines]
     if rest:
         yield [rest]
 

@@ -1,8 +1,9 @@
 """The Translator: text, at most 500 characters, to translation or record; it owns the model."""
 
 import dataclasses
+import math
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,11 +15,12 @@ import torch
 from torch import Tensor
 
 from core.accelerate.network import accelerate
+from core.analysis.doubts import Doubts, doubts_about
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
-from core.device import pick_device
+from core.device import DeviceLock, own_defaults, pick_device
 from core.model.baseline import copy_weights
 from core.model.build import Model, build
 from core.model.interface import Seq2Seq
@@ -43,8 +45,8 @@ from core.record.teacher_forced import (
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
+from core.text.texts import list_of_texts, one_text
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
-from core.turns import Turns
 
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
@@ -90,7 +92,7 @@ class Translator:
         self._model: Model = checkpoint.model
         self._source: Tokenizer = checkpoint.source_tokenizer
         self._target: Tokenizer = checkpoint.target_tokenizer
-        self._lock = Turns()
+        self._lock = DeviceLock(device)
         self._head_means: HeadMeans | None = None
 
     @classmethod
@@ -100,7 +102,11 @@ class Translator:
         Raises CheckpointError, and ValueError for a device that is not here.
         """
         device = pick_device(device)
-        return cls(load(Path(folder), device), device)
+        return cls(load(folder, device), device)
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
+        """Pickle and copy by loading the folder again, so that another process can."""
+        return _loaded_again, (self.card.folder, self.device, self.card.architecture)
 
     def __repr__(self) -> str:
         card = self.card
@@ -113,8 +119,9 @@ class Translator:
     def other_implementation(self) -> Self:
         """The other architecture with the same weights: what it shows must be what this shows."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
-        network = build(other, self.card.model).to(self.device).eval()
-        copy_weights(self._model, network)
+        with own_defaults(self.device):
+            network = build(other, self.card.model).to(self.device, torch.float32).eval()
+            copy_weights(self._model, network)
         accelerate(network)
         card = dataclasses.replace(self.card, architecture=other)
         checkpoint = Checkpoint(card, network, self._source, self._target)
@@ -122,21 +129,19 @@ class Translator:
 
     def translate(
         self,
-        texts: list[str],
+        texts: Iterable[str],
         decode: DecodeConfig = DecodeConfig(),
         batch_tokens: int = 2048,
         done: Callable[[int], object] = lambda count: None,
     ) -> list[Translation]:
         """Translate texts, in their order; an empty one stays empty.
 
+        Any iterable of strings will do: a list, a generator, a pandas Series, an open file.
         `done` is called with how many more are done. Other threads take their turns between two
         batches. Raises, before any work, InputError for a text longer than the model's positions,
-        and TypeError for anything but a list of texts.
+        and TypeError for a single text or anything but texts.
         """
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise TypeError(
-                "translate takes a list of texts: put a single one in brackets, translate([text])"
-            )
+        texts = list_of_texts(texts, "translate")
         encoded = self._encoded(texts, 1)
         found = translate_ids(
             self._model, encoded, decode, self.device, batch_tokens, done, self._lock
@@ -146,12 +151,24 @@ class Translator:
             for text, (best, *rest) in zip(texts, found, strict=True)
         ]
 
-    def count_tokens(self, texts: Sequence[str], first: int = 1) -> list[int]:
+    def doubts(self, translation: Translation) -> Doubts:
+        """Return the reasons to doubt a translation of this network's, as the page shows them."""
+        tokens = self._tokenised(translation.source, "source")
+        best = translation.hypotheses[0]
+        return doubts_about(
+            normalise(translation.source),
+            translation.text,
+            LANGUAGES[self.card.source_language],
+            tuple(token.text for token in tokens if token.unknown),
+            math.exp(best.log_prob / len(best.ids)) if tokens else 1.0,
+        )
+
+    def count_tokens(self, texts: Iterable[str], first: int = 1) -> list[int]:
         """How many tokens of each text `translate` feeds, <eos> apart; they may be empty.
 
         Raises InputError for one that it would refuse, by its number from `first` on.
         """
-        return [len(ids) for ids in self._encoded(texts, first)]
+        return [len(ids) for ids in self._encoded(list_of_texts(texts, "count_tokens"), first)]
 
     def _encoded(self, texts: Sequence[str], first: int) -> list[list[int]]:
         limit, found = self.card.model.max_length - 1, []
@@ -273,8 +290,8 @@ class Translator:
 
     def inspect_many(
         self,
-        sources: Sequence[str],
-        targets: Sequence[str] | None = None,
+        sources: Iterable[str],
+        targets: Iterable[str] | None = None,
         *,
         decode: DecodeConfig = DecodeConfig(),
         activations: bool = False,
@@ -289,24 +306,24 @@ class Translator:
         A batch has at most `batch_tokens` padded tokens, hypotheses included: that bounds what is
         needed beside the records. `done` is called with how many more records are made, and other
         threads take their turns between two batches.
-        Raises, before any work, InputError with the sentence's number, TypeError for anything but
-        lists of texts, and ValueError for lists of different lengths.
+        Sources and targets are paired by their order, whatever index a pandas Series has. Raises,
+        before any work, InputError with the sentence's number, TypeError for anything but
+        texts, and ValueError for different numbers of them.
         """
-        for texts in (sources, [] if targets is None else targets):
-            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-                raise TypeError(
-                    "inspect_many takes lists of texts: put a single one in brackets, [text]"
-                )
-        if targets is not None and len(targets) != len(sources):
+        sources = list_of_texts(sources, "inspect_many")
+        given: list[str | None] = [None] * len(sources)
+        if targets is not None:
+            given = [*list_of_texts(targets, "inspect_many")]
+        if len(given) != len(sources):
             raise ValueError(
-                f"{len(sources)} sources and {len(targets)} targets: give each source its target"
+                f"{len(sources)} sources and {len(given)} targets: give each source its target"
             )
         tasks = []
-        for i, source in enumerate(sources):
+        for number, (source, target) in enumerate(zip(sources, given, strict=True), start=1):
             try:
-                tasks.append(self._task(source, None if targets is None else targets[i]))
+                tasks.append(self._task(source, target))
             except InputError as error:
-                raise InputError(f"sentence {i + 1}: {error}") from None
+                raise InputError(f"sentence {number}: {error}") from None
         found: list[list[Hypothesis]] = [[] for _ in tasks]
         if targets is None:
             ids = [[t.id for t in task.source[:-1]] for task in tasks]
@@ -493,7 +510,7 @@ class Translator:
 
         A long one is refused by its characters first, which costs nothing.
         """
-        if len(text) > MAX_CHARACTERS:
+        if len(one_text(text, side)) > MAX_CHARACTERS:
             raise InputError(
                 f"{len(text):,} characters are too many: the limit is {MAX_CHARACTERS}, "
                 "try one sentence at a time"
@@ -536,6 +553,11 @@ class Translator:
                     "leave <pad> and <bos> out, and <eos> for the end"
                 )
         return tuple(self._target.token(int(id)) for id in ids)
+
+
+def _loaded_again(folder: Path, device: str, architecture: str) -> Translator:
+    found = Translator.load(folder, device)
+    return found if found.card.architecture == architecture else found.other_implementation()
 
 
 _of_token = attrgetter(*(field.name for field in dataclasses.fields(RecordToken)))

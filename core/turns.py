@@ -25,7 +25,7 @@ class Turns:
 
     def take(self, still_here: Callable[[], object]) -> None:
         """Wait for the lock; `still_here` is called meanwhile, and what it raises ends the wait."""
-        if self._holder == threading.get_ident():
+        if self.mine():
             self._again += 1
             return
         me = object()
@@ -61,6 +61,10 @@ class Turns:
             self._holder = None
             self._waiting.popleft()
             self._changed.notify_all()
+
+    def mine(self) -> bool:
+        """Whether the calling thread holds the lock."""
+        return self._holder == threading.get_ident()
 
     def locked(self) -> bool:
         return bool(self._waiting)

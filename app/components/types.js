@@ -41,7 +41,7 @@
  * @property {SentToken[]} source
  * @property {SentToken[]} target_in
  * @property {SentToken[]} target_out
- * @property {[string, number, 0 | 1][][]} alternatives
+ * @property {[string, number, 0 | 1 | 2][][]} alternatives
  * @property {boolean} address
  * @property {string | null} inside
  * @property {Link} view
@@ -107,7 +107,7 @@
  * @property {boolean} address
  * @property {string | null} inside
  * @property {number} logProb
- * @property {{label: string, probability: number, written: boolean}[][]} alternatives
+ * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
  * @property {Record<Unit, Record<"source" | "produced" | "fed", Item[]>>} items
  * @property {Record<Kind, Uint8Array>} unmasked  a byte a cell, 1 for unmasked
@@ -169,6 +169,7 @@
  * @property {Unit} unit
  * @property {Set<string>} hide
  * @property {string} sort
+ * @property {boolean} whole  effects of heads on the whole translation, also where a word is pinned
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
@@ -205,6 +206,7 @@
  * @property {string} word
  * @property {string} number
  * @property {string} meaning
+ * @property {string} mark  the number of a repeated word
  *
  * @typedef {object} Overview
  * @property {string} name
@@ -266,7 +268,7 @@
  * @property {Now} now
  * @property {Layout} layout
  * @property {Dom} dom
- * @property {{chosen: boolean, given: string}} memory
+ * @property {{chosen: boolean, given: string, returning: boolean}} memory
  * @property {(name: string, value: any) => void} ask  for what Python is to keep
  * @property {(name: string, value: any) => void} tell  what was done just now
  * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests

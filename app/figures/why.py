@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 import plotly.graph_objects as go
@@ -24,11 +25,12 @@ from app.figures.style import (
 from app.look.numbers import number
 from app.look.palette import PALETTES
 
-_BAR, _TALL_BAR = 24, 36  # px a bar takes, and one whose name has two lines
+_BAR, _TALL_BAR = 24, 36  # px a bar takes, and one whose name or bars take two lines
 _ROW = 26  # px a row of a grid of words takes
 _LONGEST = 34  # characters of a bar's name
 _PLOT = 780  # px of a figure on a small desktop screen
 _LETTER = 6.2  # px of a letter in a cell
+_PAD, _FLOW = 20, 180  # px between two nodes, more than a label is high, and of all ribbons
 _LEAST_CELL = 22  # px: narrower cells hold no word
 
 
@@ -45,28 +47,65 @@ def terms_figure(
     subtitle: str,
     unit: str,
     theme: str,
+    tried: Sequence[float] = (),
+    intervals: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> go.Figure:
     """Terms of a sum as bars from 0, one below the other in their order: blue adds.
 
-    A name may have two lines.
+    A name may have two lines. `tried` draws a second, grey bar under each, such as what the network
+    loses without the term; NaN draws none. `intervals` are the ends (low, high) of error bars.
     """
     below, above = signed_colours(theme)
     lines = [name.split("\n") for name in names]
     left = 24 + text_width([line for name in lines for line in name], 13, _LONGEST)
-    N, bar = len(names), _BAR if max(map(len, lines)) == 1 else _TALL_BAR
+    N, bar = len(names), _BAR if max(map(len, lines)) == 1 and not tried else _TALL_BAR
+    known = [value for value in tried if not isnan(value)]
+    low, high = intervals or ((), ())
+    hover = f"%{{customdata}}: <b>%{{x:+.3f}}</b> {unit}<extra></extra>"
     figure = go.Figure(
         go.Bar(
-            y=list(range(N)),
+            y=[n - 0.2 for n in range(N)] if tried else list(range(N)),
             x=list(values),
             orientation="h",
-            width=0.66,
+            width=0.36 if tried else 0.66,
             marker={"color": [above if v >= 0 else below for v in values], "line": {"width": 0}},
             customdata=[tick(" ".join(name)) for name in lines],
-            hovertemplate=f"%{{customdata}}: <b>%{{x:+.4f}}</b> {unit}<extra></extra>",
+            hovertemplate=hover,
         ),
         layout(theme, escape(title), escape(subtitle), height=66 + bar * N + 52),
     )
-    ends = [min(0.0, *values), max(0.0, *values)]
+    if intervals is not None:
+        figure.data[0].error_x = {
+            "type": "data",
+            "symmetric": False,
+            "array": [h - v for h, v in zip(high, values, strict=True)],
+            "arrayminus": [v - at for at, v in zip(low, values, strict=True)],
+            "color": PALETTES[theme].ink,
+            "thickness": 1.25,
+            "width": 4,
+        }
+        figure.data[0].hovertemplate = (
+            f"%{{customdata[0]}}: <b>%{{x:+.2f}}</b> {unit}, 95 %: %{{customdata[1]}}"
+            "<extra></extra>"
+        )
+        figure.data[0].customdata = [
+            [name, f"{number(a, 2, sign='+')} to {number(b, 2, sign='+')}"]
+            for name, a, b in zip(figure.data[0].customdata, low, high, strict=True)
+        ]
+    if tried:
+        figure.add_trace(
+            go.Bar(
+                y=[n + 0.2 for n in range(N)],
+                x=[None if isnan(value) else value for value in tried],
+                orientation="h",
+                width=0.3,
+                marker={"color": PALETTES[theme].third, "line": {"width": 0}},
+                customdata=[f"switching off {tick(' '.join(name))} takes away" for name in lines],
+                hovertemplate=hover,
+            )
+        ).update_layout(barmode="overlay")
+    reached = [0.0, *values, *known, *low, *high]
+    ends = [min(reached), max(reached)]
     extra = 0.04 * ((ends[1] - ends[0]) or 1.0)
     return figure.update_layout(
         margin={"l": left, "r": 16, "t": 66, "b": 52},
@@ -138,7 +177,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
     figure = frame(
         Axes(names, names, "first: layer.head", "second: layer.head"),
         title,
-        "orange: cover for each other; blue: need each other",
+        "orange: more is lost together; blue: less",
         theme,
     )
     ends = [number(-limit, 2), "0", number(limit, 2)]
@@ -150,19 +189,28 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=bar_beneath(figure, "nats beyond both alone", [-limit, 0, limit], ends, theme),
-            hovertemplate="heads %{y} and %{x}: <b>%{z:+.4f}</b> nats<extra></extra>",
+            colorbar=bar_beneath(figure, "nats beyond the sum", [-limit, 0, limit], ends, theme),
+            hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats beyond the sum"
+            "<extra></extra>",
         )
     )
     return figure
 
 
 @dataclass(frozen=True)
-class Ribbon:
-    """A part of a sum, from the word or layer that it came by to what it speaks for."""
+class Node:
+    """A word or a layer that ribbons meet in: `key` tells it from others with the same label."""
 
-    start: str
-    end: str
+    key: Hashable
+    label: str
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    """A part of a sum, from the word it came from, through a layer, to what it speaks for."""
+
+    start: Node
+    end: Node
     value: float
     """Above 0 for the first of the two, below 0 for the second."""
 
@@ -172,44 +220,47 @@ def ribbons_figure(
 ) -> go.Figure:
     """Ribbons as wide as their parts; what reaches the first less the second is the sum.
 
-    A ribbon runs from `start` over `end` to the first of the `ends`, blue, or to the second.
+    A ribbon runs from `start` over `end` to the first of the `ends`, blue, or to the second. Nodes
+    with equal keys are one node.
     """
     below, above = signed_colours(theme)
     starts = list(dict.fromkeys(r.start for r in ribbons))
     middles = list(dict.fromkeys(r.end for r in ribbons))
-    names = [*starts, *middles, *ends]
-    at = {("start", n): i for i, n in enumerate(starts)}
-    at |= {("middle", n): len(starts) + i for i, n in enumerate(middles)}
+    names = [*(node.label for node in (*starts, *middles)), *ends]
+    at_start = {node: i for i, node in enumerate(starts)}
+    at_middle = {node: len(starts) + i for i, node in enumerate(middles)}
     last = len(starts) + len(middles)
-    links = [(at["start", r.start], at["middle", r.end], r.value) for r in ribbons]
-    for name in middles:
+    links = [(at_start[r.start], at_middle[r.end], r.value) for r in ribbons]
+    for node in middles:
         for side, sign in ((last, 1), (last + 1, -1)):
-            share = sum(max(0.0, sign * r.value) for r in ribbons if r.end == name)
+            share = sum(max(0.0, sign * r.value) for r in ribbons if r.end == node)
             if share:
-                links.append((at["middle", name], side, sign * share))
+                links.append((at_middle[node], side, sign * share))
     palette = PALETTES[theme]
+    most = max(len(starts), len(middles))
     figure = go.Figure(
         go.Sankey(
             arrangement="fixed",
             node={
-                "label": [tick(name, 28) for name in names],
+                "label": [tick(name, _LONGEST) for name in names],
                 "color": palette.third,
                 "line": {"width": 0},
                 "thickness": 10,
-                "pad": 10,
+                "pad": _PAD,
+                "hovertemplate": "%{label}<extra></extra>",
             },
             link={
                 "source": [a for a, _, _ in links],
                 "target": [b for _, b, _ in links],
                 "value": [abs(v) for _, _, v in links],
                 "color": [_clear(above if v >= 0 else below) for _, _, v in links],
-                "customdata": [number(v, 4, sign="+") for _, _, v in links],
-                "hovertemplate": "%{source.label} → %{target.label}: %{customdata} nats"
+                "customdata": [number(v, 3, sign="+") for _, _, v in links],
+                "hovertemplate": "%{source.label} → %{target.label}: %{customdata} logit"
                 "<extra></extra>",
             },
             textfont={"size": 13, "color": palette.ink},
         ),
-        layout(theme, escape(title), escape(subtitle), height=66 + max(260, 26 * len(starts))),
+        layout(theme, escape(title), escape(subtitle), height=82 + _PAD * most + _FLOW),
     )
     return figure.update_layout(margin={"l": 8, "r": 8, "t": 66, "b": 16})
 

@@ -40,8 +40,10 @@ def arrive(page: str) -> None:
         return
     parameters = st.query_params.to_dict()
     visit.put("page", page)
+    if history and not page:  # the first page keeps all edits there: an address without has none
+        parameters.setdefault("edits", "")
     visit.put("asked", parameters)
-    visit.put("seen", dict(parameters))
+    visit.put("seen", st.query_params.to_dict())
     visit.put("arrival", (visit.get("arrival") or 0) + 1)
     if parameters.keys() & {*VIEW, "words"}:
         visit.put("asked_view", dict(parameters))

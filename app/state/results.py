@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
 from importlib import import_module
 from inspect import isgeneratorfunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
@@ -36,6 +36,16 @@ LIMIT = 256 * 2**20
 
 LONG = {"core.experiments.head_effects:pair_effects", "core.experiments.attribution:shapley"}
 """Questions that take many seconds: one at a time, for all visitors."""
+
+
+class Took(NamedTuple):
+    """The seconds that an answer took, waits included, and the tokens of the sentence pair."""
+
+    seconds: float
+    tokens: int
+
+
+_TOOK: dict[tuple[str, Hashable], Took] = {}  # by question and model: the last one
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
@@ -119,9 +129,12 @@ def fitting(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
 
 def target_labels(card: Card, ids: Ids) -> dict[int, str]:
     """What people read for some ids of the target's vocabulary."""
-    return {
-        i: label(token) for i, token in zip(ids, translator(card).target_tokens(ids), strict=True)
-    }
+    return {i: label(token) for i, token in zip(ids, target_tokens(card, ids), strict=True)}
+
+
+def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
+    """The tokens of some ids of the target's vocabulary."""
+    return translator(card).target_tokens(ids)
 
 
 def ids(tokens: tuple[RecordToken, ...]) -> Ids:
@@ -187,16 +200,30 @@ def ask(
             return question(asked, record, *arguments)
 
     def make() -> Any:
+        asked = time.perf_counter()
         answer = waiting.in_line(begin, waits) if function in LONG else begin()
-        if not isinstance(answer, Iterator):
-            return answer
-        with closing(answer) as steps:
-            for step in steps:
-                progress(step.done, step.total)
-                waiting.still_here()
-        return step.result
+        if isinstance(answer, Iterator):
+            with closing(answer) as steps:
+                for step in steps:
+                    progress(step.done, step.total)
+                    waiting.still_here()
+            answer = step.result
+        _TOOK[function, key_of(card)] = Took(
+            time.perf_counter() - asked, len(record.source) + len(record.target_out)
+        )
+        return answer
 
     return kept((function, key_of(card), record.id, arguments), make)
+
+
+def answered(card: Card, function: str, record: TranslationRecord, *arguments: Hashable) -> bool:
+    """Whether the answer to a question is kept, so that asking it costs nothing."""
+    return (function, key_of(card), record.id, arguments) in _store()
+
+
+def took(card: Card, function: str) -> Took | None:
+    """How long the last answer to a question took, by any visitor; None before the first."""
+    return _TOOK.get((function, key_of(card)))
 
 
 def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:

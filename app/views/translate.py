@@ -42,6 +42,6 @@ with st.container():  # also where it stays empty: so the explorer is not drawn 
         with st.container(key="own_translation"):
             own = results.inspect(card, chosen.source, decode=chosen.decode).translation
             st.text(f"The model itself writes: {own}")
-    show_doubts(record, controls.learned(card))
+    show_doubts(record, controls.learned(card), chosen.source)
 passed(card, record, own, chosen.decode)
 controls.target_shown()

@@ -66,7 +66,7 @@ def continuations(
         )
     assert total_NK.shape == (N, K) and total_NK.dtype == torch.float64
     best = total_NK.new_empty(N, wanted)
-    row, id = (torch.empty(N, wanted, dtype=torch.int64) for _ in range(2))
+    row, id = (torch.empty(N, wanted, dtype=torch.int64, device="cpu") for _ in range(2))
     found.continuations(
         *(x_NKV.data_ptr(), total_NK.data_ptr(), N, K, V, first, each, wanted),
         *(best.data_ptr(), row.data_ptr(), id.data_ptr()),
@@ -93,7 +93,7 @@ def smoothed_cross_entropy(
     assert all(x.is_contiguous() for x in (x_NV, target_N, gradient_NV))
     if N and not 0 <= int(target_N.min()) <= int(target_N.max()) < V:
         raise ValueError(f"a target is outside of the vocabulary of {V}")
-    row = torch.empty(V + found.panel())
+    row = torch.empty(V + found.panel(), dtype=torch.float32, device="cpu")
     return found.smoothed(
         *(x_NV.dtype == torch.bfloat16, x_NV.data_ptr(), N, V, target_N.data_ptr()),
         *(smoothing, count, row.data_ptr(), gradient_NV.data_ptr()),
@@ -183,8 +183,8 @@ class Decoder:
         B, D = x_BD.shape
         (L, _, N, H, S, E), M = memory.shape, path_BM.shape[1]
         floats = x_BD.new_empty(B * (3 * D + self._widest))
-        counts = torch.empty(B + N, dtype=torch.int64)
-        cells = torch.empty(B * M + N * S, dtype=torch.int32)
+        counts = torch.empty(B + N, dtype=torch.int64, device="cpu")
+        cells = torch.empty(B * M + N * S, dtype=torch.int32, device="cpu")
         found.decode(
             *(self._structs, L, N, B // N, H, E, x_BD.data_ptr()),
             *(tree.data_ptr(), tree.shape[-2], M, path_BM.data_ptr(), memory.data_ptr(), S),

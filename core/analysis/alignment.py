@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 Link = tuple[int, int]
 Floats = NDArray[np.floating]
 
-_LINK = re.compile(r"(\d+)([-?p])(\d+)")
+_LINK = re.compile(r"(\d+)([-?p])(\d+)(?:/([SP]))?(?::\d*\.?\d+(?:e-?\d+)?)?", re.ASCII)
+_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+\d*\.?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,21 @@ class Gold:
     possible: frozenset[Link]
 
     @classmethod
-    def parse(cls, line: str, one_based: bool = False, target_first: bool = False) -> "Gold":
-        """Links `i-j` (sure) and `i?j` or `ipj` (possible) between blanks, words from 0.
+    def of(cls, links: Iterable[tuple[int, int, bool]]) -> "Gold":
+        """Collect links (source word, target word, whether it is sure)."""
+        links = list(links)
+        sure = frozenset((i, j) for i, j, is_sure in links if is_sure)
+        return cls(sure, frozenset((i, j) for i, j, _ in links))
 
-        With `one_based` words are counted from 1; with `target_first` i is the target's. Raises
+    @classmethod
+    def parse(cls, line: str, one_based: bool = False, target_first: bool = False) -> "Gold":
+        """Read one sentence's links: `i-j` (sure), `i?j` or `ipj` (possible), between blanks.
+
+        Words count from 0, with `one_based` from 1; with `target_first` i is the target's. A link
+        may carry a label, `0-0/S` or `0-0/P`, and a score, `0-0:0.9`, which is ignored. Raises
         ValueError for what is no link.
         """
-        sure, possible = set(), set()
+        found = []
         for text in line.split():
             match = _LINK.fullmatch(text)
             if not match or (one_based and "0" in (match[1], match[3])):
@@ -38,12 +47,51 @@ class Gold:
                     f"{text!r} is no link: write i-j (sure) or i?j (possible), "
                     f"words counted from {int(one_based)}"
                 )
-            link = int(match[1]) - one_based, int(match[3]) - one_based
-            link = link[::-1] if target_first else link
-            possible.add(link)
-            if match[2] == "-":
-                sure.add(link)
-        return cls(frozenset(sure), frozenset(possible))
+            i, j = int(match[1]) - one_based, int(match[3]) - one_based
+            sure = match[4] == "S" if match[4] else match[2] == "-"
+            found.append((j, i, sure) if target_first else (i, j, sure))
+        return cls.of(found)
+
+
+def read_gold(
+    lines: Sequence[str],
+    sentences: int,
+    name: str = "the gold",
+    one_based: bool = False,
+    target_first: bool = False,
+) -> list[Gold]:
+    """Read the alignments of a file, in the format of Pharaoh or of NAACL/WMT.
+
+    Pharaoh has a line for each sentence, see `Gold.parse`; NAACL a line for each link: sentence,
+    source word, target word, all counted from 1, and S (sure, also where it is left out) or P
+    (possible). Which one it is, the first line with a link says. Raises ValueError, with the
+    line's number, for a line of another format and for a sentence that is not there.
+    """
+    written = [number for number, line in enumerate(lines) if line.strip()]
+    if not written or not _NAACL.fullmatch(lines[written[0]].strip()):
+        found = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                found.append(Gold.parse(line, one_based, target_first))
+            except ValueError as error:
+                raise ValueError(f"{name} line {number}: {error}") from None
+        return found
+    links_of: list[list[tuple[int, int, bool]]] = [[] for _ in range(sentences)]
+    for number in written:
+        match = _NAACL.fullmatch(lines[number].strip())
+        if not match or "0" in (match[1], match[2], match[3]):
+            raise ValueError(
+                f"{name} line {number + 1}: {lines[number].strip()[:60]!r} is not of the format of "
+                "line 1: write sentence, source word, target word, each counted from 1, and S or P"
+            )
+        sentence, i, j = (int(match[n]) - 1 for n in (1, 2, 3))
+        if sentence >= sentences:
+            raise ValueError(
+                f"{name} line {number + 1} is about sentence {match[1]}: there are {sentences:,}"
+            )
+        sure = match[4] != "P"
+        links_of[sentence].append((j, i, sure) if target_first else (i, j, sure))
+    return [Gold.of(found) for found in links_of]
 
 
 @dataclass(frozen=True)

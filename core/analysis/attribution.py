@@ -1,6 +1,6 @@
 """Where a target token came from: scores of source words, their Shapley values, and how both agree.
 
-Axes: T target token, n source words, N subsets of them, M orders of them.
+Axes: T target token, n source words, N subsets of them, M orders of them, R resamples.
 """
 
 from __future__ import annotations
@@ -72,8 +72,13 @@ class Shapley(Frozen):
     `values` [T, n] are what a word adds to log P on the average over all orders in which the words
     become visible (Shapley 1953). For each token they sum to `everything` − `nothing` [T]: its
     log-probability with all words visible minus that with none. `low` and `high` [T, n] are the
-    95 % interval of sampled values; exact ones have none, and it is the value itself. `subsets`
-    were asked; `permutations` were drawn, 0 for exact values.
+    95 % interval of sampled values (Student's t); of exact ones both are the value itself.
+    `subsets` were asked; `permutations` were drawn, 0 for exact values. `draws` [M / 2, T, n] are
+    the sampled gains whose mean the values are, one for each order with its reverse; exact values
+    have none.
+
+    The interval needs enough orders. Measured on captions of 8 to 10 words, it holds the exact
+    value in 91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders.
     """
 
     words: Words
@@ -85,8 +90,13 @@ class Shapley(Frozen):
     nothing: Doubles
     subsets: int
     permutations: int
+    draws: Doubles | None = None
 
     def __post_init__(self) -> None:
+        draws = np.empty((0, *self.values.shape)) if self.draws is None else self.draws
+        if draws.shape[1:] != self.values.shape:
+            raise ValueError(f"draws {draws.shape} are not [orders / 2, target, words]")
+        object.__setattr__(self, "draws", draws)
         super().__post_init__()
         for name in ("values", "low", "high", "everything", "nothing"):
             array = getattr(self, name)
@@ -155,13 +165,14 @@ class Subsets(Frozen):
         sizes = self.visible.sum(-1)
         everything, nothing = values[sizes.argmax()], values[sizes.argmin()]
         if self.orders is None or self.steps is None:
-            exact = low = high = _exact(values, n)
-            drawn = 0
+            found = low = high = _exact(values, n)
+            draws, count = None, 0
         else:
-            exact, margin = _estimated(values, self.orders, self.steps)
-            low, high, drawn = exact - margin, exact + margin, len(self.orders)
+            draws, count = _draws(values, self.orders, self.steps), len(self.orders)
+            found, margin = draws.mean(0), _margin(draws)
+            low, high = found - margin, found + margin
         return Shapley(
-            self.words, target, exact, low, high, everything, nothing, len(values), drawn
+            self.words, target, found, low, high, everything, nothing, len(values), count, draws
         )
 
 
@@ -183,20 +194,23 @@ def _exact(values_NT: Doubles, n: int) -> Doubles:
     return np.stack(found, -1)
 
 
-def _estimated(
-    values_NT: Doubles, orders: NDArray[np.int64], steps: NDArray[np.int64]
-) -> tuple[Doubles, Doubles]:
-    """The mean over orders (Castro, Gómez & Tejada 2009), and half the 95 % interval: [T, n] each.
+def _draws(values_NT: Doubles, orders: NDArray[np.int64], steps: NDArray[np.int64]) -> Doubles:
+    """Each word's gain, the mean over an order and its reverse: [M / 2, T, n].
 
-    An order and its reverse are one draw (Mitchell et al. 2022, §4.1); the interval is Student's.
+    Their mean estimates the Shapley values (Castro, Gómez & Tejada 2009; the reverses: Mitchell et
+    al. 2022, §4.1).
     """
     gain_MnT = np.diff(values_NT[steps], axis=1)
     of_word = np.take_along_axis(gain_MnT, orders.argsort(-1)[..., None], axis=1)
-    draws = of_word.reshape(len(orders) // 2, 2, *of_word.shape[1:]).mean(1)
-    from scipy.special import stdtrit  # not needed by those who only name words
+    pairs = of_word.reshape(len(orders) // 2, 2, *of_word.shape[1:])
+    return pairs.mean(1).swapaxes(1, 2)
 
-    margin = stdtrit(len(draws) - 1, 0.975) * draws.std(0, ddof=1) / math.sqrt(len(draws))
-    return draws.mean(0).T, margin.T
+
+def _margin(draws: Doubles) -> Doubles:
+    """Half the 95 % interval of the mean of the draws, by Student's t: [T, n]."""
+    from scipy.special import stdtrit  # takes time to import, and naming words does not need it
+
+    return stdtrit(len(draws) - 1, 0.975) * draws.std(0, ddof=1) / math.sqrt(len(draws))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +218,13 @@ class Agreement(Frozen):
     """How alike a method and the Shapley values rank the source words, for each target token.
 
     `spearman` and `kendall` [T], 1 = the same order, −1 = the reverse; NaN where all words are
-    equal for either, or where there is one word only.
+    equal for either, or where there is only one word. `resampled` [R, T] is Spearman's ρ with each
+    of R bootstrap resamples of the sampled orders; R is 0 where the Shapley values are exact.
     """
 
     spearman: Doubles
     kendall: Doubles
+    resampled: Doubles
 
     @property
     def mean_spearman(self) -> float:
@@ -220,24 +236,87 @@ class Agreement(Frozen):
         """Of the sentence: the mean over the target tokens that have one, else NaN."""
         return _mean(self.kendall)
 
+    def of(self, token: int | None = None) -> float:
+        """Spearman's ρ of one target token, or its mean over all of them."""
+        return self.mean_spearman if token is None else float(self.spearman[token])
 
-def agreement(attributions: Attributions, referee: Shapley) -> dict[str, Agreement]:
+    def resamples(self, token: int | None = None) -> Doubles:
+        """`of` with each resample: [R]."""
+        if token is not None:
+            return self.resampled[:, token]
+        return np.array([_mean(row) for row in self.resampled])
+
+    def interval(self, token: int | None = None) -> tuple[float, float]:
+        """The 95 % interval of `of` over the sampled orders: the percentiles of its resamples.
+
+        Measured against exact values on captions of 8 to 10 words, with 64 orders, it holds ρ of a
+        token in 95 and the mean in 97 of 100 cases. Exact values have no width.
+        """
+        found = self.resamples(token)
+        if not len(found):
+            return self.of(token), self.of(token)
+        low, high = np.quantile(found, (0.025, 0.975)).tolist()
+        return low, high
+
+    def differs(self, other: Agreement, token: int | None = None) -> bool:
+        """Whether the order of two methods is the same in 95 % of the resamples, or exact.
+
+        Where it is not, the choice of the orders decides which of the two agrees better.
+        """
+        found = self.resamples(token) - other.resamples(token)
+        if not len(found):
+            return self.of(token) != other.of(token)
+        low, high = np.quantile(found, (0.025, 0.975)).tolist()
+        return low > 0 or high < 0
+
+
+RESAMPLES = 500
+"""Of the sampled orders, for the interval of a rank agreement."""
+
+
+def agreement(attributions: Attributions, referee: Shapley, seed: int = 0) -> dict[str, Agreement]:
     """The rank agreement of every method with the Shapley values of the same pass.
 
-    Values have a sign, so a word that speaks against a token ranks last. Raises ValueError if the
-    two are of different words or tokens.
+    Values have a sign, so a word that speaks against a token ranks last. All methods are compared
+    with the same resamples, drawn by `seed`. Raises ValueError if the two are of different words
+    or tokens.
     """
     if (attributions.words, attributions.target) != (referee.words, referee.target):
         raise ValueError("the scores and the Shapley values are of different words or tokens")
+    ranks_RTn = _resampled_ranks(referee, seed)
     return {
         method: Agreement(
             *(
                 np.array([of(a, b) for a, b in zip(score, referee.values, strict=True)])
                 for of in (spearman, kendall)
-            )
+            ),
+            _correlations(_ranks(score), ranks_RTn),
         )
         for method, score in attributions.scores.items()
     }
+
+
+def _resampled_ranks(referee: Shapley, seed: int) -> Doubles:
+    """The words' ranks by the mean of each bootstrap resample of the draws: [R, T, n]."""
+    draws = referee.draws
+    if draws is None or not len(draws):
+        return np.empty((0, *referee.values.shape))
+    chosen = np.random.default_rng(seed).integers(len(draws), size=(RESAMPLES, len(draws)))
+    times_RM = np.stack([np.bincount(row, minlength=len(draws)) for row in chosen])
+    flat = times_RM @ draws.reshape(len(draws), -1) / len(draws)
+    return np.stack([_ranks(means) for means in flat.reshape(RESAMPLES, *referee.values.shape)])
+
+
+def _ranks(scores: Doubles) -> Doubles:
+    """Twice the ranks of each row's values around 0, ties at their mean rank: [..., n]."""
+    return np.sign(scores[..., :, None] - scores[..., None, :]).sum(-1)
+
+
+def _correlations(first_Tn: Doubles, second_RTn: Doubles) -> Doubles:
+    """The correlation of two rows of ranks, NaN where either is flat: [R, T]."""
+    size = np.sqrt((first_Tn**2).sum(-1) * (second_RTn**2).sum(-1))
+    with np.errstate(invalid="ignore"):
+        return np.where(size > 0, (first_Tn * second_RTn).sum(-1) / size, np.nan)
 
 
 def spearman(first: Doubles, second: Doubles) -> float:

@@ -189,7 +189,7 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
     return cards, problems
 
 
-def load(folder: Path, device: str = "cpu", sealed: bool = True) -> Checkpoint:
+def load(folder: Path | str, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     """Verify and load a checkpoint folder onto a device. Raises CheckpointError and nothing else.
 
     All that can be known without torch is checked before it is imported: see core.checkpoint.gate.
@@ -197,6 +197,7 @@ def load(folder: Path, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     network computes of any text far below the largest float32; and one sentence is translated.
     `sealed` is for core.checkpoint.seal alone: unless it holds, config.json needs no own hash.
     """
+    folder = Path(folder)
     try:
         config = read_configuration(folder, sealed)
         parts = read_parts(folder, config)
@@ -217,6 +218,7 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
 
     from core.accelerate.network import accelerate
     from core.checkpoint.trial import try_out
+    from core.device import own_defaults
     from core.model.build import build
     from core.text import load as load_tokenizer
 
@@ -224,14 +226,15 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     with about(card.folder / config.weights.name):
         for name, tensor in tensors.items():
             check_range(name, tensor)
-    model = build(card.architecture, card.model)
-    with torch.no_grad():
+    with own_defaults(device), torch.no_grad():
+        model = build(card.architecture, card.model)
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
     source = target = load_tokenizer(parts.source_tokenizer)
     if parts.target_tokenizer is not parts.source_tokenizer:
         target = load_tokenizer(parts.target_tokenizer)
-    model = model.to(device).eval()
+    model = model.to(device, torch.float32).eval()  # whatever torch's default type is
     accelerate(model)
-    try_out(model, source, target, device)
+    with own_defaults(device):
+        try_out(model, source, target, device)
     return Checkpoint(card, model, source, target)

@@ -133,7 +133,7 @@ def _write(pairs: Iterable[Pair], file: IO[bytes]) -> tuple[np.ndarray, str]:
 def pad(rows: list[list[int]]) -> Tensor:
     """Rows of ids → int64 [rows, longest], padded on the right."""
     width = max(len(row) for row in rows)
-    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+    return torch.tensor([row + [PAD] * (width - len(row)) for row in rows], device="cpu")
 
 
 def collate(pairs: list[Pair]) -> Batch:

@@ -1,11 +1,15 @@
 """Text files: fetched once and verified, or vouched for by the user; read line by line."""
 
+import bz2
 import gzip
+import lzma
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from core.files import cache_folder, sha256, write_atomic
 
@@ -34,25 +38,49 @@ def finder(name: str, home: str | None, digests: dict[str, str], data: Path | No
     return find
 
 
-def stream_lines(file: Path) -> Iterator[str]:
-    """The lines of a plain or gzipped UTF-8 file, one in memory at a time.
+_MAGIC: tuple[tuple[bytes, Callable[[Any], Any]], ...] = (
+    (b"\x1f\x8b", gzip.open),
+    (b"\xfd7zXZ\x00", lzma.open),
+    (b"BZh", bz2.open),
+)
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
-    A line ends with \\n and nothing else. Raises ValueError where the file is no text.
+
+def stream_lines(file: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or compressed by gzip, xz or bzip2, one at a time.
+
+    A line ends with \\n and nothing else; a byte-order mark at the start is dropped. The file is
+    opened once, so that it may be a pipe. Raises ValueError where it is no text.
     """
     try:
         with file.open("rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(file) if zipped else file.open("rb") as lines:
-            yield from decoded(lines, str(file))
+            start = raw.peek(6)[:6]
+            if start.startswith(_ZSTD):
+                raise ValueError(f"{file} is compressed by zstd: unpack it first")
+            unpack = next((opener for magic, opener in _MAGIC if start.startswith(magic)), None)
+            with unpack(raw) if unpack else nullcontext(raw) as lines:
+                yield from decoded(lines, str(file))
     except FileNotFoundError:
         raise ValueError(f"{file} does not exist: check the path") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
 
 
 def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
-    """Lines of UTF-8, without their \\n. Raises ValueError for one that is none, by its number."""
+    """Yield lines of UTF-8 without their \\n; the first of a file without its byte-order mark.
+
+    `first` is the number of the first line. Raises ValueError for a line that is no UTF-8, by its
+    number, and for a file whose lines end with \\r.
+    """
     for number, line in enumerate(lines, start=first):
+        if number == 1:
+            if line.startswith(_UTF16):
+                raise ValueError(f"{name} is UTF-16: convert it to UTF-8 first")
+            line = line.removeprefix(_BOM)
+            if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+                raise ValueError(f"{name} ends its lines with \\r only: convert them to \\n first")
         if b"\0" in line:
             raise ValueError(
                 f"{name} line {number} holds a NUL byte: it is no text, or UTF-16; "
@@ -66,6 +94,13 @@ def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
             ) from None
 
 
+def refuse_pipes(files: Iterable[Path], reader: str) -> None:
+    """Raise ValueError for a pipe among files that `reader` reads more than once."""
+    for file in files:
+        if file.exists() and not file.is_file():
+            raise ValueError(f"{file} is a pipe, and {reader} reads it more than once: give a file")
+
+
 def read_lines(file: Path) -> list[str]:
     """All lines of `stream_lines`."""
     return list(stream_lines(file))
@@ -73,13 +108,15 @@ def read_lines(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class LinePairs:
-    """Line i of one file beside line i of the other, read anew each time one iterates."""
+    """Line i of one file beside line i of the other; each iteration reads both files again."""
 
     source: Path
     target: Path
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yields (source, target). Raises ValueError if the counts differ, where one ends."""
+        if self._same_pipe():
+            raise ValueError(f"{self.source} is the source and the target: give two files or pipes")
         source, target = stream_lines(self.source), stream_lines(self.target)
         count = 0
         for left in source:
@@ -91,9 +128,15 @@ class LinePairs:
         if rest := sum(1 for _ in target):
             raise self._unequal(count, count + rest)
 
+    def _same_pipe(self) -> bool:
+        both = self.source, self.target
+        if not all(file.exists() and not file.is_file() for file in both):
+            return False
+        return self.source.samefile(self.target)
+
     def _unequal(self, source: int, target: int) -> ValueError:
         return ValueError(
-            f"{self.source.name} has {source:,} lines and {self.target.name} has {target:,}: "
+            f"{self.source} has {source:,} lines and {self.target} has {target:,}: "
             "a parallel corpus needs the same number, line for line"
         )
 

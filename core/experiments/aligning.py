@@ -128,5 +128,6 @@ def _check(gold: Gold, pair: tuple[str, str]) -> None:
         if link[0] >= lengths[0] or link[1] >= lengths[1]:
             raise ValueError(
                 f"its alignment links word {link[0]} to word {link[1]} (from 0), but the sides "
-                f"have {lengths[0]} and {lengths[1]} words"
+                f"have {lengths[0]} and {lengths[1]} words: if words are counted from 1, "
+                "say so with --one-based"
             )

@@ -1,4 +1,4 @@
-"""Where a target token came from: seven answers by source words, and Shapley values to judge them.
+"""Where a target token came from: seven methods by source word, and Shapley values to compare with.
 
 Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
 """
@@ -28,9 +28,9 @@ METHODS = (
     "weights",
     "norms",
     "rollout",
-    "flow",
+    "norm rollout",
     "gradient × input",
-    "value zeroing",
+    "value zeroing, all layers",
     "leave-one-out",
 )
 
@@ -43,13 +43,17 @@ def attributions(lend: Lend, source: Ids, target: Ids, words: Words) -> Attribut
 
     *weights* are the cross-attention's, *norms* ‖α v W^O‖ of the same cells (Kobayashi et al.
     2020), both the mean over layers and heads. *rollout* carries the weights back through the
-    encoder's rollout (Abnar & Zuidema 2020), *flow* does so with norms: an encoder layer mixes by
-    ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row as shares; what feed-forward
-    layers do is left out. These four are read off one pass; of a word's tokens they take the sum.
-    *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing* is log P minus
-    log P with the word's values 0 in the encoder and the cross-attention, the weights those of the
-    pass (after Mohebbi et al. 2023, who compare states); *leave-one-out* is log P minus log P with
-    the word hidden; all three are in nats.
+    encoder's rollout (Abnar & Zuidema 2020). *norm rollout* does the same with norms: an encoder
+    layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row as shares.
+    It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It leaves out the
+    feed-forward layers, and the layer norm behind the sum, which Kobayashi et al. include: that
+    matters for networks with the norm last. These four are read off one pass; of a word's tokens
+    they take the sum.
+    *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing, all layers* is
+    log P minus log P with the word's values set to 0 in every layer of the encoder and the
+    cross-attention; later layers recompute their weights from the changed states. Mohebbi et al.
+    (2023) zero one layer at a time and compare its states by cosine. *leave-one-out* is log P minus
+    log P with the word hidden. These three are in nats.
 
     Asked of (translator, record), or of (network, source, target, words) with ids that end with
     <eos>; what belongs to no word, such as <eos>, is always visible. Others have turns between
@@ -63,7 +67,7 @@ def attributions(lend: Lend, source: Ids, target: Ids, words: Words) -> Attribut
         scores["gradient × input"] = _gradients(model, source, target) @ _members(source, words)
     with lend() as model:
         everything_T, *rest = _zeroed(model, source, target, words)
-        scores["value zeroing"] = (everything_T - np.stack(rest)).T
+        scores["value zeroing, all layers"] = (everything_T - np.stack(rest)).T
     every = range(len(source))
     kept = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
     with lend() as model:
@@ -86,8 +90,9 @@ def shapley(
 
     The other words are hidden as with `Edits`' `hidden_source`: no query of the encoder or the
     decoder looks at them, and positions are kept. All 2ⁿ subsets are asked of up to `MAX_LIVE`
-    words, and with exact=True of up to `MAX_EXACT`; else, and with exact=False, as many as lie on
-    the way of so many `permutations`, drawn by `seed`, with a 95 % interval.
+    words, and with exact=True of up to `MAX_EXACT`. Else, and with exact=False, the values are
+    sampled from `permutations` orders drawn by `seed`, with a 95 % interval, which is too narrow
+    with few orders (see `Shapley`).
 
     Asked as `attributions`. Yields after each batch how many subsets are done; others have turns
     between two batches, and who closes the iterator asks no more. Raises ValueError for no word,
@@ -196,7 +201,7 @@ def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[st
         "weights": weights,
         "norms": norms,
         "rollout": weights @ reached(by_weights)[-1],
-        "flow": _shares(norms) @ reached(mixed)[-1],
+        "norm rollout": _shares(norms) @ reached(mixed)[-1],
     }
     return {method: score @ _members(source, words) for method, score in found.items()}
 

@@ -133,6 +133,53 @@ def true_change(
     return found[1] - found[0]
 
 
+@dataclass(frozen=True)
+class Rivals:
+    """The most probable other tokens at one step of a pass, and what would follow each of them.
+
+    `rank` is that of the target's own token by its logit, from 1, and `probability` its own. `ids`
+    are the others, most probable first, with their `probabilities`; `following` are the most
+    probable ids behind them, which tell a whole word from the beginning of one.
+    """
+
+    rank: int
+    probability: float
+    ids: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    following: tuple[int, ...]
+
+
+@about_pass
+@torch.inference_mode()
+def rivals(
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, count: int = 32
+) -> Rivals:
+    """The `count` most probable tokens at a step other than `target[step]`. Asked as `word_choice`.
+
+    Raises ValueError, in one line, for a step that is not there.
+    """
+    _check("step", step, len(target))
+    batch = collate([(list(source), list(target))]).to(next(model.parameters()).device)
+    memory_1SD, mask = model.encode(batch.source)
+    read_1T = batch.target_in[:, : step + 1]
+    logits_V = model.classify(model.decode(read_1T, memory_1SD, mask))[0, -1].double()
+    chances_V = logits_V.softmax(-1)
+    own = target[step]
+    ids = [i for i in logits_V.argsort(descending=True)[: count + 1].tolist() if i != own][:count]
+    ids_B1 = torch.tensor(ids, device=read_1T.device)[:, None]
+    B = len(ids)
+    read_BT = torch.cat((read_1T.expand(B, -1), ids_B1), 1)
+    memory_BSD = memory_1SD.expand(B, -1, -1)
+    after_BV = model.classify(model.decode(read_BT, memory_BSD, mask.expand(B, *mask.shape[1:])))
+    return Rivals(
+        rank=1 + int((logits_V > logits_V[own]).sum()),
+        probability=float(chances_V[own]),
+        ids=tuple(ids),
+        probabilities=tuple(chances_V[ids].tolist()),
+        following=tuple(after_BV[:, -1].argmax(-1).tolist()),
+    )
+
+
 def _check(name: str, number: int, count: int) -> None:
     if not 0 <= number < count:
         raise ValueError(f"{name} {number} is not there: counted from 0, they end at {count - 1}")

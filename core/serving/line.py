@@ -23,6 +23,11 @@ class Line:
         self._changed = threading.Condition()
         self._inside: list[object] = []  # whose turn it is comes first
 
+    @property
+    def busy(self) -> bool:
+        """Whether a long work runs or waits now."""
+        return bool(self._inside)
+
     def steps(
         self,
         begin: Callable[[], Iterable[T]],

@@ -71,10 +71,24 @@ def unescaped(text: str) -> str:
     return _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text)
 
 
-def normalise(text: str) -> str:
-    """Unicode NFC, and every run of white space one plain space: the form that models are fed.
+_LEFT_OUT = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200E, 0x200F, 0x2060, 0xFEFF), "")
+_FOLDED = {0x2010: "-", 0x2011: "-", 0x2212: "-", 0x1E9E: "ß"}
+_FOLDED |= {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+_TYPOGRAPHY = _LEFT_OUT | _FOLDED
+"""Characters of typesetting, not of text: hints where a line may break, hyphens, ligatures, ẞ."""
 
-    Half a surrogate pair is no character, and no tokenizer takes it: it becomes U+FFFD.
+
+def normalise(text: str) -> str:
+    """Return a text in the form that models are fed: NFC, one plain space for any white space.
+
+    Typography becomes the plain characters behind it: a soft hyphen or a zero-width space vanishes,
+    a non-breaking hyphen is a hyphen, and a ligature its letters. Half a surrogate pair, which is
+    no character, becomes U+FFFD.
     """
-    text = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_TYPOGRAPHY)
     return re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).strip()
+
+
+def typography(text: str) -> tuple[str, ...]:
+    """Return the characters that `normalise` leaves out or replaces by plain ones, each once."""
+    return tuple(dict.fromkeys(c for c in text if ord(c) in _TYPOGRAPHY))

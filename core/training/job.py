@@ -18,7 +18,7 @@ from core.accelerate.network import accelerate
 from core.checkpoint import folder as checkpoint
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
-from core.data.text_files import LinePairs
+from core.data.text_files import LinePairs, refuse_pipes
 from core.device import device_label, keep_memory, pick_device
 from core.files import sha256, write_atomic
 from core.model.build import Model, build
@@ -208,6 +208,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
     files = None
     src, ref, val_src, val_ref = options.src, options.ref, options.val_src, options.val_ref
     if src and ref and val_src and val_ref:
+        refuse_pipes((src, ref, val_src, val_ref), "training")
         files = PairFiles(LinePairs(src, ref), LinePairs(val_src, val_ref))
     elif src or ref or val_src or val_ref:
         raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")

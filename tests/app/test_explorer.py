@@ -253,9 +253,9 @@ def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
     assert pinned() == ("", "")
     explorer.token("target", 5).click()
     assert pinned() == ("4", "")
-    explorer.root.get_by_role("button", name="Pinned").click()
+    explorer.root.get_by_role("button", name="Unpin").click()
     assert pinned() == ("", "")
-    expect(explorer.root.get_by_role("button", name="Pinned")).to_be_hidden()
+    expect(explorer.root.get_by_role("button", name="Unpin")).to_be_hidden()
 
 
 def test_hover_moves_nothing(local_page: Page, url: str) -> None:

@@ -413,7 +413,7 @@ def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
     local_page.mouse.up()
     assert int(explorer.map.get_attribute("data-first-query")) == first[0] - 2
     assert int(explorer.map.get_attribute("data-first-key")) == first[1] - 3
-    pinned = explorer.root.get_by_role("button", name="Pinned")
+    pinned = explorer.root.get_by_role("button", name="Unpin")
     expect(pinned).to_be_hidden()
     # A drag that is taken away moves nothing any more; the next click is a click.
     local_page.mouse.down()
@@ -520,7 +520,7 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
     name, content = saved(explorer, "Save this map as CSV")
     assert name == "headlight_decoder_layer2_head3.csv"
     header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig")))
-    assert header[1:] == [f"{i + 1} {t.text}" for i, t in enumerate(record.target_in)]
+    assert header[1:] == [f"{i} {t.text}" for i, t in enumerate(record.target_in)]
     both = list(zip(record.target_in, record.target_out, strict=True))
     assert [row[0] for row in rows] == [
         f"{i + 1} {fed.text} → {out.text}" for i, (fed, out) in enumerate(both)

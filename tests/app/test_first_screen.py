@@ -129,6 +129,24 @@ def test_what_is_in_sight(local_page, serve):
     assert 0 < expander["y"] - parts < 60, "no gap that looks as if something failed to load"
 
 
+def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
+    """Buttons stand beside their boxes, and the map begins within reach; nothing is cut."""
+    local_page.set_viewport_size({"width": 390, "height": 844})
+    local_page.goto(serve(MAIN))
+    root = explorer(local_page)
+    idle(local_page)
+    for box, button in (("source", "translate"), ("target", "use_reference")):
+        of = local_page.locator(f".st-key-{box}").bounding_box()
+        at = local_page.locator(f".st-key-{button}").bounding_box()
+        assert of["x"] + of["width"] <= at["x"] and at["x"] + at["width"] <= 390
+        assert of["y"] < at["y"] + at["height"] / 2 < of["y"] + of["height"]
+    assert root.locator(".sentence.target").bounding_box()["y"] < 500
+    picture = root.locator("canvas[data-role=map]").bounding_box()
+    assert picture["y"] < 900
+    assert picture["y"] < root.locator("[data-part=overview]").bounding_box()["y"]
+    assert local_page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def open_sections(page: Page) -> None:
     """What a lesson works out when it is opened."""
     idle(page)

@@ -137,6 +137,44 @@ def test_back_brings_the_sentence_that_stood_there(local_page: Page, serve):
     expect_query(local_page, source="Ein Hund.", search="beam")
 
 
+def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, serve):
+    """On the first page: an entry for each sentence and each edit, and with it what was pinned."""
+    opened(local_page, serve, source=OWN, search="greedy")
+    root = local_page.locator("section[aria-label='Attention explorer']")
+    first = root.get_attribute("data-sentence")
+    root.locator(".thumbnail[data-l='1'][data-h='2']").click()
+    root.locator(".target .token[data-index='3']").click()
+    expect_query(local_page, layer="1", head="2", q="2")
+    entries = local_page.evaluate("history.length")
+    apply(local_page, "Ein Hund bellt.")
+    expect(root).not_to_have_attribute("data-sentence", first)
+    second = root.get_attribute("data-sentence")
+    expect_query(local_page, q=None)
+    root.locator(".thumbnail[data-l='3'][data-h='0']").click()
+    root.get_by_role("button", name="Switch this head off").click()
+    expect_query(local_page, edits="off.cross.3.0")
+    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    settled(local_page)
+    assert local_page.evaluate("history.length") == entries + 2
+    local_page.go_back()
+    expect_query(local_page, edits=None, source="Ein Hund bellt.")
+    expect(root).to_have_attribute("data-sentence", second, timeout=30_000)
+    expect(root.get_by_role("button", name="Switch this head off")).to_be_visible()
+    settled(local_page)
+    local_page.go_back()
+    expect_sentence(local_page, OWN)
+    expect(root).to_have_attribute("data-sentence", first, timeout=30_000)
+    for name, value in (("layer", "1"), ("head", "2"), ("query", "2")):
+        expect(root).to_have_attribute(f"data-{name}", value)
+    settled(local_page)
+    expect_query(local_page, source=OWN, edits=None, layer="1", head="2", q="2")
+    local_page.go_forward()
+    local_page.go_forward()
+    expect_query(local_page, edits="off.cross.3.0", source="Ein Hund bellt.")
+    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    assert local_page.evaluate("history.length") == entries + 2
+
+
 def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     opened(local_page, serve, "masks", source="  ", closing_fill="-1", mask_kind="", **nonsense)
@@ -283,6 +321,8 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
         {"values": {"search": None}},
         {"values": {"stop": "1", "model": "x"}, "entry": ["kind"]},
         {"values": {"stop": "2"}, "entry": ["kind"]},
+        {"values": {"edits": None}, "entry": []},
+        {"values": {"edits": "causal"}, "entry": []},
     ) == [
         ["?source=a&stop=1&kind=cross", 0],
         ["?source=a&stop=1&kind=cross", 0],
@@ -290,6 +330,8 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
         ["?source=b&stop=1&kind=cross", 0],
         ["?source=b&stop=1&kind=cross&model=x", 0],
         ["?source=b&stop=2&model=x", 1],
+        ["?source=b&stop=2&model=x", 1],
+        ["?source=b&stop=2&model=x&edits=causal", 2],
     ]
 
 
@@ -303,6 +345,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
         {"left": "?stop=7"},
         {"values": {"stop": "1"}, **entry},
         {"left": "?stop=1"},
+        {"values": {"stop": "1"}, **entry},
         {"values": {"stop": "2"}, **entry},
         {"left": "?stop=1"},
         {"values": {"stop": "2"}, **entry},
@@ -312,6 +355,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
         ["?stop=7", 0],
         ["?stop=7", 0],
         ["?stop=1", 0],
+        ["?stop=1", 0],
         ["?stop=2", 1],
         ["?stop=1", 1],
         ["?stop=1", 1],
@@ -320,7 +364,7 @@ def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
     ]
 
 
-EXPLORERS_OWN = set("kind layer head view words hide sort combine quantity mass q k".split())
+EXPLORERS_OWN = set("kind layer head view words hide sort effect combine quantity mass q k".split())
 VIEWS = {path: f"{path}/page" for path in PAGES} | {
     "": "translate",
     "steps": "steps",

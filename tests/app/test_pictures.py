@@ -1284,8 +1284,8 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_lines_words,
     ),
     "J8: the entropy of the next row": (
-        "fixed((map.sumsToOne ? entropy : peaks)[query], 1)",
-        "fixed((map.sumsToOne ? entropy : peaks)[(query + 1) % map.queries], 1)",
+        "measuredFigure(map, entropy[query])",
+        "measuredFigure(map, entropy[(query + 1) % map.queries])",
         check_spread,
     ),
     "J9: thumbnails of encoder and decoder with heads in reverse": (
@@ -1363,7 +1363,7 @@ FAULTS: dict[str, tuple[str, str, Check]] = {
         check_cells,
     ),
     "digits cut off instead of rounded": (
-        "value.toFixed(decimalsOf(map, 2)).slice(1)",
+        "mapFigure(map, value, 2).slice(1)",
         "String(value).slice(1, 4)",
         check_digits,
     ),

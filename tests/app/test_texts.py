@@ -26,7 +26,7 @@ from app.components.tokens import described
 from app.export.arrays import as_text, csv_zip
 from app.export.page import FIRST_VIEW, page
 from app.figures.style import escape, tick
-from app.figures.why import Grid, Ribbon, ribbons_figure, terms_figure, words_grid_figure
+from app.figures.why import Grid, Node, Ribbon, ribbons_figure, terms_figure, words_grid_figure
 from app.look.labels import labels, segments
 from app.look.markdown import plain
 from core.record.record import RecordToken, TranslationRecord
@@ -202,7 +202,10 @@ def why_figures(words: Sequence[str]) -> list[go.Figure]:
     values = np.linspace(-1, 1, count)
     hovers = [[escape(word) for word in words]] * count  # markup, which the pages make
     grid = Grid(words, words, np.outer(values, values), [words] * count, hovers)
-    ribbons = [Ribbon(f"{i} {word}", f"{word} {i % 3}", 0.5) for i, word in enumerate(words)]
+    ribbons = [
+        Ribbon(Node(i, f"{i} {word}"), Node((word, i % 3), f"{word} {i % 3}"), 0.5)
+        for i, word in enumerate(words)
+    ]
     title = f"Why {words[0]} and not {words[1]}?"
     return [
         terms_figure(words, values, title, title, "nats", "light"),

@@ -8,14 +8,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.figures.style import tick
-from app.figures.why import Grid, Ribbon, pairs_figure, ribbons_figure, terms_figure
+from app.figures.why import Grid, Node, Ribbon, pairs_figure, ribbons_figure, terms_figure
 from app.figures.why import words_grid_figure as grid_figure
 from app.views.why.sources import cells as in_cells
 from core.config import DecodeConfig
+from core.experiments.attribution import METHODS
 from core.experiments.head_effects import head_effects
 from core.experiments.lens import lens
 from core.experiments.score_split import score_split
-from core.experiments.word_choice import true_change, word_choice
+from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
 from core.record.record import TranslationRecord
 from tests.app.test_app import MAIN
@@ -59,9 +60,9 @@ def test_the_page_says_what_the_questions_answer(
     expect(said).to_be_visible(timeout=60_000)
     first = head_effects(translator, record).ranked()[0]
     expect(said).to_contain_text(
-        f"head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention"
+        f"Head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention"
     )
-    change = re.search(r"by ([+−]\d+\.\d\d) nats", said.inner_text())
+    change = re.search(r"\(([+−]\d+\.\d\d) nats\)", said.inner_text())
     assert change and number(change[1]) == pytest.approx(first.change, abs=0.00501)
 
     titles = {
@@ -72,13 +73,31 @@ def test_the_page_says_what_the_questions_answer(
         "open_sources": "why_agreement",
     }
     for key, shown in titles.items():
-        local_page.locator(f".st-key-{key} summary").first.click()
+        fold = local_page.locator(f".st-key-{key} details").first
+        expect(fold).to_be_visible(timeout=60_000)
+        settled(local_page)
+        if fold.get_attribute("open") is None:  # a quick answer opens by itself
+            fold.locator("summary").first.click()
         expect(local_page.locator(f".st-key-{shown}").first).to_be_visible(timeout=120_000)
         settled(local_page)
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+    # No two labels of the ribbons lie over each other.
+    boxes = local_page.locator(".st-key-why_ribbons .node-label").evaluate_all(
+        "labels => labels.map((label) => label.getBoundingClientRect().toJSON())"
+    )
+    assert len(boxes) > 10
+    for n, one in enumerate(boxes):
+        for other in boxes[n + 1 :]:
+            beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+            below = abs(one["top"] - other["top"]) >= 13
+            assert beside or below, (one, other)
 
     step = len(record.target_out) - 3
-    own, other = (token.id for token in record.alternatives[step][:2])
+    own = record.target_out[step].id
+    chosen = local_page.locator(".st-key-why_other button[aria-checked=true]").inner_text()
+    found = rivals(translator, record, step)
+    texts = [token.text for token in translator.target_tokens(found.ids)]
+    other = found.ids[texts.index(chosen)]
     choice = word_choice(translator, record, step, (own, other))
     rows = cells(local_page, "why_tried")
     component = choice.largest(1)[0][0]
@@ -105,8 +124,8 @@ def test_the_page_says_what_the_questions_answer(
         abs=0.0006,
     )
     agreement = cells(local_page, "why_agreement")
-    assert agreement[0][0] == "weights" and len(agreement) == 7
-    assert all(-1 <= number(row[2]) <= 1 for row in agreement)
+    assert {row[0] for row in agreement} == set(METHODS)
+    assert all(-1 <= number(row[3]) <= 1 for row in agreement)
 
 
 def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translator, record) -> None:
@@ -118,7 +137,8 @@ def test_a_score_is_taken_apart_inside_a_head(local_page: Page, serve, translato
     expect(title).to_contain_text("as a sum: query × key", timeout=60_000)
     shown = re.search(r"The score ([+−]\d+\.\d+)", title.inner_text())
     assert shown and number(shown[1]) == pytest.approx(split.score, abs=0.0006)
-    in_cells = re.findall(r"[+−]\d+\.\d\d(?!\d)", title.locator(".plotly").text_content() or "")
+    texts = title.locator(".plotly text").evaluate_all("all => all.map((one) => one.textContent)")
+    in_cells = [text for text in texts if re.fullmatch(r"[+−]?\d+\.\d\d", text)]
     assert [number(text) for text in in_cells] == pytest.approx(
         split.by_group()[2].ravel(), abs=0.0051
     )
@@ -152,11 +172,37 @@ def test_a_term_with_two_lines_takes_more_room() -> None:
     assert figures[1].layout.height > figures[0].layout.height
 
 
+def test_a_second_bar_stands_under_the_first_and_in_its_range() -> None:
+    figure = terms_figure(
+        ["a", "b"], [1.0, 0.5], "title", "sum", "logit", "light", tried=[-2.0, float("nan")]
+    )
+    first, second = figure.data
+    assert list(second.x) == [-2.0, None]
+    assert all(below > above for above, below in zip(first.y, second.y, strict=True))
+    low, high = figure.layout.xaxis.range
+    assert low < -2 and high > 1
+    assert second.marker.color not in first.marker.color
+
+
+def test_intervals_are_drawn_from_low_to_high() -> None:
+    figure = terms_figure(
+        ["a", "b"], [1.0, -0.5], "title", "", "nats", "light", intervals=([0.25, -3.0], [2.0, 0.0])
+    )
+    (bars,) = figure.data
+    assert list(bars.error_x.array) == [1.0, 0.5]
+    assert list(bars.error_x.arrayminus) == [0.75, 2.5]
+    low, high = figure.layout.xaxis.range
+    assert low < -3 and high > 2
+    assert list(bars.customdata[1]) == ["b", "−3.00 to 0.00"]
+
+
 def test_ribbons_add_up() -> None:
+    shirt, blue = Node(("cross", 0), "Hemd"), Node(("cross", 1), "blau")
+    first, second = Node("cross 1", "cross layer 1"), Node("cross 2", "cross layer 2")
     ribbons = [
-        Ribbon("Hemd", "cross layer 1", 2.0),
-        Ribbon("blau", "cross layer 1", -0.5),
-        Ribbon("Hemd", "cross layer 2", 0.25),
+        Ribbon(shirt, first, 2.0),
+        Ribbon(blue, first, -0.5),
+        Ribbon(shirt, second, 0.25),
     ]
     figure = ribbons_figure(ribbons, ("shirt", "skirt"), "title", "subtitle", "light")
     (sankey,) = figure.data
@@ -170,6 +216,19 @@ def test_ribbons_add_up() -> None:
     for middle in ("cross layer 1", "cross layer 2"):
         assert into[middle] == pytest.approx(out[middle])
     assert out["Hemd"] == pytest.approx(2.25)
+
+
+def test_words_with_one_label_are_two_nodes_and_a_word_with_two_ribbons_is_one() -> None:
+    source, written, layer = Node(("cross", 3), "."), Node(("decoder", 4), "."), Node("l", "layer")
+    ribbons = [Ribbon(source, layer, 1.0), Ribbon(written, layer, 0.5), Ribbon(source, layer, -2.0)]
+    figure = ribbons_figure(ribbons, ("<eos>", "."), "title", "subtitle", "light")
+    (sankey,) = figure.data
+    assert list(sankey.node.label)[:3] == [".", ".", "layer"]
+    assert list(sankey.link.source)[:3] == [0, 1, 0]
+    assert list(sankey.link.target)[:3] == [2, 2, 2]
+    blue, orange = sankey.link.color[0], sankey.link.color[2]
+    assert blue != orange and list(sankey.link.color)[3:] == [blue, orange]
+    assert list(sankey.link.value)[3:] == [1.5, 2.0]
 
 
 def test_a_grid_of_words_and_a_map_of_pairs_hold_their_numbers() -> None:

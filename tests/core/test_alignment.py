@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
+from core.analysis.alignment import AlignmentScore, Gold, by_word, links, read_gold, score, words_of
 from core.checkpoint.folder import load
 from core.experiments import aligning
 from core.experiments.aligning import align, best
@@ -20,6 +20,9 @@ def test_links_are_read_sure_and_possible():
     assert Gold.parse("1-2 3?4", one_based=True) == Gold.parse("0-1 2?3")
     assert Gold.parse("1-0 3?2", target_first=True) == Gold.parse("0-1 2?3")
     assert Gold.parse("") == Gold(frozenset(), frozenset())
+    assert Gold.parse("0-1/S 2-3/P 4-5:0.9") == Gold(
+        frozenset({(0, 1), (4, 5)}), frozenset({(0, 1), (2, 3), (4, 5)})
+    )
 
 
 @pytest.mark.parametrize("line", ["0-1 2", "a-b", "0--1", "-1-2"])
@@ -125,3 +128,27 @@ def test_rows_are_of_every_layer_and_head_and_their_means(checkpoint_folder):
 def test_what_does_not_fit_is_one_line(checkpoint_folder, pairs, gold, message):
     with pytest.raises(ValueError, match=message):
         align(load(checkpoint_folder), pairs, gold)
+
+
+def test_naacl_lines_are_links_counted_from_one():
+    lines = ["1 1 2 S", "", "1 3 1 P", "3 2 2"]
+    first = Gold(frozenset({(0, 1)}), frozenset({(0, 1), (2, 0)}))
+    third = Gold(frozenset({(1, 1)}), frozenset({(1, 1)}))
+    assert read_gold(lines, 3) == [first, Gold.parse(""), third]
+    turned = Gold(frozenset({(1, 0)}), frozenset({(1, 0), (0, 2)}))
+    assert read_gold(lines, 3, target_first=True)[0] == turned
+    assert read_gold(["", "1-2 3?4"], 2, one_based=True) == [Gold.parse(""), Gold.parse("0-1 2?3")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["1 1 1 S", "0-0"], "gold line 2: '0-0' is not of the format of line 1"),
+        (["0-0", "1 1 1 S"], "gold line 2: '1' is no link"),
+        (["1 1 0 S"], "gold line 1: .* counted from 1"),
+        (["4 1 1 S"], "gold line 1 is about sentence 4: there are 3"),
+    ],
+)
+def test_a_mixture_of_formats_is_refused_by_its_line(lines, line):
+    with pytest.raises(ValueError, match=line):
+        read_gold(lines, 3, "gold")

@@ -1,6 +1,7 @@
 """A saved record, a film and head means from a stranger are refused in one line, whatever is in
 them; what was saved here opens again."""
 
+import dataclasses
 import io
 import random
 import resource
@@ -242,10 +243,14 @@ def test_how_much_a_record_holds(size, fits):
     assert str(caught.value).isprintable()
 
 
-def test_a_pass_that_no_record_holds_is_not_made(translator, monkeypatch):
+def test_a_pass_that_no_record_holds_is_not_made(folder, monkeypatch):
     """The bound counts the tokens of this sentence, before a map is made."""
+    translator = Translator.load(folder, "cpu")
+    model = dataclasses.replace(translator.card.model, num_encoder_layers=3)  # so it says
+    translator.card = dataclasses.replace(translator.card, model=model)
     S, T = len(translator.tokens("A dog.", "source")), 3
-    weights = 2 * (S * S + T * T + T * S)  # one layer of each kind, two heads
+    assert S != T
+    weights = 2 * (3 * S * S + T * T + T * S)  # two heads
 
     def pass_made(*_: object) -> None:
         raise AssertionError("a pass was made")

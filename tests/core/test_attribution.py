@@ -237,7 +237,7 @@ def value_norm(call) -> np.ndarray:
     return np.linalg.norm(contributions(call), axis=-1)
 
 
-def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
+def test_norm_rollout_is_the_norms_carried_through_what_the_encoder_mixes(models):
     """The states by hand: what enters each layer is what the one before handed on."""
     for model in models:
         calls = sorted(looks_of(model), key=lambda call: call.site.layer)
@@ -259,7 +259,7 @@ def test_flow_is_the_norms_carried_through_what_the_encoder_mixes(models):
         norms = np.mean([value_norm(k) for k in calls if k.site.kind == "cross"], (0, 1))
         flow = norms / norms.sum(-1, keepdims=True) @ carried
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
-        np.testing.assert_allclose(scores["flow"], merged(flow), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(scores["norm rollout"], merged(flow), rtol=0, atol=1e-12)
 
 
 def test_gradient_times_input_is_the_slope_along_the_embedding(models, monkeypatch):
@@ -307,7 +307,7 @@ def test_value_zeroing_is_the_values_of_a_word_set_to_zero(models):
             hook.remove()
     expected = log_probs(scratch) - np.stack(expected)
     for model in (scratch, baseline):
-        found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing"]
+        found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing, all layers"]
         np.testing.assert_allclose(found, expected.T, rtol=0, atol=1e-11)
     assert np.abs(expected).max() > 1e-3
 
@@ -356,6 +356,82 @@ def test_agreement_of_each_method_with_the_referee():
     other = Attributions(words(3), (7, 9), scores)
     with pytest.raises(ValueError, match="of different words or tokens"):
         agreement(other, referee)
+
+
+def sampled_game(seed: int, orders: int = 64):
+    """Shapley values of a random game of 6 words and 2 tokens, sampled, and the exact ones."""
+    values = np.random.default_rng(4).normal(size=(2**6, 2))
+    plan = Subsets.sampled(words(6), orders, seed)
+    exact = Subsets.every(words(6)).shapley(values, (7, 8))
+    return plan.shapley(values[plan.visible @ (1 << np.arange(6))], (7, 8)), exact, plan, values
+
+
+def test_draws_are_the_gains_of_an_order_and_its_reverse():
+    found, _, plan, values = sampled_game(3, orders=8)
+    assert found.draws.shape == (4, 2, 6)
+    for m in range(4):
+        expected = np.zeros((2, 6))
+        for order in plan.orders[2 * m : 2 * m + 2]:
+            code = 0
+            for word in order:
+                expected[:, word] += (values[code | 1 << word] - values[code]) / 2
+                code |= 1 << word
+        np.testing.assert_allclose(found.draws[m], expected, atol=1e-12)
+    np.testing.assert_allclose(found.values, found.draws.mean(0), atol=1e-12)
+    margin = stats.t.ppf(0.975, 3) * stats.sem(found.draws, axis=0)
+    np.testing.assert_allclose(found.high - found.values, margin, atol=1e-12)
+    np.testing.assert_allclose(found.values - found.low, margin, atol=1e-12)
+
+
+def test_a_rank_agreement_comes_with_the_percentiles_of_its_resamples():
+    found = sampled_game(5)[0]
+    scores = {
+        "near": found.values + 0.01,
+        "far": np.random.default_rng(8).normal(size=(2, 6)),
+        "turned": -found.values,
+    }
+    agrees = agreement(Attributions(words(6), (7, 8), scores), found, seed=9)
+    chosen = np.random.default_rng(9).integers(32, size=(500, 32))
+    for method, score in scores.items():
+        again = np.array(
+            [
+                [stats.spearmanr(score[t], found.draws[row][:, t].mean(0))[0] for t in (0, 1)]
+                for row in chosen
+            ]
+        )
+        one = agrees[method]
+        np.testing.assert_allclose(one.resampled, again, atol=1e-9)
+        for token, rho in ((0, again[:, 0]), (1, again[:, 1]), (None, again.mean(1))):
+            low, high = one.interval(token)
+            assert (low, high) == pytest.approx(np.quantile(rho, (0.025, 0.975)), abs=1e-9)
+            assert low <= high
+    assert agrees["near"].differs(agrees["turned"]) and agrees["turned"].differs(agrees["near"], 0)
+    assert not agrees["near"].differs(agrees["near"])
+    difference = agrees["near"].resampled.mean(1) - agrees["far"].resampled.mean(1)
+    low, high = np.quantile(difference, (0.025, 0.975))
+    assert agrees["near"].differs(agrees["far"]) == bool(low > 0 or high < 0)
+
+
+def test_an_exact_rank_agreement_has_no_width():
+    exact = sampled_game(0)[1]
+    scores = {"same": exact.values, "flat": np.ones((2, 6))}
+    agrees = agreement(Attributions(words(6), (7, 8), scores), exact)
+    assert agrees["same"].resampled.shape == (0, 2)
+    assert agrees["same"].interval() == agrees["same"].interval(0) == (1.0, 1.0)
+    assert agrees["same"].differs(agrees["flat"])
+
+
+def test_the_interval_of_a_rank_agreement_covers_the_exact_one():
+    """Of one game over 120 seeds: about 95 of 100, and no fewer than 88."""
+    score = np.random.default_rng(2).normal(size=(2, 6))
+    inside = []
+    for seed in range(120):
+        found, exact, _, _ = sampled_game(seed)
+        true = np.mean([stats.spearmanr(score[t], exact.values[t])[0] for t in (0, 1)])
+        attributed = Attributions(words(6), (7, 8), {"some": score})
+        low, high = agreement(attributed, found)["some"].interval()
+        inside.append(low - 1e-9 <= true <= high + 1e-9)
+    assert np.mean(inside) >= 0.88
 
 
 # Of a translator and its record.

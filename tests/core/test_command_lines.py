@@ -476,9 +476,9 @@ def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
     with os.fdopen(reading, "rb") as stream:
         found = translate.arriving(stream)
         os.write(writing, b"a\nb\nhalf")
-        assert next(found) == [b"a", b"b"]
+        assert next(found) == [b"a\n", b"b\n"]
         os.write(writing, b" of it\nlast")
-        assert next(found) == [b"half of it"]
+        assert next(found) == [b"half of it\n"]
         os.close(writing)
         assert list(found) == [[b"last"]]
     (tmp_path / "f").write_bytes(b"a\n" * 700_000)
@@ -520,3 +520,24 @@ def test_what_is_known_of_an_alignment_is_said_before_any_pass(
     code, _, error = lines(analyse, "alignment", "--checkpoint", checkpoint_folder, *files)
     assert code == 1 and "sentence 2: its alignment links word 0 to word 9" in error
     assert json.loads((checkpoint_folder / "config.json").read_text())
+
+
+def test_doubts_go_to_standard_error_with_the_number_of_their_line():
+    lines = ["Ein Hund läuft.", "...", "", "EIN MANN SPIELT FUSSBALL."]
+    command = [sys.executable, "-m", "core.translate", "--device", "cpu", "--beam", "1"]
+    command += ["--checkpoint", "checkpoints/captions-de-en", "--batch-tokens", "8"]
+    text = "\ufeff" + "\n".join(lines) + "\n"
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], input=text.encode(), capture_output=True
+    )
+    assert done.returncode == 0
+    said = done.stderr.decode().splitlines()
+    numbers = [line.split(":")[0] for line in said if line.startswith("line ")]
+    assert numbers == ["line 2", "line 4"]
+    assert "has no word" in said[0] and "in capitals" in said[1]
+    written = done.stdout.decode().splitlines()
+    assert len(written) == len(lines) and "line" not in done.stdout.decode()
+    plain = subprocess.run(
+        command, cwd=Path(__file__).parents[2], input=text[1:].encode(), capture_output=True
+    )
+    assert plain.stdout == done.stdout, "the byte-order mark is no text"

@@ -1,17 +1,22 @@
 """Corpora: fetched once and verified, read from a folder, and refused in one line."""
 
+import bz2
 import dataclasses
 import gzip
 import io
+import lzma
+import os
+import threading
 import urllib.error
 import urllib.request
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from core.data import corpora, tatoeba, wmt
 from core.data.corpora import read_pairs
-from core.data.text_files import LinePairs, read_lines
+from core.data.text_files import LinePairs, read_lines, refuse_pipes
 from core.files import sha256
 
 
@@ -92,7 +97,7 @@ def test_unknown_names_list_the_known(home, name, split, message):
 def test_unequal_files_are_refused(home, tmp_path):
     (tmp_path / "val.de").write_text("Ein Hund.\nEin Mann.\n")
     (tmp_path / "val.en").write_text("A dog.\n")
-    with pytest.raises(ValueError, match=r"val.de has 2 lines and val.en has 1"):
+    with pytest.raises(ValueError, match=r"val.de has 2 lines and .*val.en has 1"):
         read_pairs("multi30k", "val", "de", "en", tmp_path)
 
 
@@ -122,11 +127,73 @@ def test_a_nul_byte_is_named(tmp_path):
         read_lines(file)
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_byte_order_mark_is_no_text_and_compression_is_found(tmp_path, pack, mark):
+    """Of the first line only: further down it is a character like any other."""
+    (tmp_path / "x").write_bytes(pack(mark + "eins\nzwei\n\ufeffdrei".encode()))
+    assert read_lines(tmp_path / "x") == ["eins", "zwei", "\ufeffdrei"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"\xff\xfee\0i\0n\0", "is UTF-16: convert it"),
+        (b"\xfe\xff\0e\0i\0n", "is UTF-16: convert it"),
+        (b"\x28\xb5\x2f\xfd\0", "is compressed by zstd: unpack it first"),
+        (b"eins\rzwei\rdrei\r", r"ends its lines with \\r only: convert them"),
+        (lzma.compress(b"eins")[:-6], "cannot be read"),
+        (bz2.compress(b"eins")[:-6], "cannot be read"),
+        (b"BZh9 is no text", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path, content, line):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(ValueError, match=line) as caught:
+        read_lines(tmp_path / "x")
+    assert "\n" not in str(caught.value)
+
+
+def piped(content: bytes) -> tuple[Path, threading.Thread]:
+    """A pipe that holds this, by its path, and the thread that writes it."""
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(content)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    return Path(f"/dev/fd/{reader}"), thread
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no /dev/fd here")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_from_its_first_line_to_its_last(pack):
+    lines = [f"line {i:05}" for i in range(3000)]
+    (left, one), (right, other) = (piped(pack("\n".join(lines).encode())) for _ in range(2))
+    assert list(LinePairs(left, right)) == [(line, line) for line in lines]
+    for thread, path in ((one, left), (other, right)):
+        thread.join()
+        os.close(int(path.name))
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no /dev/fd here")
+def test_one_pipe_is_not_both_sides_and_training_wants_files():
+    path, thread = piped(b"x\n")
+    with pytest.raises(ValueError, match="is the source and the target: give two files"):
+        list(LinePairs(path, path))
+    with pytest.raises(ValueError, match="is a pipe, and training reads it more than once"):
+        refuse_pipes([path], "training")
+    thread.join()
+    os.close(int(path.name))
+
+
 @pytest.mark.parametrize(("left", "right"), [(3, 2), (2, 5), (0, 1)])
 def test_streamed_pairs_tell_both_counts(tmp_path, left, right):
     for name, count in (("a", left), ("b", right)):
         (tmp_path / name).write_text("x\n" * count)
-    with pytest.raises(ValueError, match=f"a has {left} lines and b has {right}: "):
+    with pytest.raises(ValueError, match=f"/a has {left} lines and .*/b has {right}: "):
         list(LinePairs(tmp_path / "a", tmp_path / "b"))
 
 

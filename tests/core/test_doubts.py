@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.analysis.doubts import LOW, Doubts, doubts, other_language
+from core.analysis.doubts import LOW, Doubts, doubts, doubts_about, least_certain, other_language
 from core.translator import Translator
 from tests.small import SENTENCES
 
@@ -67,8 +67,13 @@ def test_few_words_or_words_of_both_languages_say_nothing(text):
 
 
 def test_each_sign_is_a_doubt_by_itself():
-    assert not Doubts((), None, None)
-    assert Doubts(("😀",), None, None) and Doubts((), "French", None) and Doubts((), None, 0.0)
+    assert not Doubts()
+    each = {"unknown": ("😀",), "language": "French", "probability": 0.0, "wordless": True}
+    each |= {"capitals": True, "lost": ("17",)}
+    for name, value in each.items():
+        found = Doubts(**{name: value})
+        assert found and len(found.reasons("German")) == 1
+    assert len(Doubts(**each).reasons("German")) == 6
 
 
 def test_a_usual_sentence_raises_no_doubt(translator):
@@ -88,3 +93,58 @@ def test_a_low_probability_is_that_of_the_searched_tokens(translator):
     assert doubts(translator.inspect("Ein Hund.", "glim nork flurb")).probability is None
     sure = dataclasses.replace(record, log_probs=np.full_like(record.log_probs, np.log(LOW + 0.01)))
     assert doubts(sure).probability is None
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("...", "out.", {"wordless": True}),
+        ("?!", "", {"wordless": True}),
+        ("7", "7", {}),
+        ("", "", {}),
+        ("EIN MANN SPIELT FUSSBALL.", "A man plays soccer.", {"capitals": True}),
+        ("EIN Mann spielt.", "A man plays.", {}),
+        ("NATO", "NATO", {}),
+        ("Die USA und die EU.", "The USA and the EU.", {}),
+        ("GROẞE STRAßE", "Big street", {"capitals": True}),
+        ("Ich habe 17 Bücher und 2 Hunde.", "I have books.", {"lost": ("17",)}),
+        ("Ich habe 17 Bücher und 2 Hunde.", "I have 17 books and two dogs.", {}),
+        ("Am 3. Oktober 1990", "On October 3, 1990", {}),
+        ("1.234.567 Menschen", "1,234,567 people", {}),
+        ("1 234 567 Menschen", "134,567 people", {"lost": ("1 234 567",)}),
+        ("um 14:35 Uhr", "at 2:35", {}),
+        ("Schreib an a.b@example.org.", "Write to a.b@example.org.", {}),
+        ("Schreib an a.b@example.org.", "Write.", {"lost": ("a.b@example.org",)}),
+        ("Siehe https://example.org/a13.", "See it.", {"lost": ("https://example.org/a13",)}),
+    ],
+)
+def test_signs_are_counted_from_source_and_translation(source, translation, expected):
+    assert doubts_about(source, translation, "German", (), 1.0) == Doubts(**expected)
+
+
+def test_reasons_say_the_probability_in_percent_and_the_first_unknown_parts():
+    low, unknown = (
+        Doubts(probability=0.374),
+        Doubts(unknown=("a", "b", "c", "d", "e")),
+    )
+    assert low.reasons("German") == ["its tokens have a mean probability of only 37 %"]
+    (reason,) = unknown.reasons("German", lambda text: text.upper())
+    assert "“A”, “B”, “C” and 2 more" in reason
+
+
+def test_a_translators_doubts_are_those_of_its_record(translator):
+    for text in ("Zwei Hunde.", "Ein Hund 😀.", "...", "The dog is with a man.", "qqq zzxx wurb"):
+        (one,) = translator.translate([text])
+        found, expected = translator.doubts(one), doubts(translator.inspect(text))
+        same = [(d.unknown, d.language, d.wordless, d.capitals, d.lost) for d in (found, expected)]
+        assert same[0] == same[1], text
+        both = [d.probability or 0.0 for d in (found, expected)]
+        assert both[0] == pytest.approx(both[1], rel=1e-4), text
+
+
+def test_the_least_certain_token_is_the_one_of_the_lowest_probability(translator):
+    record = translator.inspect("Attention ist alles, was du brauchst.")
+    place, probability = least_certain(record)
+    assert probability == pytest.approx(np.exp(record.log_probs).min())
+    assert np.exp(record.log_probs[place]) == pytest.approx(probability)
+    assert least_certain(translator.inspect("Ein Hund.", "A dog.")) is None

@@ -322,3 +322,28 @@ def test_a_relative_home_is_none(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     with pytest.raises(RuntimeError, match="not absolute"):
         cache_folder()
+
+
+WRITES = {
+    "write_atomic": lambda folder: write_atomic(folder / "x", b"new"),
+    "write_together": lambda folder: write_together(folder, {"x": b"new", "s": b"1"}, "s"),
+    "check_writable": lambda folder: check_writable(folder / "x"),
+}
+
+
+@pytest.mark.usefixtures("prompt")
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("what", ["link", "pipe", "file"])
+def test_what_is_written_goes_through_nothing_that_a_folder_brought_along(tmp_path, what, write):
+    (tmp_path / "folder").mkdir()
+    other, part = tmp_path / "other", tmp_path / "folder" / "x.part"
+    other.write_bytes(b"another's")
+    {
+        "link": lambda: part.symlink_to(other),
+        "pipe": lambda: os.mkfifo(part),
+        "file": lambda: part.write_bytes(b"left by a killed write"),
+    }[what]()
+    write(tmp_path / "folder")
+    assert other.read_bytes() == b"another's" and not part.exists() and not part.is_symlink()
+    written = tmp_path / "folder" / "x"
+    assert not written.exists() or (written.read_bytes() == b"new" and not written.is_symlink())

@@ -99,7 +99,7 @@ def test_a_norm_is_taken_at_its_actual_scale():
             x = model.embeddings.source(torch.tensor([SOURCE]))[0]
             place = model.embeddings.source_positions(len(SOURCE))
             word = x - place
-        fed = torch.from_numpy(trace.norms["encoder"][2].fed_ND)
+        fed = torch.tensor(trace.norms["encoder"][2].fed_ND)
         sigma = (fed.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
         for i, part in enumerate((word, place)):
             by_hand = norm.weight * (part - part.mean(-1, keepdim=True)) / sigma

@@ -7,7 +7,16 @@ import pytest
 
 from core.text import load
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise, unescaped
+from core.text.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIALS,
+    UNK,
+    normalise,
+    typography,
+    unescaped,
+)
 from core.text.words import WordTokenizer
 from tests.small import SENTENCES
 
@@ -123,3 +132,20 @@ def test_words_are_spacys_and_rare_ones_unknown():
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match="'bytes'"):
         load({"kind": "bytes"})
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain"),
+    [
+        ("oran\u00adge\u200bfarben", "orangefarben"),
+        ("\ufeffEin\u2060 Hund\u200e\u200f\u200c", "Ein Hund"),
+        ("orange\u2011farben\u2010er \u22125", "orange-farben-er -5"),
+        ("Der Hund \ufb02iegt, o\ufb03ziell, \ufb01x", "Der Hund fliegt, offiziell, fix"),
+        ("FU\u1e9eBALL", "FU\u00dfBALL"),
+        ("👩\u200d🚀 – “x” … ½", "👩\u200d🚀 – “x” … ½"),
+    ],
+)
+def test_typography_becomes_the_plain_text_behind_it(typed, plain):
+    assert normalise(typed) == plain
+    gone = [c for c in dict.fromkeys(typed) if c not in plain]
+    assert list(typography(typed)) == gone

@@ -12,7 +12,7 @@ import torch
 from core.checkpoint.folder import load
 from core.data.batches import collate, plan
 from core.experiments.prediction import Agreement, prediction_error
-from core.experiments.word_choice import true_change, word_choice
+from core.experiments.word_choice import rivals, true_change, word_choice
 from core.model.baseline import copy_to_scratch
 from core.model.interface import Call
 from core.record.editing import edited
@@ -156,6 +156,27 @@ def test_the_true_change_is_that_of_the_whole_network(models):
             assert true == pytest.approx(after - before, abs=1e-9)
             assert abs(true) > 1e-4
         assert true_change(model, SOURCE, TARGET, STEP, WORDS, off()) == 0
+
+
+def test_rivals_are_the_most_probable_others_and_what_follows_them(models):
+    for model in models:
+        found = rivals(model, SOURCE, TARGET, STEP, 6)
+        batch = collate([(SOURCE, TARGET)])
+        with torch.inference_mode():
+            logits = model(batch.source, batch.target_in)[0, STEP]
+        chances = logits.softmax(-1).tolist()
+        order = sorted(range(len(chances)), key=lambda i: -chances[i])
+        own = TARGET[STEP]
+        assert found.rank == 1 + order.index(own)
+        assert found.probability == pytest.approx(chances[own], abs=1e-12)
+        assert list(found.ids) == [i for i in order if i != own][:6]
+        assert found.probabilities == pytest.approx([chances[i] for i in found.ids], abs=1e-12)
+        for other, then in zip(found.ids, found.following, strict=True):
+            written = collate([(SOURCE, [*TARGET[:STEP], other, EOS])])
+            with torch.inference_mode():
+                assert then == int(model(written.source, written.target_in)[0, STEP + 1].argmax())
+    with pytest.raises(ValueError, match="step 4 is not there"):
+        rivals(models[1], SOURCE, TARGET, 4)
 
 
 def test_what_cannot_be_asked_is_one_line(models):

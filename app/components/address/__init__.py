@@ -26,8 +26,8 @@ def address(
     that has changed since, because the visitor went back, is left alone.
 
     Streamlit makes a history entry of every change of its query parameters, and then the browser's
-    Back leads nowhere. Here the entry stays the same one, but where `entry` is given: then a change
-    of a value that stood there makes a new one, without the parameters that `entry` names.
+    Back leads nowhere. Here the entry stays the same one, unless `entry` is given: then each change
+    after the first write makes a new one, without the parameters that `entry` names.
     """
     data = {
         "page": page,

@@ -22,10 +22,13 @@ export default function render({ data: { page, values, seen, arrival, entry } })
     return last?.arrival === arrival ? last.value : (seen[name] ?? null);
   };
   if (names.some((name) => now(name) !== expected(name))) return;
+  const isKnown = (name) => written.get(name)?.arrival === arrival;
+  const known = new Set(names.filter(isKnown));
   for (const name of names) written.set(name, { arrival, value: values[name] });
   const changed = names.filter((name) => now(name) !== values[name]);
   if (!changed.length) return;
-  const isEntry = entry && changed.some((name) => query.has(name));
+  // What is written first after an arrival only completes the address that was arrived at.
+  const isEntry = entry && changed.some((name) => known.has(name));
   for (const name of changed) {
     if (values[name] === null) query.delete(name);
     else query.set(name, values[name]);

@@ -25,7 +25,7 @@ const isWritten = (explorer, query) =>
 export function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
-  const owns = explorer.data.address && address.pathname === explorer.pathname;
+  const owns = explorer.data.address && address.pathname === explorer.pathname && !explorer.memory.returning;
   if (owns && !isWritten(explorer, address.searchParams)) setAddress(explorer, address);
   paintInside(explorer);
 }
@@ -80,6 +80,21 @@ function setAddress(explorer, address) {
   }
   // The history entry is Streamlit's: its state and every other parameter stay as they are.
   window.history.replaceState(window.history.state, "", address);
+}
+
+/**
+ * Back and forth: the address is now that of another view, which is shown when its data comes; returns what ends that.
+ *
+ * @param {Explorer} explorer
+ */
+export function listenToHistory(explorer) {
+  const gone = new AbortController();
+  const listener = () => {
+    clearTimeout(explorer.addressTimer);
+    explorer.memory.returning = Boolean(explorer.data?.address);
+  };
+  window.addEventListener("popstate", listener, { signal: gone.signal });
+  return () => gone.abort();
 }
 
 /**

@@ -3,6 +3,7 @@
 import { element, svgElement } from "../shared/dom.js";
 import { figureText } from "../shared/numbers.js";
 import { WEIGHTS } from "./maps.js";
+import { openPanel, showPanel } from "./panels.js";
 import { derivation } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
@@ -66,12 +67,5 @@ export function paintBadge(explorer) {
   parts.badge.hidden = data.checks.length === 0 || words !== null;
   parts["not-checked"].textContent = data.checks.length || data.verdict !== "here" ? (words ?? "") : "";
   parts["not-checked"].classList.toggle("failed", data.checks.some(({ passed }) => !passed));
-  if (parts.badge.hidden && checksAreOpen(explorer)) openChecks(explorer, false);
-}
-
-export const checksAreOpen = ({ dom: { parts } }) => !parts.checks.hidden;
-
-export function openChecks({ dom: { parts } }, open) {
-  parts.checks.hidden = !open;
-  parts.badge.setAttribute("aria-expanded", open);
+  if (parts.badge.hidden && openPanel(explorer) === "checks") showPanel(explorer, null);
 }

@@ -1,11 +1,11 @@
 // Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
 
 import { percent, signed } from "../shared/numbers.js";
-import { tokenName } from "../shared/tokens.js";
+import { subscript, tokenName } from "../shared/tokens.js";
 import { atHead } from "./focus.js";
 import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
 import { measure, rankedKeys, roleOf } from "./measures.js";
-import { mapFigure, QUANTITIES } from "./words.js";
+import { mapFigure, measuredFigure, QUANTITIES } from "./words.js";
 
 const CAPTION_MEANING = {
   prev: "mean weight on the previous token",
@@ -26,18 +26,18 @@ const ROLE_WORDS = { second: "2 back" };
 /* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
 export const ORDERS = {
   layer: null,
-  confidence: { of: ({ peak }) => -peak, shown: ({ peak }) => percent(peak), meaning: CAPTION_MEANING.peak },
+  confidence: { of: ({ peak }) => -peak, shown: ({ peak }, map) => percent(peak, map.error), meaning: CAPTION_MEANING.peak },
   spread: {
     of: ({ meanEntropy }) => -meanEntropy,
-    shown: ({ meanEntropy }) => `${meanEntropy.toFixed(1)} b`,
+    shown: ({ meanEntropy }, map) => `${measuredFigure(map, meanEntropy)} b`,
     meaning: CAPTION_MEANING.entropy,
   },
   distance: {
     of: ({ distance }) => -distance,
-    shown: ({ distance }) => distance.toFixed(1),
+    shown: ({ distance }, map) => measuredFigure(map, distance),
     meaning: "mean distance of what is looked at, in tokens",
   },
-  effect: { shown: signed, meaning: "change of log P, in nats, when this head is switched off" },
+  effect: { shown: (change) => signed(change), meaning: "change of the log-probability, in nats, when this head is switched off" },
 };
 
 /* Effects are worked out where the model is: until they are here, the heads stay in layer order. */
@@ -49,22 +49,46 @@ export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort
  * @param {Explorer} explorer
  */
 export function effectOf({ data, view }, layer, head) {
-  const { kind, pinned } = view;
   const tokens = data.sides.produced.length;
   const start = (layer * data.heads + head) * tokens;
-  const changes = data.effects[kind].subarray(start, start + tokens);
-  const ofRow = kind === "encoder" || pinned.query === null ? null : data.items[view.unit].produced[pinned.query].members;
+  const changes = data.effects[view.kind].subarray(start, start + tokens);
+  const ofRow = view.whole ? null : pinnedProduced({ data, view })?.members;
   return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
 }
 
 /**
- * By what the heads are ordered: the least comes first.
+ * The produced token or word that is pinned as a row; null in the encoder, whose rows are read.
+ *
+ * @returns {Item | null}
+ */
+export const pinnedProduced = ({ data, view: { kind, unit, pinned } }) =>
+  kind === "encoder" || pinned.query === null ? null : data.items[unit].produced[pinned.query];
+
+/* Of what the shown effects are: the pinned word, or the whole translation. */
+const effectOn = (explorer) => {
+  const pinned = explorer.view.whole ? null : pinnedProduced(explorer);
+  return pinned ? `of ${tokenName(pinned)}` : "of the whole translation";
+};
+
+/**
+ * What the number of an ordered head is.
+ *
+ * @param {Explorer} explorer
+ */
+export function orderMeaning(explorer) {
+  const { sort } = explorer.view;
+  const { meaning } = ORDERS[sort];
+  return sort === "effect" ? meaning.replace("log-probability", `log-probability ${effectOn(explorer)}`) : meaning;
+}
+
+/**
+ * By what the heads are ordered: the least comes first. Effects go by their size, as in `HeadEffects.ranked`.
  *
  * @param {Explorer} explorer
  */
 export function orderValue(explorer, layer, head) {
   const { sort } = explorer.view;
-  return sort === "effect" ? effectOf(explorer, layer, head) : ORDERS[sort].of(measuresOf(explorer, layer, head));
+  return sort === "effect" ? -Math.abs(effectOf(explorer, layer, head)) : ORDERS[sort].of(measuresOf(explorer, layer, head));
 }
 
 /**
@@ -84,7 +108,8 @@ export const measuresOf = (explorer, layer, head) => measure(measuredMap(explore
 export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
 /**
- * Beneath a thumbnail: the measure that orders, else where this head looks in the pinned row, else what it does.
+ * Beneath a thumbnail: the measure that orders, else where this head looks in the pinned row, else what it gives to the
+ * pinned column, else what it does. `mark` is the number of a repeated word, which stands behind it.
  *
  * @param {Explorer} explorer
  */
@@ -93,23 +118,40 @@ export function captionOf(explorer, layer, head) {
   const { peak, meanEntropy } = measure(map);
   const { sort, pinned, hide, quantity } = explorer.view;
   if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
-    const { shown, meaning } = ORDERS[sort];
-    const number = shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map));
-    return { word: `${layer + 1}.${head + 1}`, number, meaning };
+    const number = ORDERS[sort].shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map), map);
+    return { word: `${layer + 1}.${head + 1}`, mark: "", number, meaning: orderMeaning(explorer) };
   }
   if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, pinned.query, hide);
-    if (key === undefined) return { word: "\u2013", number: "", meaning: "everything it may look at is hidden" };
+    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "everything it may look at is hidden" };
     const { digits, most } = QUANTITIES[quantity];
     const number = mapFigure(shown, valueAt(shown, pinned.query, key), digits).replace(/^0\./, ".");
-    return { word: shown.columns[key].label, number, meaning: `at ${tokenName(shown.rows[pinned.query])} it${most.trimEnd()}` };
+    const { label: word, repeated, number: place } = shown.columns[key];
+    const mark = repeated ? subscript(place) : "";
+    return { word, mark, number, meaning: `at ${tokenName(shown.rows[pinned.query])} it${most.trimEnd()}` };
   }
+  if (pinned.key !== null) return columnCaption(explorer, layer, head);
   const role = map.sumsToOne ? roleOf(map) : null;
   if (role) {
     const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
-    return { word: ROLE_WORDS[role.name] ?? role.name, number: percent(role.share), meaning };
+    return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning };
   }
-  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", number: percent(peak), meaning: CAPTION_MEANING.peak };
-  return { word: "entropy", number: `${meanEntropy.toFixed(1)} b`, meaning: CAPTION_MEANING.entropy };
+  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak };
+  return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy };
+}
+
+/**
+ * What a head gives to the pinned column: its share of all weight, or the mean of another quantity.
+ *
+ * @param {Explorer} explorer
+ */
+function columnCaption(explorer, layer, head) {
+  const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
+  const { key } = explorer.view.pinned;
+  const { name, digits } = QUANTITIES[explorer.view.quantity];
+  const received = measure(shown).received[key];
+  const number = shown.sumsToOne ? percent(received, shown.error) : mapFigure(shown, received, digits);
+  const meaning = shown.sumsToOne ? "share of all its weight" : `mean ${name}`;
+  return { word: shown.sumsToOne ? "gives" : "mean", mark: "", number, meaning: `${meaning} on ${tokenName(shown.columns[key])}` };
 }

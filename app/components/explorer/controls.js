@@ -1,6 +1,5 @@
 // Hears the buttons, lists and sliders beside the pictures.
 
-import { checksAreOpen, openChecks } from "./badge.js";
 import { HIDEABLE } from "./choices.js";
 import { paint } from "./paint.js";
 import { lastStep, paintPlay, pause } from "./steps.js";
@@ -55,9 +54,4 @@ export function listenToSteps(explorer) {
   parts["step-back"].addEventListener("click", () => walk(explorer.now.step - 1));
   parts["step-on"].addEventListener("click", () => walk(explorer.now.step + 1));
   parts.play.addEventListener("click", () => play(explorer));
-}
-
-/** @param {Explorer} explorer */
-export function listenToBadge(explorer) {
-  explorer.dom.parts.badge.addEventListener("click", () => openChecks(explorer, !checksAreOpen(explorer)));
 }

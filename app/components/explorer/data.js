@@ -50,7 +50,7 @@ export function decodePayload(raw, before = null) {
     address: raw.address,
     inside: raw.inside,
     logProb: raw.log_prob,
-    alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written === 1 }))),
+    alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written > 0, added: written === 2 }))),
     sides,
     items: { pieces: itemsOf(tokenItems), words: itemsOf(wordItems) },
     unmasked,

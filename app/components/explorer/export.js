@@ -3,6 +3,7 @@
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
 import { writeAddress } from "./address.js";
+import { copyText, sayOn } from "./copy.js";
 import { currentMap } from "./focus.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
@@ -18,10 +19,10 @@ import { mapTitle, pictureTitle } from "./words.js";
  */
 function mapAsCsv(explorer) {
   const map = currentMap(explorer);
-  const columns = map.columns.map(({ label }, key) => numbered(label, key));
+  const columns = map.columns.map(({ label, number }) => numbered(label, number));
   const lines = map.rows.map((row, query) => {
     const cells = columns.map((_, key) => (isMasked(map, query, key) ? "" : shortest(valueAt(map, query, key))));
-    return [numbered(rowName(explorer, row), query), ...cells];
+    return [numbered(rowName(explorer, row), row.number), ...cells];
   });
   const axes = `rows: query, ${map.kind === "encoder" ? "the token read" : "token fed in \u2192 token produced"}; columns: key`;
   const { sourceText, translation } = explorer.data;
@@ -82,17 +83,8 @@ export function buildExports({ dom: { root }, data }) {
 /** @param {Explorer} explorer */
 async function copyLink(explorer, button) {
   writeAddress(explorer);
-  const say = (words) => {
-    button.textContent = words;
-    setTimeout(() => (button.textContent = "Copy link"), 1500);
-  };
-  try {
-    await navigator.clipboard.writeText(window.location.href);
-    say("Copied");
-  } catch {
-    // Browsers give the clipboard only to secure pages: the address bar holds the same link.
-    say("In the address bar");
-  }
+  // The address bar holds the same link.
+  sayOn(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
 }
 
 /** @param {Explorer} explorer */

@@ -2,10 +2,10 @@
 
 import { ARROWS, handled } from "../shared/keys.js";
 import { between } from "../shared/numbers.js";
-import { checksAreOpen, openChecks } from "./badge.js";
 import { play } from "./controls.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
 import { neighbour } from "./overview.js";
+import { openPanel, showPanel, togglePanel } from "./panels.js";
 import { canZoomIn, ZOOM_STEP } from "./picture.js";
 import { announce } from "./readout.js";
 import { pause } from "./steps.js";
@@ -77,7 +77,7 @@ const ROOT_KEYS = {
   ".": (explorer) => goToStep(explorer, explorer.now.step + 1),
   p: play,
   u: undo,
-  "?": ({ dom: { parts } }) => (parts.keys.open = !parts.keys.open),
+  "?": (explorer) => togglePanel(explorer, "keys"),
   "+": (explorer) => explorer.view.picture === "map" && canZoomIn(explorer) && setZoom(explorer, explorer.layout.zoom * ZOOM_STEP),
   "-": (explorer) => explorer.view.picture === "map" && setZoom(explorer, explorer.layout.zoom / ZOOM_STEP),
 };
@@ -95,15 +95,14 @@ function onRootKey(explorer, event) {
 
 /**
  * Escape is heard on the whole page, because a pointer can pin a cell and then move the focus elsewhere. It closes
- * what was opened last: the checks and the keys lie over the map, so they go before the pinned cell.
+ * what was opened last: a panel lies over the map, so it goes before the pinned cell.
  *
  * @param {Explorer} explorer
  */
 function onDocumentKey(explorer, event) {
   if (event.key !== "Escape") return;
   pause(explorer);
-  if (checksAreOpen(explorer)) openChecks(explorer, false);
-  else if (explorer.dom.parts.keys.open) explorer.dom.parts.keys.open = false;
+  if (openPanel(explorer)) showPanel(explorer, null);
   else if (isPinned(explorer) || focusOf(explorer).previewed) unpin(explorer);
 }
 

@@ -6,7 +6,7 @@ import { currentMap, focusOf } from "./focus.js";
 import { forEachWord } from "./map.js";
 import { isMasked, isSigned, mapOf, rampOf, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
-import { QUANTITIES } from "./words.js";
+import { mapFigure, QUANTITIES, summedFigure } from "./words.js";
 
 /**
  * Scores are no shares of a row: the lines then show the weights that these scores become.
@@ -146,7 +146,7 @@ export function drawLines(context, explorer, geometry) {
   if (any) for (const line of lines) if (!belongs(line)) drawLine(context, theme, geometry, map, line, true);
   for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
 
-  const number = (value, x, y, align) => drawText(context, theme, value.toFixed(2), x, y, { size: 12, align });
+  const number = (value, x, y, align) => drawText(context, theme, mapFigure(map, value, 2), x, y, { size: 12, align });
   const enough = enoughOf(map);
   const keyValue = (k) =>
     query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
@@ -176,7 +176,7 @@ export function drawLines(context, explorer, geometry) {
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
     const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
-    if (mass > 0) drawText(context, theme, `hidden ${mass.toFixed(2)}`, end + 8, y, { size: 12, colour: "ink2" });
+    if (mass > 0) drawText(context, theme, `hidden ${summedFigure(map, mass, map.columns.filter((_, k) => isHidden(map, k, hide)).length)}`, end + 8, y, { size: 12, colour: "ink2" });
   }
   drawBrackets(context, theme, geometry);
 }

@@ -4,11 +4,14 @@ import { sameBytes, unpack } from "../shared/bytes.js";
 import { partsOf } from "../shared/dom.js";
 import { mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { askedByLink, listenToInside, saveAddress } from "./address.js";
+import { askedByLink, listenToHistory, listenToInside, saveAddress } from "./address.js";
 import { buildBadge } from "./badge.js";
-import { listenToBadge, listenToOptions, listenToSteps } from "./controls.js";
+import { listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, KINDS } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
+import { explainControls } from "./help.js";
+import { listenToPanels } from "./panels.js";
+import { listenToCopying } from "./copy.js";
 import { atHead, currentMap, NOTHING, NOWHERE } from "./focus.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { layOut, watchSize } from "./layout.js";
@@ -75,8 +78,11 @@ function createExplorer(parent, key) {
       stepShown: -1,
       painted: 0,
     },
-    /* Whether something was chosen here, and the view that Python gave before that. */
-    memory: { chosen: false, given: "" },
+    /*
+     * Whether something was chosen here, the view that Python gave before that, and whether the visitor went back or
+     * forth to an address whose data has not come yet.
+     */
+    memory: { chosen: false, given: "", returning: false },
     ask: () => {},
     tell: () => {},
     requests: {},
@@ -93,15 +99,19 @@ function createExplorer(parent, key) {
   listenToZoom(explorer);
   listenToPicture(explorer);
   listenToExport(explorer);
-  listenToBadge(explorer);
+  listenToPanels(explorer);
+  explainControls(explorer);
+  listenToCopying(explorer);
   const forgetInside = listenToInside(explorer);
   listenToWhatIf(explorer);
+  const forgetHistory = listenToHistory(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
   const forgetOthers = listenTogether(explorer, follow, rescale);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
+    forgetHistory();
     forgetKeyboard();
     forgetSize();
     forgetOthers();
@@ -128,7 +138,7 @@ function takeData(explorer, bytes) {
   Object.assign(explorer, { bytes, data });
   joinTogether(explorer);
   // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
-  const opens = !before || (!sameWords && !memory.chosen && raw.view.q !== undefined);
+  const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
@@ -168,7 +178,8 @@ function openView(explorer, given) {
   const { data, memory, now } = explorer;
   const last = lastViewOf(explorer);
   memory.given = JSON.stringify(given);
-  const again = last?.given === memory.given;
+  const again = last?.given === memory.given && !memory.returning;
+  memory.returning = false;
   const asked = again ? last.link : { ...askedByLink(explorer), ...given };
   const { view, quantity } = viewOfLink(data, explorer.view, asked);
   explorer.view = view;

@@ -7,7 +7,7 @@ import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
 import { mapPicture } from "./raster.js";
-import { decimalsOf, mapFigure } from "./words.js";
+import { mapFigure, measuredFigure } from "./words.js";
 
 /**
  * What does not depend on the place looked at: cells, axes, strips.
@@ -88,10 +88,10 @@ function drawCell(context, theme, map, geometry, query, key) {
  * @param {AttentionMap} map
  */
 function cellDigits(map, value) {
-  if (map.signed) return mapFigure(map, value, 1).replace(/^\u22120(\.0)?$/, "0$1");
+  if (map.signed) return mapFigure(map, value, 1);
   if (value < 0.095 * map.hi) return "";
-  if (map.hi === 1) return value >= 0.995 ? "1" : value.toFixed(decimalsOf(map, 2)).slice(1);
-  return value >= 9.95 ? value.toFixed(0) : value.toFixed(1).replace(/^0/, "");
+  if (map.hi === 1) return value >= 0.995 ? "1" : mapFigure(map, value, 2).slice(1);
+  return value >= 9.95 ? fixed(value, 0) : fixed(value, 1).replace(/^0/, "");
 }
 
 /**
@@ -183,7 +183,7 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
-  const number = fixed((map.sumsToOne ? entropy : peaks)[query], 1);
+  const number = map.sumsToOne ? measuredFigure(map, entropy[query]) : fixed(peaks[query], 1);
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
@@ -296,7 +296,7 @@ export function drawLiveMap(context, explorer, geometry) {
   if (showsKey(geometry, named)) {
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
-    const number = map.sumsToOne ? percent(received[named]) : fixed(received[named], 1);
+    const number = map.sumsToOne ? percent(received[named], map.error) : fixed(received[named], 1);
     drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
   }
   drawFocus(context, { theme, pinned: explorer.view.pinned }, geometry, focus);

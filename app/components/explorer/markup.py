@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.components.assets import joined, palette, read
+from app.look.glossary import TERMS
 
 _HERE = Path(__file__).parent
 
@@ -20,9 +23,10 @@ class Markup:
 
 
 def markup() -> Markup:
-    """The files, the modules joined."""
+    """The files, the modules joined; a term of the glossary in {{…}} becomes its sentence."""
+    frame = read(_HERE / "explorer.html")
     return Markup(
-        html=read(_HERE / "explorer.html"),
+        html=re.sub(r"\{\{(.+?)\}\}", lambda term: html.escape(TERMS[term[1]], False), frame),
         css="\n".join(
             [palette(".explorer"), *(read(_HERE / f"{name}.css") for name in ("explorer", "level"))]
         ),

@@ -7,7 +7,7 @@ import { currentMap } from "./focus.js";
 import { paintLinesNote } from "./lines.js";
 import { isSigned, ROLLOUT, SCORES, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden } from "./measures.js";
-import { derivation } from "./words.js";
+import { derivation, summedFigure } from "./words.js";
 
 /*
  * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
@@ -90,10 +90,11 @@ function hiddenMassNote(explorer) {
   const most = masses.indexOf(Math.max(...masses));
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;
   const share = hiddenMass(map, hide);
-  const held = map.sumsToOne ? `hold ${percent(share)} of all weight` : `hold ${share.toFixed(2)} a row on average`;
+  const figure = (mass) => summedFigure(map, mass, hidden.length);
+  const held = map.sumsToOne ? `hold ${percent(share, map.error * hidden.length)} of all weight` : `hold ${figure(share)} a row on average`;
   return [
     " ",
     bold(`Hidden: ${names} ${hidden.length === 1 ? held.replace("hold", "holds") : held}`),
-    `, at most ${masses[most].toFixed(2)} in the row of ${tokenName(map.rows[most])} (grey bars).`,
+    `, at most ${figure(masses[most])} in the row of ${tokenName(map.rows[most])} (grey bars).`,
   ];
 }

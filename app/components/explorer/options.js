@@ -4,9 +4,10 @@ import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
 import { drawScale } from "../shared/theme.js";
 import { HIDEABLE, OPTIONS, QUANTITY_OPTIONS } from "./choices.js";
-import { isOrdered } from "./captions.js";
+import { explain } from "./help.js";
 import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
+import { isSorted } from "./overview_picture.js";
 
 /* Only what can be shown can be chosen. */
 export function buildQuantities({ dom: { parts }, data }) {
@@ -35,8 +36,9 @@ export function paintOptions(explorer) {
   press("units", "unitOption", unit);
   press("combines", "combineOption", combine);
   // An order that cannot be had here is not shown as if it were.
-  parts.sort.value = isOrdered(explorer) || explorer.requests.effects ? sort : "layer";
+  parts.sort.value = isSorted(explorer) || explorer.requests.effects ? sort : "layer";
   parts.quantity.value = wanted;
+  explain(explorer, parts.quantity, wanted);
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
   parts["hide-eos-name"].textContent = kind === "decoder" ? "<bos>" : "<eos>";
   const waiting = Boolean(explorer.requests.quantity);

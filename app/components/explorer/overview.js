@@ -2,12 +2,12 @@
 
 import { element } from "../shared/dom.js";
 import { wrapped } from "../shared/numbers.js";
-import { isolated } from "../shared/tokens.js";
-import { ORDERS } from "./captions.js";
+import { isolated, tokenName } from "../shared/tokens.js";
+import { orderMeaning, pinnedProduced } from "./captions.js";
 import { KINDS } from "./data.js";
 import { atHead } from "./focus.js";
 import { ROLLOUT } from "./maps.js";
-import { isDense, isSorted, overviewOf } from "./overview_picture.js";
+import { isCrowded, isDense, isSorted, overviewOf } from "./overview_picture.js";
 import { headName } from "./words.js";
 
 /**
@@ -22,13 +22,13 @@ export function buildOverview(explorer) {
   parts.overview.replaceChildren();
   parts.overview.style.gridTemplateColumns = `28px repeat(${data.heads}, minmax(0, 1fr)) 4px minmax(0, 1fr)`;
   parts.overview.classList.toggle("dense", isDense(data));
+  parts.overview.classList.toggle("crowded", isCrowded(data));
   explorer.dom.headLabels = [...Array(data.heads + 1).keys()].map((head) => {
-    const text = head === 0 && !isDense(data) ? "head 1" : head + 1;
-    const label = element("span", "head-label numbers", head === data.heads ? "" : text);
+    const label = element("span", "head-label numbers");
     label.style.gridArea = `1 / ${columnOf(data, head)}`;
     return label;
   });
-  explorer.dom.orderLabel = element("span", "order-label");
+  explorer.dom.orderLabel = buildOrderLabel();
   explorer.dom.layerLabels = [...Array(layers + 1).keys()].map((layer) => {
     const label = element("span", "layer-label numbers", layer + 1);
     label.style.gridRow = layer + 2;
@@ -74,21 +74,30 @@ function buildThumbnail() {
  */
 export function paintOverview(explorer) {
   const { data } = explorer;
-  const { kind, sort, combine, quantity } = explorer.view;
+  const { kind, combine, quantity } = explorer.view;
   const overview = overviewOf(explorer);
   if (explorer.dom.overview === overview) return;
   explorer.dom.overview = overview;
-  explorer.dom.headLabels[data.heads].textContent = quantity === ROLLOUT ? "all heads" : combine;
   const sorted = isSorted(explorer);
+  const ofLayers = quantity === ROLLOUT;
+  const columns = ofLayers ? data.layers[kind] : data.heads;
   for (const [head, label] of explorer.dom.headLabels.entries()) {
-    label.classList.toggle("missing", head < data.heads && (sorted || quantity === ROLLOUT));
+    const first = isDense(data) ? "1" : ofLayers ? "layer 1" : "head 1";
+    label.textContent = head === data.heads ? combine : head === 0 ? first : String(head + 1);
+    label.classList.toggle("missing", sorted || (ofLayers && (head === data.heads || head >= columns || columns > data.heads)));
   }
-  explorer.dom.orderLabel.textContent = sorted ? `layer.head: ${ORDERS[sort].meaning}` : "";
+  paintOrderLabel(explorer, sorted);
   explorer.dom.layerLabels.forEach((label, row) => {
+    if (ofLayers) {
+      // Where layers take several rows, each row begins with its first layer's number.
+      label.textContent = String(row * data.heads + 1);
+      label.title = `layer ${row * data.heads + 1}`;
+      label.classList.toggle("missing", columns <= data.heads || row * data.heads >= columns);
+      return;
+    }
     label.textContent = row === data.layers[kind] ? combine : String(row + 1);
     label.title = row === data.layers[kind] ? `${combine} over layers` : `layer ${row + 1}`;
-    const exists = row <= data.layers[kind] && !(quantity === ROLLOUT && row === data.layers[kind]);
-    label.classList.toggle("missing", !exists || (sorted && row < data.layers[kind]));
+    label.classList.toggle("missing", row > data.layers[kind] || (sorted && row < data.layers[kind]));
   });
   overview.cells.forEach((cell, index) => {
     const thumbnail = explorer.dom.thumbnails[index];
@@ -99,13 +108,44 @@ export function paintOverview(explorer) {
     if (button.dataset.l !== String(layer)) button.dataset.l = layer;
     if (button.dataset.h !== String(head)) button.dataset.h = head;
     if (!exists) return;
-    const { word, number, meaning } = cell;
+    const { word, mark, number, meaning } = cell;
     const name = capital(headName(explorer.data, atHead(explorer.view, layer, head)));
-    const spoken = `${name}: ${meaning} ${isolated(word)} ${number.replace(/ b$/, " bits")}`;
+    const spoken = `${name}: ${meaning} ${isolated(word)}${mark} ${number.replace(/ b$/, " bits")}`;
     if (thumbnail.spoken === spoken) return;
     thumbnail.spoken = spoken;
     button.setAttribute("aria-label", spoken);
   });
+}
+
+/* The line that takes the head labels' place: what orders, and of what the effects are. */
+function buildOrderLabel() {
+  const label = element("span", "order-label");
+  const switches = [false, true].map((whole) => {
+    const button = element("button", "effect-of");
+    button.type = "button";
+    button.dataset.whole = whole;
+    return button;
+  });
+  label.append(element("span"), ...switches);
+  return label;
+}
+
+/** @param {Explorer} explorer */
+function paintOrderLabel(explorer, sorted) {
+  const { view, dom: { orderLabel } } = explorer;
+  const [words, ofWord, ofAll] = orderLabel.children;
+  orderLabel.classList.toggle("missing", !sorted);
+  if (!sorted) return;
+  orderLabel.title = `layer.head: ${orderMeaning(explorer)}`;
+  const pinned = view.sort === "effect" ? pinnedProduced(explorer) : null;
+  words.textContent = view.sort === "effect" ? "nats without the head, " : orderLabel.title;
+  ofWord.hidden = !pinned;
+  ofAll.hidden = view.sort !== "effect";
+  ofWord.textContent = pinned ? `of ${tokenName(pinned)}` : "";
+  ofAll.textContent = "of the whole";
+  ofAll.disabled = !pinned;
+  ofWord.setAttribute("aria-pressed", !view.whole);
+  ofAll.setAttribute("aria-pressed", view.whole || !pinned);
 }
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);

@@ -35,9 +35,13 @@ function arrangement(explorer) {
   return thumbnails.map((_, index) => {
     const [row, column] = [Math.floor(index / columns), index % columns];
     const ofAll = column === data.heads;
+    if (quantity === ROLLOUT) {
+      // One map a layer: side by side, from the left.
+      const layer = row * data.heads + column;
+      return { layer, head: data.heads, exists: !ofAll && layer < layers };
+    }
     const [layer, head] = row < layers && !ofAll ? heads[row * data.heads + column] : [row, column];
-    const absent = row > layers || (quantity === ROLLOUT && (!ofAll || row === layers)) || (sorted && row < layers && ofAll);
-    return { layer, head, exists: !absent };
+    return { layer, head, exists: row <= layers && !(sorted && row < layers && ofAll) };
   });
 }
 
@@ -47,7 +51,10 @@ export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quant
 /* How far a caption's word may reach beyond its thumbnail, in px. */
 const REACH = 3;
 
-const NO_CAPTION = { word: "", number: "", meaning: "" };
+/* A thumbnail narrower than this has no room for a caption, in px: its button's name says it. */
+const LEAST_CAPTION = 28;
+
+const NO_CAPTION = { word: "", mark: "", number: "", meaning: "" };
 
 /**
  * The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed.
@@ -55,9 +62,9 @@ const NO_CAPTION = { word: "", number: "", meaning: "" };
  * @param {Explorer} explorer
  */
 export function overviewOf(explorer) {
-  const { kind, hide, sort, combine, quantity, unit, pinned } = explorer.view;
+  const { kind, hide, sort, combine, quantity, unit, pinned, whole } = explorer.view;
   const { overviews } = explorer.layout;
-  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query].join("|");
+  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query, pinned.key, whole].join("|");
   if (overviews[kind]?.name !== name) {
     /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>
@@ -102,13 +109,18 @@ export function showOverview(explorer) {
 
 export const isDense = ({ heads }) => heads > 5;
 
-function drawCaption(context, explorer, { word, number }, { left, top, size: room }, chosen) {
+/* So many heads that captions would overlap in the narrowest overview. */
+export const isCrowded = ({ heads }) => heads > 9;
+
+function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
   const { theme } = explorer;
   const { places: { captions } } = explorer.layout;
+  if (room < LEAST_CAPTION) return;
   const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
   context.font = fontOf(theme, style.size, style.weight);
   const line = top + room + 3 + captions.size * 0.6;
-  drawText(context, theme, isolated(cutLabel(context, word, room + REACH)), left, line, style);
+  const cut = cutLabel(context, word, room + REACH - context.measureText(mark).width);
+  drawText(context, theme, isolated(cut) + mark, left, line, style);
   drawText(context, theme, number, left, line + captions.size + 1.5, style);
 }
 

@@ -30,11 +30,11 @@ const PAINTS = [
   [placeMap, [...MAPS, "picture", "zoom"]],
   [drawBase, [...HEAD, "picture", "mass", "zoom"]],
   [paintLive, [...HEAD, "picture", "mass", "zoom", "pinned", "now"]],
-  [showOverview, [...HEAD, "sort"]],
+  [showOverview, [...HEAD, "sort", "whole"]],
   [paintOptions, [...MAPS, "picture", "sort", "wanted"]],
   [paintZoom, [...MAPS, "picture", "zoom"]],
-  [paintOverview, [...MAPS, "sort"]],
-  [markChosenHead, [...HEAD, "sort"]],
+  [paintOverview, [...MAPS, "sort", "whole"]],
+  [markChosenHead, [...HEAD, "sort", "whole", "pinned"]],
   [paintTitle, HEAD],
   [paintBadge, HEAD],
   [paintAxisNote, [...HEAD, "picture", "mass"]],
@@ -61,7 +61,7 @@ export function paint(explorer, changed = null) {
 }
 
 /**
- * A pinned row stands in every caption.
+ * A pinned row or column stands in every caption.
  *
  * @param {Explorer} explorer
  */

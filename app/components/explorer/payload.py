@@ -20,7 +20,7 @@ BYTE_LIMIT = 600_000
 MESSAGE_LIMIT = 18 << 20
 """Bytes of a payload: a little less than the server's maxMessageSize, which holds more with it."""
 _VIEW = ("kind", "layer", "head", "q", "k")
-_FURTHER_VIEW = ("view", "words", "hide", "sort", "combine", "quantity", "mass")
+_FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
 Arrays = Mapping[str, np.ndarray]
 """By kind, [layer, head, query, key]; one head for what has no heads."""
@@ -249,7 +249,8 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
     """The likeliest tokens of each step: [label, probability, was written].
 
     What was written stands among them, as the last if need be: of a given target it may be far
-    less likely than all of them.
+    less likely than all of them. Was written is 0, 1, or 2 of a token that took the last one's
+    place.
     """
     steps = []
     for written, own, tokens, log_probs in zip(
@@ -260,11 +261,12 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
         strict=True,
     ):
         row = list(zip(tokens, log_probs, strict=True))
-        if written.id not in {token.id for token in tokens}:
+        among = written.id in {token.id for token in tokens}
+        if not among:
             row[-1:] = [(written, own)]  # also where a record names no alternatives
         steps.append(
             [
-                [short(token), _probability(log_prob), int(token.id == written.id)]
+                [short(token), _probability(log_prob), (2 - among) * (token.id == written.id)]
                 for token, log_prob in row
             ]
         )

@@ -1,6 +1,7 @@
 // Hears the pointer over sentences, thumbnails and the picture.
 
-import { focusOfToken } from "./focus.js";
+import { currentMap, focusOfToken } from "./focus.js";
+import { meaningOf } from "./help.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
 import { endPreview, pin, showPreview, unpin, update } from "./update.js";
@@ -49,6 +50,8 @@ export function listenToSentences(explorer) {
 /** @param {Explorer} explorer */
 export function listenToOverview(explorer) {
   explorer.dom.parts.overview.addEventListener("click", (event) => {
+    const effect = event.target.closest(".effect-of");
+    if (effect) update(explorer, { whole: effect.dataset.whole === "true" });
     const button = event.target.closest(".thumbnail");
     if (button) update(explorer, { layer: Number(button.dataset.l), head: Number(button.dataset.h) });
   });
@@ -56,6 +59,19 @@ export function listenToOverview(explorer) {
     const button = event.target.closest(".thumbnail");
     if (button) button.title = button.getAttribute("aria-label");
   });
+}
+
+/* What the bars below and beside the map are, where the pointer is over them or their words. */
+function explainStrip(explorer, event) {
+  const { map } = explorer.dom.parts;
+  const { top, left, gridWidth, gridHeight, lines } = shownGeometry(explorer);
+  const box = map.getBoundingClientRect();
+  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const shares = !lines && currentMap(explorer).sumsToOne;
+  const beside = x > left + gridWidth && y > top;
+  const strip = !shares ? null : beside ? "entropy" : y > top + gridHeight ? "received" : null;
+  const words = strip ? meaningOf(explorer, strip) : "";
+  if (map.title !== words) map.title = words;
 }
 
 /** @param {Explorer} explorer */
@@ -70,6 +86,7 @@ export function listenToPicture(explorer) {
     const place = placeOf(event);
     if (place) showPreview(explorer, place.query, place.key);
     else endPreview(explorer);
+    explainStrip(explorer, event);
   });
   map.addEventListener("pointerleave", () => endPreview(explorer));
   map.addEventListener("click", (event) => {

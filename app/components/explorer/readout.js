@@ -4,9 +4,9 @@ import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
-import { isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
-import { derivation, headName, mapFigure, printedValue, QUANTITIES } from "./words.js";
+import { derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
 
@@ -97,7 +97,9 @@ function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
-  const how = derivation(explorer.data, explorer.view);
+  // Between words of one token each nothing was added.
+  const plain = map.rows[query].members.length === 1 && map.columns[key].members.length === 1;
+  const how = derivation(explorer.data, plain ? { ...explorer.view, unit: "pieces" } : explorer.view);
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
     `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
@@ -123,14 +125,15 @@ function describeCell(explorer, map, query, key) {
 
 /** @param {AttentionMap} map */
 const entropyNote = (map, query) =>
-  map.sumsToOne ? [`entropy ${measure(map).entropy[query].toFixed(1)} bits`] : [];
+  map.sumsToOne ? [`entropy ${measuredFigure(map, measure(map).entropy[query])} bits`] : [];
 
 /**
  * @param {Explorer} explorer
  * @param {AttentionMap} map
  */
 function describeRow(explorer, map, query) {
-  const { most, digits } = QUANTITIES[explorer.view.quantity];
+  const { quantity } = explorer.view;
+  const { most, digits } = QUANTITIES[quantity];
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
@@ -139,6 +142,13 @@ function describeRow(explorer, map, query) {
   }
   const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
   const others = rest.slice(0, 4).map(nameAndValue);
+  const least = rest.at(-1);
+  const loses = quantity === CHANGE && least !== undefined && valueAt(map, query, least) < 0 ? [`loses most at ${nameAndValue(least)}`] : [];
+  const unchanged = quantity === CHANGE && [top, ...rest].every((key) => Math.abs(valueAt(map, query, key)) < 0.005);
+  if (unchanged) {
+    const name = headName(explorer.data, explorer.view);
+    return { first: [`While ${verb(map)} `, row, `, no weight of ${name} changes by 0.005 or more`], second: [] };
+  }
   return {
     first: [
       `While ${verb(map)} `,
@@ -150,9 +160,11 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(map.kind === "encoder" ? [] : [`written with probability ${map.rows[query].probability.toFixed(2)}`]),
+      ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
-      others.length ? `then ${others.join(", ")}` : "it may look at nothing else",
+      ...(others.length ? [`then ${others.join(", ")}`] : []),
+      ...(rankedKeys(map, query).length === 1 ? ["it may look at nothing else"] : []),
+      ...loses,
       ...entropyNote(map, query),
     ],
   };
@@ -162,7 +174,7 @@ function describeRow(explorer, map, query) {
 function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || isSigned(quantity)) return [];
-  return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${hiddenMass(map, hide, query).toFixed(2)}`];
+  return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${summedFigure(map, hiddenMass(map, hide, query), keys.length)}`];
 }
 
 /**
@@ -189,7 +201,7 @@ function describeColumn(explorer, map, key) {
       ...(isHidden(map, key, explorer.view.hide) ? ["hidden in the picture"] : []),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
-        ? `it receives ${percent(received)} of everything ${headName(explorer.data, explorer.view)} gives`
+        ? `it receives ${percent(received, map.error)} of everything ${headName(explorer.data, explorer.view)} gives`
         : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
     ],
   };

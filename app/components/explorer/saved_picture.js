@@ -2,7 +2,7 @@
 
 import { cutLabel, drawText, fontOf, showsLabel, yOf } from "../shared/grid.js";
 import { SvgContext } from "../shared/svg.js";
-import { isOverview } from "./captions.js";
+import { isOverview, orderMeaning } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { linesMap, namedQueries, queryY } from "./lines.js";
 import { mapOf } from "./maps.js";
@@ -97,11 +97,11 @@ export function overviewPicture(explorer) {
   const { hide } = explorer.view;
   const rows = explorer.dom.thumbnails.length / (data.heads + 1);
   return {
-    title: `Every layer and head \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
+    title: `Every layer and head${isSorted(explorer) ? `, by the ${orderMeaning(explorer)}` : ""} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
     width: 40 + (data.heads + 1) * (TILE + 10),
     height: rows * (TILE + 30) + 8,
     draw: (context) => {
-      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, number }, index) => {
+      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, mark, number }, index) => {
         if (!exists) return;
         const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
         const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
@@ -112,7 +112,7 @@ export function overviewPicture(explorer) {
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
         // Ordered by a measure, the caption itself names the head.
-        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}`;
+        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
         context.font = fontOf(theme, 11);
         drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
         drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });

@@ -1,9 +1,11 @@
 // Builds the two sentence rows and shades their tokens by the numbers of the row or column looked at.
 
 import { element } from "../shared/dom.js";
+import { chance, fixed, signed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
+import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
 /* What Python names the search when a person gave the translation. */
@@ -17,19 +19,22 @@ export function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const tokens = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
-  const writer = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
-  parts["target-note"].textContent = `${writer}, one token per step; the line under a token is its probability`;
-  const score = `${data.logProb < 0 ? "\u2212" : ""}${Math.abs(data.logProb).toFixed(2)}`;
-  parts.score.textContent = `log-probability ${score}, ${data.search}`;
+  const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
+  const bars = "the line under a token is its probability";
+  const note = data.whatIf?.edits.length ? `unchanged; ${bars} under the change` : `${given}, one token per step; ${bars}`;
+  parts["target-note"].textContent = note;
+  const { change } = data.whatIf ?? {};
+  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} by the change` : data.search;
+  parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
   explorer.dom.words = {
-    source: buildRow(parts.source, data.sides.source, false),
-    target: buildRow(parts.target, data.sides.target, true),
+    source: buildRow(explorer, parts.source, data.sides.source, false),
+    target: buildRow(explorer, parts.target, data.sides.target, true),
   };
   parts.source.setAttribute("aria-label", `${data.sourceLanguage} tokens. Left and right arrows move.`);
   parts.target.setAttribute("aria-label", `${data.targetLanguage} tokens. Left and right arrows move.`);
 }
 
-function buildRow(host, tokens, isTarget) {
+function buildRow(explorer, host, tokens, isTarget) {
   host.replaceChildren();
   let phrase = null;
   let word = null;
@@ -42,6 +47,7 @@ function buildRow(host, tokens, isTarget) {
       word.classList.add("multi");
     }
     const button = buildToken(token);
+    if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0) button.append(buildProbability(token.probability));
@@ -73,7 +79,7 @@ function buildProbability(probability) {
 function spokenToken(token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
   if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
-  return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${token.probability.toFixed(2)}`;
+  return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${chance(token.probability)}`;
 }
 
 /**
@@ -98,9 +104,9 @@ export function fitSentences(explorer) {
 }
 
 /* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, { shade, mark, masked, pinned }, { ramp, signed }) {
+function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
   const step = shade ?? -1;
-  const shown = `${step}${mark}${masked}${pinned}${signed}`;
+  const shown = `${step}${mark}${masked}${pinned}${diverging}`;
   if (word.shown === shown) return;
   word.shown = shown;
   const { button } = word;
@@ -120,7 +126,7 @@ export function paintSentences(explorer) {
   const { words } = explorer.dom;
   const looks = looksOf(explorer);
   const map = currentMap(explorer);
-  const colours = { ramp: rampOf(theme, map), signed: map.signed };
+  const colours = { ramp: rampOf(theme, map), diverging: map.signed };
   for (const side of ["source", "target"]) {
     words[side].forEach((word, index) => {
       dressWord(word, looks[side][index], colours);

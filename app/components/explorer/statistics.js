@@ -2,34 +2,38 @@
 
 import { element } from "../shared/dom.js";
 import { prepareCanvas } from "../shared/grid.js";
-import { percent } from "../shared/numbers.js";
+import { fixed, percent } from "../shared/numbers.js";
 import { measuredMap, measuresOf } from "./captions.js";
 import { KINDS } from "./data.js";
+import { explain } from "./help.js";
 import { ROLLOUT } from "./maps.js";
 import { measure, ROLE_PLACES } from "./measures.js";
-import { mapTitle } from "./words.js";
+import { mapTitle, measuredFigure } from "./words.js";
+
+const share = (value, _most, { error }) => percent(value, error);
 
 const STATISTICS = [
-  { label: "largest weight", of: ({ peak }) => peak, shown: percent, scale: () => 1 },
+  { label: "largest weight", about: "largest", of: ({ peak }) => peak, shown: share, scale: () => 1 },
   {
     label: "entropy",
+    about: "entropy",
     of: ({ meanEntropy }) => meanEntropy,
-    shown: (bits, most) => `${bits.toFixed(1)} of ${most.toFixed(1)} bits`,
+    shown: (bits, most, map) => `${measuredFigure(map, bits)} of ${fixed(most, 1)} bits`,
     scale: (map) => Math.log2(Math.max(2, map.keys)),
   },
-  { label: "distance", of: ({ distance }) => distance, shown: (tokens) => `${tokens.toFixed(1)} tokens` },
+  { label: "distance", about: "distance", of: ({ distance }) => distance, shown: (tokens, _most, map) => `${measuredFigure(map, tokens)} tokens` },
   { label: "on the token before", role: "prev" },
   { label: "two tokens before", role: "second" },
   { label: "on itself", role: "self" },
   { label: "on the token after", role: "next" },
-  { label: "attention to <bos>", role: "bos" },
-  { label: "attention to <eos>", role: "eos" },
+  { label: "attention to <bos>", about: "bos", role: "bos" },
+  { label: "attention to <eos>", about: "eos", role: "eos" },
 ].map((line) =>
-  line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: percent, scale: () => 1 } : line,
+  line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: share, scale: () => 1 } : line,
 );
 
 function statisticsOf(kind) {
-  const label = (line) => (kind === "cross" && line.label === "distance" ? { ...line, label: "off the diagonal" } : line);
+  const label = (line) => (kind === "cross" && line.label === "distance" ? { ...line, label: "off the diagonal", about: "diagonal" } : line);
   return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
 }
 
@@ -74,7 +78,8 @@ export function paintStatistics(explorer) {
     const value = line.of(measure(map));
     const most = line.scale?.(map) ?? Math.max(...values, 1);
     row.children[0].textContent = line.label;
-    row.children[1].textContent = line.shown(value, most);
+    explain(explorer, row, line.about ?? "place");
+    row.children[1].textContent = line.shown(value, most, map);
     drawTicks(context, theme, explorer.layout.tickWidth, STATISTIC_HEIGHT * index, values, value, most);
   });
 }

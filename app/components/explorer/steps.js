@@ -1,6 +1,7 @@
 // The step strip: the sentence so far, and the token that was written among the likeliest ones at that step.
 
 import { element } from "../shared/dom.js";
+import { chance } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { focusOf, itemsOf } from "./focus.js";
 
@@ -48,20 +49,21 @@ export function paintSteps(explorer) {
   explorer.dom.stepShown = step;
   parts.step.setAttribute("aria-valuetext", stepInWords(explorer, explorer.now.step));
   parts["step-looked-at"].textContent = `at step ${step + 1}`;
-  data.alternatives[step].forEach(({ label, probability, written }, index) => {
+  data.alternatives[step].forEach(({ label, probability, written, added }, index) => {
     const item = parts.alternatives.children[index];
-    const [form, chance, bar] = item.children;
+    const [form, share, bar] = item.children;
     form.textContent = label;
-    chance.textContent = probability < 0.005 ? "<0.01" : probability.toFixed(2);
+    share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    item.title = written ? `${label}: written at this step` : label;
+    const unlikely = added ? ", though none of the likeliest" : "";
+    item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }
 
 function stepInWords({ data }, step) {
   const { label, probability } = data.sides.produced[step];
-  return `step ${step + 1} of ${data.sides.produced.length}: ${isolated(label)}, probability ${probability.toFixed(2)}`;
+  return `step ${step + 1} of ${data.sides.produced.length}: ${isolated(label)}, probability ${chance(probability)}`;
 }
 
 /** @param {Explorer} explorer */

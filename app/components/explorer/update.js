@@ -29,6 +29,7 @@ const LONGEST_PAST = 100;
  */
 export function update(explorer, change) {
   const before = explorer.view;
+  explorer.memory.returning = false;
   const view = nextView(explorer.data, before, change);
   const names = Object.keys(view).filter((name) => view[name] !== before[name]);
   if (names.length && !explorer.now.playing) {
@@ -55,9 +56,9 @@ const tellOthers = (explorer) =>
  */
 export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
-  const { picture, unit, hide, sort, combine } = FIRST_VIEW;
+  const { picture, unit, hide, sort, combine, whole } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, quantity: WEIGHTS, behind: null, pinned: NOTHING };
+  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, behind: null, pinned: NOTHING };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
   if (wanted !== now.wanted) forgetRequest(explorer, "quantity");

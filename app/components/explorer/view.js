@@ -22,6 +22,8 @@ export const FIRST_VIEW = Object.freeze({
   sort: "layer",
   combine: "mean",
   quantity: WEIGHTS,
+  /* Effects of heads are those on the whole translation, also where a word is pinned. */
+  whole: false,
   mass: MASSES.usual,
   pinned: NOTHING,
   /* With rollout, which has no heads: the head that it stands before, null for all of them, and whether all layers. */
@@ -142,7 +144,7 @@ export function sameTokens(data, other) {
  * @param {View} view
  */
 export function linkOf(data, view) {
-  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, behind } = view;
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, behind, whole } = view;
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
@@ -152,6 +154,7 @@ export function linkOf(data, view) {
     words: unit === "words" ? 1 : null,
     hide: hide.size ? [...hide].join(",") : null,
     sort: sort === "layer" ? null : sort,
+    effect: whole ? "whole" : null,
     combine: combine === "mean" ? null : combine,
     quantity: quantity === WEIGHTS ? null : quantity,
     mass: mass === MASSES.usual ? null : mass,
@@ -161,7 +164,7 @@ export function linkOf(data, view) {
 }
 
 /* The names of a link that Python does not always give. */
-export const FURTHER = ["view", "words", "hide", "sort", "combine", "quantity", "mass", "q", "k"];
+export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
  * A view as a link asks for it, as far as that is known; what it asks wrongly stays as in `view`. The quantity, whose
@@ -183,6 +186,7 @@ export function viewOfLink(data, view, asked) {
   if (String(asked.words) === "1") change.unit = "words";
   if (asked.hide) change.hide = new Set(String(asked.hide).split(",").filter((name) => HIDEABLE.includes(name)));
   if (known("sort", asked.sort)) change.sort = asked.sort;
+  if (asked.effect === "whole") change.whole = true;
   if (known("combine", asked.combine)) change.combine = asked.combine;
   if (together) change.combine = together;
   if (Number(asked.mass)) change.mass = between(MASSES.least, Math.round(Number(asked.mass)), MASSES.most);

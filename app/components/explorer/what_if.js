@@ -88,6 +88,44 @@ function offers(explorer) {
   };
 }
 
+/* What a head that is switched off may become: the first word of an edit's text. */
+const OFF = ["off", "mean", "uniform"];
+
+/**
+ * The edit that switches the shown head off, if it is made, in whichever way.
+ *
+ * @param {Explorer} explorer
+ */
+const madeOff = (explorer, head) => OFF.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
+
+/**
+ * The button beside the map's title: the shown head off, or on again.
+ *
+ * @param {Explorer} explorer
+ */
+function switchHead(explorer) {
+  const head = shownHead(explorer);
+  const made = madeOff(explorer, head);
+  ask(explorer, made ? `-${made}` : `+off.${head}`);
+}
+
+/** @param {Explorer} explorer */
+function paintSwitch(explorer, busy) {
+  const { data, view } = explorer;
+  const button = explorer.dom.parts["switch-head"];
+  const head = shownHead(explorer);
+  button.hidden = head === null || data.alone;
+  if (button.hidden) return;
+  const made = Boolean(madeOff(explorer, head));
+  button.textContent = made ? "Switch this head on again" : "Switch this head off";
+  button.disabled = busy;
+  button.setAttribute("aria-pressed", made);
+  const name = headName(data, view);
+  button.title = made
+    ? `Give ${name} its own weights again. More under What if, below.`
+    : `Set what ${name} adds to 0, and see what changes. More under What if, below.`;
+}
+
 /**
  * One that was made already is taken back by the same button.
  *
@@ -106,6 +144,7 @@ export function listenToWhatIf(explorer) {
     });
   }
   parts["head-becomes"].addEventListener("change", () => paintWhatIf(explorer));
+  parts["switch-head"].addEventListener("click", () => switchHead(explorer));
   parts["apply-row"].addEventListener("click", () => applyRow(explorer));
 }
 
@@ -125,6 +164,7 @@ export function paintWhatIf(explorer) {
   const offered = offers(explorer);
   const busy = Boolean(explorer.requests.edit);
   parts["what-if"].setAttribute("aria-busy", busy);
+  paintSwitch(explorer, busy);
   for (const button of editButtons(explorer)) {
     const { text, label } = offered[button.dataset.edit];
     const made = text !== undefined && isMade(explorer, text);
@@ -154,6 +194,7 @@ export function buildWhatIf(explorer) {
   const { parts } = explorer.dom;
   const { whatIf } = data;
   parts["what-if"].hidden = !whatIf;
+  parts["switch-head"].hidden = !whatIf;
   if (!whatIf) return;
   parts["edit-buttons"].hidden = data.alone;
   const none = !whatIf.edits.length;
@@ -256,8 +297,8 @@ function openRow(explorer, open) {
       Object.assign(slider, { type: "range", min: 0, max: 100, value: Math.round(100 * valueAt(map, query, key)) });
       slider.dataset.key = key;
       const name = element("span", "form", tokenName(column));
-      const number = element("span", "numbers", (slider.value / 100).toFixed(2));
-      slider.addEventListener("input", () => (number.textContent = (Number(slider.value) / 100).toFixed(2)));
+      const number = element("span", "numbers", fixed(slider.value / 100, 2));
+      slider.addEventListener("input", () => (number.textContent = fixed(Number(slider.value) / 100, 2)));
       label.append(slider, number, name);
       return [label];
     }),

@@ -16,7 +16,7 @@ export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
-  if (quantity === ROLLOUT) return kind === "cross" ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
+  if (quantity === ROLLOUT) return kind === "cross" || layer === 0 ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
   if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
   if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
@@ -100,6 +100,26 @@ export const decimalsOf = ({ error }, most) =>
 /** @param {AttentionMap} map */
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
+/*
+ * How far weights may be off and still give an entropy or a distance to a tenth: what a row of bytes loses adds up, to
+ * 0.17 bits and 0.2 tokens of 76.
+ */
+const FOR_A_TENTH = 0.001;
+
+/**
+ * An entropy or a distance that was worked out from a map's numbers.
+ *
+ * @param {AttentionMap} map
+ */
+export const measuredFigure = ({ error }, value) => fixed(value, error > FOR_A_TENTH ? 0 : 1);
+
+/**
+ * A sum of `count` numbers of a map, whose errors may add up.
+ *
+ * @param {AttentionMap} map
+ */
+export const summedFigure = ({ error }, sum, count) => fixed(sum, decimalsOf({ error: error * count }, 2));
+
 /**
  * A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off.
  *
@@ -107,7 +127,7 @@ export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, di
  */
 export function printedValue(map, value) {
   const digits = decimalsOf(map, 4);
-  if (map.error) return `${fixed(value, digits)} \u00b1 ${(10 ** -digits).toFixed(digits)}`;
+  if (map.error) return `${fixed(value, digits)} \u00b1 ${fixed(10 ** -digits, digits)}`;
   if (value === 0 || Math.abs(value) >= 0.00005) return fixed(value, 4);
   return `${value < 0 ? "\u2212" : ""}${figureText(Math.abs(value))}`;
 }

@@ -1,7 +1,7 @@
 // Decodes the row's bytes and gives every map's numbers of one layer and head, differences included, and their words.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
-import { MINUS, scientific } from "../shared/numbers.js";
+import { fixed, scientific } from "../shared/numbers.js";
 import { displayTokens } from "../shared/tokens.js";
 
 /* A token keeps the number of its place in the sentence, also where the words stand in another order. */
@@ -66,7 +66,7 @@ export function noteOf(data, map) {
     low = Math.min(low, value);
     high = Math.max(high, value);
   });
-  const span = `from ${low.toFixed(2)} to ${high.toFixed(2)}`.replaceAll("-", MINUS);
+  const span = `from ${fixed(low, 2)} to ${fixed(high, 2)}`;
   return map.note ? `${map.note}, ${span}` : span;
 }
 

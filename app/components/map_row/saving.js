@@ -34,13 +34,13 @@ export function rowAsSvg(view) {
 
 /* A masked cell is empty. */
 export function rowAsCsv({ data, maps }) {
-  const named = ({ label }, place) => numbered(label, place);
+  const named = ({ label, number }) => numbered(label, number);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
       const numbers = maps.map(({ map }) => (data.unmasked[cell] ? String(map.values[cell]) : ""));
-      lines.push([named(query, row), named(key, column), ...numbers]);
+      lines.push([named(query), named(key), ...numbers]);
     });
   });
   return csvOf(lines);

@@ -13,10 +13,10 @@ export function shortest(value) {
 }
 
 /*
- * A place in front of its words, counted from 1: it keeps repeated words apart, and a spreadsheet from taking a word
- * like =1+1 for a formula.
+ * A token's number in front of its words, as on the page: it keeps repeated words apart, and a spreadsheet from taking a
+ * word like =1+1 for a formula.
  */
-export const numbered = (words, index) => quoted(`${index + 1} ${words}`);
+export const numbered = (words, number) => quoted(`${number} ${words}`);
 
 /* Lines of cells that are written already; spreadsheets need the mark in front to read UTF-8. */
 export const csvOf = (lines) => new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });

@@ -6,15 +6,50 @@ export const between = (low, value, high) => Math.max(low, Math.min(high, value)
 
 export const wrapped = (value, count) => (value + count) % count;
 
-export const fixed = (value, digits) => value.toFixed(digits).replace("-", MINUS);
+/*
+ * A number with fixed decimals, as look/numbers.py writes it: \u22121,234.50, and 0.00, never \u22120.00. Halves go to the even
+ * digit: 0.125 is 0.12.
+ */
+export function fixed(value, digits) {
+  const [whole, ...decimals] = rounded(Math.abs(value), digits).split(".");
+  const text = [whole.replace(/\B(?=(\d{3})+$)/g, ","), ...decimals].join(".");
+  return value < 0 && /[1-9]/.test(text) ? MINUS + text : text;
+}
+
+function rounded(size, digits) {
+  const scaled = size * 10 ** digits;
+  const half = Number.isInteger(size * 2 ** (digits + 1)) && scaled % 1 === 0.5;
+  return (half ? (2 * Math.round(scaled / 2)) / 10 ** digits : size).toFixed(digits);
+}
 
 /* A change: +0.25, \u22121.31, 0.00. */
 export function signed(value, digits = 2) {
-  const size = Math.abs(value).toFixed(digits);
-  return Number(size) === 0 ? size : `${value < 0 ? MINUS : "+"}${size}`;
+  const text = fixed(value, digits);
+  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
-export const percent = (share) => `${Math.round(share * 100)}\u00a0%`;
+/* How far a share may be off and still have a decimal of a percent. */
+const FOR_A_DECIMAL = 0.0005;
+
+/*
+ * A share of 1 as look/numbers.py writes it: 58 %. Only nothing is 0 % and only all is 100 %: 0.996 is 99.6 %. A share
+ * that may be off by `error`, because its numbers were rounded, has no decimal: it is <1 % or >99 %.
+ */
+export function percent(share, error = 0) {
+  const rough = error > FOR_A_DECIMAL;
+  if (rough && share < 0.005) return "<1\u00a0%";
+  if (rough && share >= 0.995) return ">99\u00a0%";
+  const nearAnEnd = (share > 0 && share <= 0.005) || (share >= 0.995 && share < 1);
+  let text = fixed(100 * share, nearAnEnd && !rough ? 1 : 0);
+  if (nearAnEnd) text = { "0.0": "<0.1", "100.0": ">99.9" }[text] ?? text;
+  return `${text}\u00a0%`;
+}
+
+/* A probability to two decimals; only a certain token has 1.00. */
+export function chance(probability) {
+  if (probability > 0 && probability < 0.005) return "<0.01";
+  return probability >= 0.995 && probability < 1 ? ">0.99" : fixed(probability, 2);
+}
 
 const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079";
 

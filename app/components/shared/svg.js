@@ -2,6 +2,15 @@
 
 import { svgElement } from "./dom.js";
 
+/* Characters that XML cannot hold, half surrogate pairs among them: \u2039U+0001\u203a stands for each, as for all that shows nothing. */
+const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
+
+export const legalInXml = (text) =>
+  String(text).replaceAll(NOT_IN_XML, (character) => {
+    const code = character.codePointAt(0).toString(16).toUpperCase();
+    return `\u2039U+${code.padStart(4, "0")}\u203a`;
+  });
+
 export class SvgContext {
   isVector = true;
   fillStyle = "#000000";
@@ -114,8 +123,8 @@ export class SvgContext {
     const look = { "font-family": family, "font-size": size, "font-weight": weight === "400" ? "" : weight };
     // Office programs know neither dominant-baseline nor the marks that keep right-to-left words apart: the line is
     // lowered by hand, and what the marks set apart is a text of its own.
-    const plain = String(words).replaceAll(/[\u2066-\u2069]/g, "");
-    const own = { "unicode-bidi": plain === String(words) ? "" : "isolate" };
+    const plain = legalInXml(words).replaceAll(/[\u2066-\u2069]/g, "");
+    const own = { "unicode-bidi": plain === legalInXml(words) ? "" : "isolate" };
     const place = { x, y: y + 0.35 * Number(size), "text-anchor": anchor, fill: this.fillStyle };
     this.#add("text", { ...place, ...look, ...own }).textContent = plain;
   }
@@ -129,8 +138,8 @@ export class SvgContext {
   /* What a reader of the file hears first. */
   describe(title, description) {
     const [name, words] = ["title", "desc"].map((tag) => this.#make(tag, {}));
-    name.textContent = title;
-    words.textContent = description;
+    name.textContent = legalInXml(title);
+    words.textContent = legalInXml(description);
     this.svg.prepend(name, words);
   }
 

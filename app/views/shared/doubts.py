@@ -1,40 +1,47 @@
-"""The line of warning under a translation that there is reason to doubt."""
+"""Show why a translation is doubtful, and which of its tokens the network is least sure of."""
 
 import streamlit as st
 
-from app.look.labels import label
+from app.look.glossary import meaning
+from app.look.labels import labels, segments
 from app.look.markdown import plain
-from core.analysis.doubts import doubts
+from app.look.numbers import percent
+from core.analysis.doubts import doubts, least_certain
 from core.record.record import TranslationRecord
+from core.text.tokenizer import typography
 
-_SHOWN = 3  # unknown tokens; the explorer marks all of them
 
+def show_doubts(record: TranslationRecord, learned: str, typed: str = "") -> None:
+    """Write a warning with all reasons, if there are any; then the least certain token.
 
-def show_doubts(record: TranslationRecord, learned: str) -> None:
-    """Say what speaks against a record's translation; nothing where nothing does.
-
-    `learned` says what sentences the network was trained on.
+    `learned` says what sentences the network was trained on, `typed` is the source as it came.
     """
     result = doubts(record)
-    if not result:
-        return
-    reasons = []
-    if result.language:
-        reasons.append(
-            f"this looks like {result.language}, but it is read as {record.source_language}"
-        )
-    if result.unknown:
-        unknown = [label(token) for token in record.source if token.unknown]
-        words = ", ".join(f"“{text}”" for text in unknown[:_SHOWN])
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-        reasons.append(f"the network has no token for {words}{more} and reads it as <unk>")
-    if result.probability is not None:
-        reasons.append(
-            f"it gives its own tokens a mean probability of only {result.probability:.2f}"
-        )
-    line = "; ".join(reasons)
     with st.container(key="doubts"):
-        st.warning(
-            plain(f"Do not trust this translation: {line}. The network knows {learned}."),
-            icon=":material/warning:",
-        )
+        if result:
+            reasons = result.reasons(record.source_language, _visible)
+            st.warning(
+                plain(
+                    f"Do not trust this translation: {'; '.join(reasons)}. The network knows "
+                    f"{learned}. The maps are still exact: this is how attention looks when the "
+                    "network is out of its depth."
+                ),
+                icon=":material/warning:",
+            )
+        if changed := typography(typed):
+            names = ", ".join(f"U+{ord(character):04X}" for character in changed)
+            st.caption(
+                f"Read without the characters of typesetting in it ({names}): soft hyphens and "
+                "ligatures become the plain text behind them."
+            )
+        if (least := least_certain(record)) is not None:
+            place, probability = least
+            words = labels(record.target_out, 1)
+            st.caption(
+                f"Least certain token: “{plain(words[place])}” ({percent(probability)}).",
+                help=meaning("token", "<eos>") if record.target_out[place].special else None,
+            )
+
+
+def _visible(text: str) -> str:
+    return "".join(shown for shown, _ in segments(text))

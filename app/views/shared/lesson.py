@@ -64,7 +64,7 @@ def ask_for_sentence() -> Lesson:
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
-    show_doubts(record, controls.learned(card))
+    show_doubts(record, controls.learned(card), chosen.source)
     return Lesson(card, record, chosen.decode, chosen.direction)
 
 

@@ -63,7 +63,8 @@ def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, li
     visit.put("edited_network", network)
     edits, problems = Edits.parse(visit.get(_EDITS))
     edits, unfit = results.fitting(card, edits, record.source_text)
-    address.keep({_EDITS: visit.get(_EDITS)}, _EDITS)
+    entry = () if not visit.get("page") else None  # on the first page Back takes an edit back
+    address.keep({_EDITS: visit.get(_EDITS)}, _EDITS, entry)
     sentence, refused = visit.get(_REFUSED) or (None, "")
     if refused and sentence == visit.get("source"):
         problems = [refused, *problems]

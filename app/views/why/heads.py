@@ -1,18 +1,22 @@
-"""Switches every head off by itself, and every pair: which matter, and who covers for whom."""
+"""Switches off every head by itself, and every pair: which matter, and which cover for another."""
+
+import math
 
 import streamlit as st
 
 from app.figures.why import pairs_figure, terms_figure
 from app.look.labels import labels
-from app.look.numbers import number
+from app.look.numbers import number, percent
 from app.state import visit, waiting
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from app.views.shared.long_work import Bar
+from app.views.why.cost import HEADS
 from core.analysis.difference import KINDS
 
 _SHOWN = 12
+_LITTLE = 0.05  # nats: a change of a probability by about a twentieth of itself
 
 
 def name_of(kind: str, layer: int, head: int) -> str:
@@ -27,17 +31,21 @@ def matters(lesson: Lesson) -> None:
     words = labels(record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    effects = lesson.ask("core.experiments.head_effects:head_effects")
+    effects = lesson.ask(HEADS)
     ranked = effects.ranked(token)
     first = ranked[0]
     what = "the whole translation" if token is None else f"“{words[token]}”"
+    before = float(effects.log_probs.sum() if token is None else effects.log_probs[token])
     with st.container(key="why_matters"):
         st.text(
-            f"Without head {first.head + 1} of layer {first.layer + 1} of the {first.kind} "
-            f"attention, the log-probability of {what} changes most: by "
-            f"{number(first.change, 2, sign='+')} nats."
+            f"Head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention "
+            f"matters most: without it, the probability of {what} goes from "
+            f"{percent(math.exp(before))} to {percent(math.exp(before + first.change))} "
+            f"({number(first.change, 2, sign='+')} nats)."
         )
     shown = ranked[:_SHOWN]
+    little = sum(abs(head.change) < _LITTLE for head in ranked)
+    harm = sum(head.change > 0 for head in shown)
     show(
         terms_figure(
             [name_of(head.kind, head.layer, head.head) for head in shown],
@@ -48,19 +56,32 @@ def matters(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_heads",
-        "Look how fast the bars shrink: most heads can go alone. What a head does may still be "
-        "done by another one, which the next section asks.",
+        f"{harm} of these {len(shown)} heads {'do' if harm > 1 else 'does'} harm here: the "
+        "probability rises when the head is switched off."
+        if harm
+        else "Every head shown here lowers the probability when it is switched off.",
     )
-    little = sum(abs(head.change) < 0.05 for head in ranked)
-    st.caption(f"{little} of {len(ranked)} heads change less than 0.05 nats.")
+    share = percent(little / len(ranked))
+    st.caption(
+        (
+            "Most heads can go alone: "
+            if 2 * little > len(ranked)
+            else "Fewer than half of the heads can go alone: "
+            if 2 * little < len(ranked)
+            else "Half of the heads can go alone: "
+        )
+        + f"{little} of {len(ranked)} ({share}) change the log-probability by less than "
+        f"{_LITTLE} nats. What a head does may also be done by another one, which the next "
+        "section tests."
+    )
 
 
 def pairs(lesson: Lesson) -> None:
     """All pairs of heads of a kind, switched off together."""
     st.write(
-        "Switch off two heads at once. If both together cost more than the one and the other by "
-        "themselves, each covers for the other; if less, they need each other: without one, the "
-        "other is of less use, or even does harm."
+        "Switch off two heads at once. If more is lost than the two changes added, the heads cover "
+        "for each other: each can do the other's work. If less is lost, they need each other: once "
+        "one is off, the other is of less use, or even does harm."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = Bar()
@@ -76,20 +97,32 @@ def pairs(lesson: Lesson) -> None:
     with st.container(horizontal=True, gap="medium"):
         title = f"Pairs of {kind} heads"
         show(pairs_figure(beyond, effects.heads, title, visit.theme()), "why_pairs_map")
-        with st.container(width=380):
+        with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
-            for pair, meaning in (
-                (ranked[0], "cover for each other most"),
-                (ranked[-1], "need each other most"),
+            for pair, sign, meaning in (
+                (ranked[0], -1, "cover for each other"),
+                (ranked[-1], 1, "need each other"),
             ):
-                at = [layer * effects.heads + head for layer, head in (pair.first, pair.second)]
-                names = [f"{layer + 1}.{head + 1}" for layer, head in (pair.first, pair.second)]
-                st.markdown(f"**{names[0]} and {names[1]} {meaning}**")
+                if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
+                    st.markdown(f"**No two heads {meaning}**")
+                    continue
+                a, b = (layer * effects.heads + head for layer, head in (pair.first, pair.second))
+                if abs(single[a]) < abs(single[b]):
+                    a, b = b, a
+                first, second = (".".join(str(n + 1) for n in effects.at(at)) for at in (a, b))
+                st.markdown(f"**{first} and {second} {meaning} most**")
                 st.text(
-                    f"{names[0]} off: {number(single[at[0]], 3, sign='+')}\n"
-                    f"{names[1]} off: {number(single[at[1]], 3, sign='+')}\n"
-                    f"both off: {number(both[at[0], at[1]], 3, sign='+')} nats, "
-                    f"{number(pair.beyond, 3, sign='+')} beyond the sum"
+                    f"{first} off: {_nats(single[a])}\n"
+                    f"{second} off: {_nats(single[b])}\n"
+                    f"both off: {_nats(both[a, b])}, {_nats(pair.beyond)} beyond the sum"
+                )
+                st.caption(
+                    f"Once {first} is off, switching off {second} too changes log P by "
+                    f"{_nats(both[a, b] - single[a])}, instead of {_nats(single[b])} alone."
                 )
             st.latex(r"\Delta_{ab} - (\Delta_a + \Delta_b)")
-            st.caption("Δ: change of log P of the whole translation, in nats.")
+            st.caption("Δ: change of the log-probability of the whole translation, in nats.")
+
+
+def _nats(value: float) -> str:
+    return f"{number(float(value), 3, sign='+')} nats"

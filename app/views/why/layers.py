@@ -1,4 +1,4 @@
-"""What each layer already knew: states on the way, read as if they were the last."""
+"""What each layer already knew: states between layers, read as if they were the last."""
 
 import numpy as np
 import streamlit as st
@@ -6,6 +6,7 @@ import streamlit as st
 from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
 from app.look.labels import labels
+from app.look.numbers import percent
 from app.state import results, visit
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
@@ -14,32 +15,38 @@ from app.views.shared.lesson import Lesson
 def lens(lesson: Lesson) -> None:
     """The decoder's state after every sub-layer, through the final norm and the classifier."""
     st.write(
-        "The classifier is made for the decoder's last state. Read the states before it with the "
-        "same norm and classifier: what would the network say if it ended there?"
+        "The output layer was trained on the decoder's last state only. Apply it to earlier states"
+        f"{_norm(lesson, 'decoder')}: which token would the network write if it ended there?"
     )
     _grid(
         lesson,
         "core.experiments.lens:lens",
-        "The likeliest token after each sub-layer",
+        "The most probable token after each sub-layer",
         "why_lens",
-        "Read a column from top to bottom: where does the token that was written appear first?",
+        "Read a column from top to bottom: in which row does the token at its foot first appear?",
     )
 
 
 def decoder_lens(lesson: Lesson) -> None:
     """The decoder reading an earlier layer of the encoder (DecoderLens)."""
     st.write(
-        "Let the decoder look at an earlier layer of the encoder instead of the last, through the "
-        "encoder's own final norm (DecoderLens, Langedijk et al. 2023): what does it then make of "
-        "the sentence?"
+        "Let the decoder read an earlier layer of the encoder instead of the last"
+        f"{_norm(lesson, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row it "
+        "is still fed the translation up to the token before."
     )
     _grid(
         lesson,
         "core.experiments.lens:decoder_lens",
-        "The likeliest token when the decoder reads layer k of the encoder",
+        "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
-        "Words that stand there from the first row need no context; others come with the layers.",
+        "A token that is in its column from the first row on needs no context in the source: the "
+        "source tokens one by one and the translation so far suffice.",
     )
+
+
+def _norm(lesson: Lesson, side: str) -> str:
+    """That a final norm is applied first, for a network that has one."""
+    return f", through the {side}'s final norm" if lesson.card.model.final_norm else ""
 
 
 def _grid(lesson: Lesson, function: str, title: str, key: str, look_for: str) -> None:
@@ -52,8 +59,9 @@ def _grid(lesson: Lesson, function: str, title: str, key: str, look_for: str) ->
     own = [f"{word}: " for word in columns]
     hovers = [
         [
-            f"{row}<br>likeliest: <b>{tick(texts[r][t])}</b> {result.probabilities[r, t]:.4f}<br>"
-            f"{tick(own[t])}{result.written_probabilities[r, t]:.4f}, "
+            f"{row}<br>most probable: <b>{tick(texts[r][t])}</b> "
+            f"{percent(result.probabilities[r, t])}<br>"
+            f"{tick(own[t])}{percent(result.written_probabilities[r, t])}, "
             f"rank {result.written_ranks[r, t]:,}"
             for t in range(len(columns))
         ]

@@ -1,5 +1,6 @@
-"""Where a token came from: seven answers by source words, and the exact one that judges them."""
+"""Where a token came from: seven methods by source word, compared with their Shapley values."""
 
+import math
 import re
 
 import numpy as np
@@ -7,33 +8,65 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.figures.style import tick
-from app.figures.why import Grid, words_grid_figure
+from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.labels import label, labels
-from app.look.numbers import number, scientific
+from app.look.markdown import plain
+from app.look.numbers import number, percent, scientific
 from app.state import visit
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from app.views.shared.long_work import Bar
-from core.analysis.attribution import MAX_LIVE, agreement, source_words
+from app.views.why.cost import PERMUTATIONS
+from core.analysis.attribution import MAX_LIVE, Agreement, Shapley, agreement, source_words
+
+REFEREE = "Shapley values"
+METHODS = {
+    "weights": "Attention weights of the cross-attention, the mean over layers and heads "
+    "(Bahdanau et al. 2015 read them so).",
+    "norms": "Weights times the length of what each value adds (Kobayashi et al. 2020), the same "
+    "mean.",
+    "rollout": "Weights followed back through the encoder's layers, half of each passing straight "
+    "on (Abnar & Zuidema 2020).",
+    "norm rollout": "The same with norms of what attention and residual path bring (after "
+    "Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
+    "gradient × input": "The slope of the log-probability along each word's embedding, times the "
+    "embedding (Shrikumar et al. 2016).",
+    "value zeroing, all layers": "What log-probability is lost with the word's values set to 0 in "
+    "all encoder and cross layers. Mohebbi et al. (2023) zero one layer and compare states.",
+    "leave-one-out": "What log-probability is lost with the word hidden (Li et al. 2016).",
+}
+"""What each method is, and whose."""
 
 
 def sources(lesson: Lesson) -> None:
-    """Each method's scores for one target token, and how often it ranks as the referee does."""
+    """Shapley values of one target token, each method's scores, and how alike the two rank."""
     record = lesson.record
     words = source_words(record.source)
-    st.write(
-        "Attention weights are one answer to where a token came from; there are others, and they "
-        "disagree. The referee is exact: hide every subset of the source words, and take what each "
-        "word adds to the token's log-probability on the average (Shapley values)."
-    )
     if not words:
         st.caption("This sentence has no word to ask about.")
         return
+    sampled = len(words) > MAX_LIVE
+    st.write(
+        "Attention weights are one answer to where a token came from; there are others, and they "
+        "disagree. Shapley values are the standard they are compared with: what a word adds to "
+        "the token's log-probability when it is shown, averaged over all orders of showing the "
+        "words. "
+        + (
+            f"For more than {MAX_LIVE} words there are too many orders and subsets to try: with "
+            f"{len(words)} words here, the values are sampled from {PERMUTATIONS} orders, and "
+            "the bars show how far they may be off."
+            if sampled
+            else f"With {len(words)} word{'s' if len(words) > 1 else ''} here they are exact: "
+            "every subset of the words was hidden once."
+        )
+    )
     bar = Bar()
     answers = lesson.ask("core.experiments.attribution:attributions")
     referee = lesson.ask(
         "core.experiments.attribution:shapley",
+        None,
+        PERMUTATIONS,
         progress=lambda done, total: bar.done(done, total, "subsets"),
         waits=bar.waits,
     )
@@ -41,60 +74,160 @@ def sources(lesson: Lesson) -> None:
     tokens = labels(record.target_out, 1)
     with st.container(width=280):
         chosen = choose_token("Token", tokens, max(0, len(tokens) - 3), "why_token")
-    columns = ["".join(label(record.source[i]) for i in word) for word in words]
-    named = {**answers.scores, "Shapley (the referee)": referee.values}
-    values = np.stack([scores[chosen] for scores in named.values()])
+    columns = _columns(record.source, words)
+    _values(referee, chosen, tokens[chosen], columns)
+    _methods(answers.scores, referee, chosen, tokens[chosen], columns)
+    _agreement(agreement(answers, referee), referee, chosen)
+    if not lesson.card.model.norm_first:
+        st.caption(
+            "This network has its layer norms behind each sub-layer. Norm rollout leaves them out."
+        )
+
+
+def _columns(source, words) -> list[str]:
+    """The words as columns, repeated ones told apart by the number of their first token."""
+    numbered = labels(source, 1)
+    joined = ["".join(label(source[i]) for i in word) for word in words]
+    return [
+        text
+        if joined.count(text) == 1
+        else text + re.sub(r"^.*?([₀-₉]*)$", r"\1", numbered[word[0]])
+        for text, word in zip(joined, words, strict=True)
+    ]
+
+
+def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
+    """The Shapley values as bars, sampled ones with their intervals."""
+    values, low, high = (a[chosen] for a in (referee.values, referee.low, referee.high))
+    nothing, everything = float(referee.nothing[chosen]), float(referee.everything[chosen])
+    with st.container(key="why_seen"):
+        st.text(
+            f"With all words hidden, “{token}” has a probability of {percent(math.exp(nothing))}; "
+            f"with all of them visible, {percent(math.exp(everything))} "
+            f"({number(everything - nothing, 2, sign='+')} nats)."
+        )
+    open_signs = int(((low <= 0) & (high >= 0)).sum())
+    show(
+        terms_figure(
+            columns,
+            values.tolist(),
+            f"What each source word adds to “{token}”",
+            "Shapley values, exact"
+            if referee.exact
+            else f"Shapley values, sampled from {referee.permutations} orders; lines: 95 % "
+            "intervals",
+            "nats",
+            visit.theme(),
+            intervals=None if referee.exact else (low.tolist(), high.tolist()),
+        ),
+        "why_shapley",
+        f"The bars add up to the difference between all words and none to "
+        f"{scientific(referee.largest_error)}, over all tokens; they come from "
+        f"{referee.subsets:,} subsets of the words."
+        + (
+            ""
+            if referee.exact
+            else f" Of the {len(columns)} intervals {open_signs} hold 0: of these words it is "
+            "open whether they speak for the token or against it."
+        ),
+    )
+
+
+def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
+    """The scores of all methods as a grid, the Shapley values in the last rows."""
+    named = {**scores, REFEREE: referee.values}
+    values = np.stack([score[chosen] for score in named.values()])
     largest = np.abs(values).max(1, keepdims=True)
     shares = values / np.where(largest > 0, largest, 1)
-    grid = Grid(
-        list(named),
-        columns,
-        shares,
-        [cells(row) for row in values],
-        [
-            [f"{name}<br>{tick(columns[n])}: <b>{number(v)}</b>" for n, v in enumerate(row)]
-            for name, row in zip(named, values, strict=True)
-        ],
-    )
+    texts = [cells(row) for row in values]
+    hovers = [
+        [f"{name}<br>{tick(columns[n])}: <b>{number(v, 3)}</b>" for n, v in enumerate(row)]
+        for name, row in zip(named, values, strict=True)
+    ]
+    rows = list(named)
+    if not referee.exact:
+        low, high = referee.low[chosen], referee.high[chosen]
+        half = (high - low) / 2
+        rows.append("± (95 %)")
+        shares = np.vstack((shares, np.zeros(len(half))))
+        texts[-1] = [short(number(v, 2)) for v in values[-1]]
+        texts.append([short(number(v, 2)) for v in half])
+        hovers[-1] = [
+            f"{REFEREE}<br>{tick(columns[n])}: <b>{number(v, 2)}</b>, 95 %: "
+            f"{number(low[n], 2)} to {number(high[n], 2)}"
+            for n, v in enumerate(values[-1])
+        ]
+        hovers.append([f"{tick(columns[n])}: ± {number(v, 2)} nats" for n, v in enumerate(half)])
     show(
         words_grid_figure(
-            grid,
-            f"Where “{tokens[chosen]}” came from",
-            "each row is coloured by its own largest; units differ, the last rows are nats",
+            Grid(rows, columns, shares, texts, hovers),
+            f"Where “{token}” came from, by each method",
+            "each row is coloured by its own largest; the first four rows are shares and lengths, "
+            "the others nats",
             1.0,
             True,
             visit.theme(),
         ),
         "why_sources",
-        "Compare each row with the last: a method that colours other words than the referee tells "
-        "another story than the network.",
+        "Compare each row with the Shapley values: where a method colours other words, it does "
+        "not tell what the words did to the log-probability.",
     )
-    agrees = agreement(answers, referee)
+
+
+def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> None:
+    """How alike each method and the Shapley values rank the words, best first."""
+    ordered = sorted(agrees, key=lambda method: -_or_least(agrees[method].of(chosen)))
     st.container(key="why_agreement").table(
         {
-            "method": list(agrees),
-            "this token": [number(float(one.spearman[chosen]), 2) for one in agrees.values()],
-            "all tokens": [number(one.mean_spearman, 2) for one in agrees.values()],
+            "method": ordered,
+            "what it is": [plain(METHODS[method]) for method in ordered],
+            "this token": [_rho(agrees[method], chosen) for method in ordered],
+            "all tokens": [_rho(agrees[method], None) for method in ordered],
         },
         border="horizontal",
         hide_index=True,
     )
-    how = (
-        f"exact, from all {referee.subsets:,} subsets"
-        if referee.exact
-        else f"sampled from {referee.permutations} orders, for more than {MAX_LIVE} words are too "
-        f"many for all subsets; ± {float((referee.high - referee.low)[chosen].max() / 2):.2f} nats "
-        "at most here (95 %)"
+    said = (
+        "Spearman's rank correlation with the Shapley values, best first: 1 is the same order of "
+        "words, 0 no relation, −1 the reverse. *All tokens* is the mean over the translation."
     )
-    st.caption(
-        f"Rank agreement with the Shapley values (Spearman): 1 is the same order. They are {how}, "
-        "and add up to the difference between all words and none to "
-        f"{scientific(referee.largest_error)}."
-    )
+    if len(referee.words) == 1:
+        said = "With one word there is no order to compare."
+    if not referee.exact:
+        both = [(a, b) for n, a in enumerate(ordered) for b in ordered[n + 1 :]]
+        open_pairs = [
+            sum(not agrees[a].differs(agrees[b], token) for a, b in both)
+            for token in (chosen, None)
+        ]
+        said += (
+            " The ranges are 95 % intervals over the sampled orders (bootstrap). Of the "
+            f"{len(both)} pairs of methods, the sample leaves {open_pairs[0]} open for this token "
+            f"and {open_pairs[1]} for all tokens: which of the two is better, other orders might "
+            "decide otherwise."
+        )
+    st.container(key="why_agreement_note").caption(said)
+
+
+def _rho(agrees: Agreement, token: int | None) -> str:
+    """A rank agreement: two decimals where it is exact, else its interval, with one."""
+    if not len(agrees.resampled):
+        return number(agrees.of(token), 2)
+    low, high = agrees.interval(token)
+    ends = [number(end, 1) for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _or_least(value: float) -> float:
+    return -2.0 if math.isnan(value) else value
 
 
 def cells(row: NDArray) -> list[str]:
     """A row's numbers as its cells have room for: .12, or .012 where the largest is small."""
     size = float(np.abs(row).max())
     places = int(np.clip(1 - np.floor(np.log10(size)), 2, 3)) if size > 0 else 2
-    return [re.sub(r"^(−?)0\.", r"\1.", number(v, places)) for v in row]
+    return [short(number(v, places)) for v in row]
+
+
+def short(text: str) -> str:
+    """A number without the 0 before its point."""
+    return re.sub(r"^(−?)0\.", r"\1.", text)

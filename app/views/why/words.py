@@ -1,7 +1,8 @@
-"""Why this word and not that one: the difference of two logits, taken apart and tested."""
+"""Why this word and not that one: the difference of two logits, split into terms and tested."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,98 +10,220 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.figures.why import Ribbon, ribbons_figure, terms_figure
-from app.look.labels import label, labels
+from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
+from app.look.labels import is_punctuation, label, labels
 from app.look.markdown import plain
-from app.look.numbers import number, scientific
-from app.state import visit
+from app.look.numbers import number, percent, scientific
+from app.state import results, visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
-    from core.experiments.word_choice import WordChoice
+    from core.experiments.word_choice import Rivals, WordChoice
     from core.model.interface import Kind
-    from core.record.record import TranslationRecord
+    from core.record.record import RecordToken, TranslationRecord
 
 _BARS = 14
 _RIBBONS = 24
 _TRIED = 5
+_OFFERED = 4  # whole words to compare with; the record's alternatives follow
+_LABEL = 18  # characters of a word beside a ribbon
+Pair = tuple[int, int]
 
 
 def word_choice(lesson: Lesson) -> None:
     """One token against one of its alternatives: terms, ribbons, and predictions beside truth."""
     record = lesson.record
-    st.write(
-        "At each step the token with the largest logit wins. A logit is a product of the decoder's "
-        "last state, and that state is a sum of what token, position, heads and feed-forward "
-        "layers wrote: so the difference of two logits is a sum, too."
-    )
     words = labels(record.target_out, 1)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
-        others = [token for token in record.alternatives[step] if token.id != own.id]
-        ids = {token.id: label(token) for token in others}
-        other = choose("rather than", ids, others[0].id, "why_other")
+        rivals = lesson.ask("core.experiments.word_choice:rivals", step)
+        ids, first = _alternatives(lesson, rivals, step)
+        other = choose("rather than", ids, first, "why_other")
+    with st.container(key="why_rank"):
+        st.text(_rank(lesson, words[step], rivals))
     choice = lesson.ask("core.experiments.word_choice:word_choice", step, (own.id, other))
     pair = (label(own), ids[other])
-    st.text(
-        f"logit of “{pair[0]}” − logit of “{pair[1]}” = {number(choice.difference, 3, sign='+')}"
+    chances = rivals.probability, rivals.probabilities[rivals.ids.index(other)]
+    with st.container(key="why_difference"):
+        st.text(
+            f"“{pair[0]}” ({percent(chances[0])}) is {_factor(math.exp(choice.difference))} times "
+            f"as probable as “{pair[1]}” ({percent(chances[1])}). The factor is e to the power of "
+            f"the difference of their logits, {number(choice.difference, 3, sign='+')}."
+        )
+    st.write(
+        "A logit is a product of the decoder's last state, and that state is a sum of what token, "
+        "position, heads and feed-forward layers wrote. So the difference of two logits is a sum, "
+        "too: each bar is one term of it."
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
+    tried = [
+        -_true(lesson, choice, component.place) if component.head is not None else math.nan
+        for component, _ in largest
+    ]
     show(
         terms_figure(
             [component.label for component, _ in largest] + ["all others"],
             [term for _, term in largest] + [rest],
-            f"What speaks for “{pair[0]}” (blue) and for “{pair[1]}” (orange)",
-            f"{len(choice.terms)} terms, whose sum is the difference to "
-            f"{scientific(choice.largest_error)}; layer norm at its actual scale",
+            f"Blue: for “{pair[0]}”, orange: for “{pair[1]}”",
+            "colour: a term; grey: what is lost without the head",
             "logit",
             visit.theme(),
+            [*tried, math.nan],
         ),
         "why_terms",
-        "Look for the cross heads: through them the source speaks.",
+        f"All {len(choice.terms)} terms add up to the difference to "
+        f"{scientific(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
+        "what the difference really loses when the head is switched off. Cross heads bring what "
+        "the source says.",
     )
+    with st.container(key="why_disagree"):
+        st.text(_disagreement(largest, tried))
     show(
         ribbons_figure(
             _ribbons(lesson, choice),
             pair,
             "The same sum as ribbons",
-            "source words by the cross heads of a layer, written ones by the decoder's; the widths "
-            "add up: blue less orange is the difference",
+            "left: tokens; middle: layers",
             visit.theme(),
         ),
         "why_ribbons",
-        "Follow a word to the right: blue ribbons speak for the token that was written.",
+        f"{record.source_language} tokens speak through the cross heads, {record.target_language} "
+        "ones through the decoder's. "
+        f"The widths add up: blue less orange is the difference. Blue speaks for “{plain(pair[0])}”"
+        f", orange for “{plain(pair[1])}”.",
     )
-    _tried(lesson, choice, step, (own.id, other))
+    _tried(lesson, choice)
+
+
+def _factor(factor: float) -> str:
+    """A factor with two significant digits: 0.94, 1.4, 14, 2,600."""
+    places = 1 - math.floor(math.log10(factor))
+    return number(round(factor, places), max(0, places))
+
+
+def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
+    """Whether a token has the largest logit of its step, and why another one may be written."""
+    chance = percent(rivals.probability)
+    if rivals.rank == 1:
+        return f"At this step “{word}” has the largest logit, so the largest probability: {chance}."
+    ordinal = {2: "second", 3: "third"}.get(rivals.rank, f"{rivals.rank:,}th")
+    above = results.target_tokens(lesson.card, rivals.ids[: rivals.rank - 1])
+    if not lesson.record.hypotheses:
+        why = ": the translation was given, not searched for"
+    elif lesson.decode.beam > 1:
+        why = ": beam search compares whole translations, and the best one it found goes through it"
+    elif all(token.special for token in above):
+        why = f": {', '.join(label(token) for token in above)} is never written"
+    else:
+        why = ""
+    return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
+
+
+def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
+    """What a token can be compared with, by id, and the first choice.
+
+    Whole words come first: tokens that start a word and that the network would not go on with. The
+    first choice is no beginning of the written word, nor the other way round.
+    """
+    record = lesson.record
+    own = record.target_out[step]
+    tokens = results.target_tokens(lesson.card, rivals.ids)
+    after = results.target_tokens(lesson.card, rivals.following)
+    found = [t for t, then in zip(tokens, after, strict=True) if _whole(t, then)]
+    texts = own.text.lower(), [token.text.lower() for token in found]
+    apart = [
+        token
+        for token, text in zip(found, texts[1], strict=True)
+        if not (text.startswith(texts[0]) or texts[0].startswith(text))
+    ]
+    rest = [token for token in record.alternatives[step] if token.id != own.id]
+    is_word = own.starts_word and not own.special and not is_punctuation(own.text)
+    offered = ([*apart[:1], *found[:_OFFERED], *rest]) if is_word else [*rest, *found[:_OFFERED]]
+    named: dict[int, str] = {}
+    for token in offered:  # the same letters may be a word and a part of one: the first is meant
+        if token.id in named or label(token) not in named.values():
+            named[token.id] = label(token)
+    return named, offered[0].id
+
+
+def _whole(token: RecordToken, then: RecordToken) -> bool:
+    """Whether a token is a whole word, by what the network would write behind it."""
+    starts = token.starts_word and not token.special and not is_punctuation(token.text)
+    return starts and (then.starts_word or then.special or is_punctuation(then.text))
+
+
+def _disagreement(largest: list, tried: list[float]) -> str:
+    """What of the coloured bars the network refutes when the heads are switched off."""
+    both = [
+        (component.label, term, true)
+        for (component, term), true in zip(largest, tried, strict=True)
+        if not math.isnan(true)
+    ]
+    if not both:
+        return "No head is among the largest terms."
+    wrong = [one for one in both if one[1] * one[2] <= 0]
+    off = [one for one in both if one not in wrong and not 0.5 <= one[2] / one[1] <= 2]
+    if not wrong and not off:
+        return (
+            f"Switched off, each of the {len(both)} heads takes away between half of its term and "
+            "twice as much: here the terms tell what the heads do."
+        )
+    what = (
+        "the terms as effects" if 2 * len([*wrong, *off]) > len(both) else "every term as an effect"
+    )
+    name, term, true = max([*wrong, *off], key=lambda one: abs(one[1] - one[2]))
+    return (
+        f"Do not read {what}. Of the {len(both)} heads shown, {len(wrong)} take away "
+        f"the opposite of their term when switched off, and {len(off)} less than half of it or "
+        f"more than twice as much. Most of all {name}: its term predicts that the difference "
+        f"changes by {number(-term, 3, sign='+')} without it; in truth it changes by "
+        f"{number(-true, 3, sign='+')}, because layer norms and later layers react."
+    )
 
 
 def _ribbons(lesson: Lesson, choice: WordChoice) -> list[Ribbon]:
-    """Every part that is worth seeing, by where it came from and the layer that brought it."""
+    """The largest parts, by the token they came from and the layer that brought it."""
     record = lesson.record
     names = _names(record)
     found = []
     for kind, edges in choice.edges.items():
-        words = names[kind]
+        language = record.source_language if kind == "cross" else record.target_language
         for (layer, key), value in _cells(edges.sum(1)):
-            found.append(Ribbon(words[key], f"{kind} layer {layer + 1}", value))
+            start = Node((kind, key), f"{names[kind][key][:_LABEL]} ({language})")
+            found.append(Ribbon(start, _layer(f"{kind} layer {layer + 1}"), value))
     for component, term in zip(choice.components, choice.terms.tolist(), strict=True):
         if component.head is None:
-            found.append(Ribbon("what is no head", component.label, term))
+            found.append(Ribbon(Node("no head", "not a head"), _layer(component.label), term))
     found.sort(key=lambda ribbon: -abs(ribbon.value))
     small = [ribbon.value for ribbon in found[_RIBBONS:]]
     parts = [sum(v for v in small if v > 0), sum(v for v in small if v < 0)]
-    return found[:_RIBBONS] + [Ribbon("all smaller", "all smaller", v) for v in parts if v]
+    rest = Node("smaller", "all smaller")
+    return found[:_RIBBONS] + [Ribbon(rest, rest, v) for v in parts if v]
 
 
-def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int]) -> None:
-    """The largest heads and links, cut: what the sum predicts, and what the network then does."""
+def _layer(name: str) -> Node:
+    return Node(name, name)
+
+
+def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = None) -> float:
+    """How the difference changes when a head is switched off, or one of its links is cut."""
     from core.record.edits import Edge, Edits
 
+    edits = (
+        Edits(heads_off=frozenset({place}))
+        if key is None
+        else Edits(edges=(Edge(*place, choice.step, key, 0.0),))
+    )
+    return lesson.ask("core.experiments.word_choice:true_change", choice.step, choice.words, edits)
+
+
+def _tried(lesson: Lesson, choice: WordChoice) -> None:
+    """The largest heads and links, cut: what the sum predicts, and what the network then does."""
     names = _names(lesson.record)
     places: list[tuple[Kind, int, int, int | None]] = []
     heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None][:_TRIED]
@@ -114,23 +237,19 @@ def _tried(lesson: Lesson, choice: WordChoice, step: int, pair: tuple[int, int])
         reverse=True,
     )[:_TRIED]
     places += [(kind, layer, head, key) for _, kind, layer, head, key in edges]
-    rows: dict[str, list[str]] = {"cut": [], "predicted": [], "true": []}
+    rows: dict[str, list[str]] = {"switched off": [], "predicted": [], "true": []}
     for kind, layer, head, key in places:
         name = f"{kind} {layer + 1}.{head + 1}"
-        rows["cut"].append(name if key is None else plain(f"{names[kind][key]} in {name}"))
-        rows["predicted"].append(number(choice.predicted(kind, layer, head, key), 3, sign="+"))
-        edits = (
-            Edits(heads_off=frozenset({(kind, layer, head)}))
-            if key is None
-            else Edits(edges=(Edge(kind, layer, head, step, key, 0.0),))
+        rows["switched off"].append(
+            name if key is None else plain(f"the link to {names[kind][key]} in {name}")
         )
-        true = lesson.ask("core.experiments.word_choice:true_change", step, pair, edits)
-        rows["true"].append(number(true, 3, sign="+"))
+        rows["predicted"].append(number(choice.predicted(kind, layer, head, key), 3, sign="+"))
+        rows["true"].append(number(_true(lesson, choice, (kind, layer, head), key), 3, sign="+"))
     st.container(key="why_tried").table(rows, border="horizontal", hide_index=True)
     st.caption(
-        "Each head switched off, each link cut: how the difference of the logits changes. The "
-        "prediction is the direct part, with norms held; the true change has what later layers "
-        "make of it, too."
+        "Change of the difference of the logits when a head is switched off or one link is cut. "
+        "The prediction is the direct part, with layer norms held; the true change includes how "
+        "layer norms and later layers react."
     )
 
 

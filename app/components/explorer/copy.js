@@ -1,0 +1,94 @@
+// Gives the translation away as plain text: by a button, and where its tokens are selected with the pointer.
+
+import { element } from "../shared/dom.js";
+
+/**
+ * Some tokens of a sentence as the text that they stand for: without <bos> and <eos>, blanks between words only. All of
+ * them are the text itself.
+ *
+ * @param {Token[]} tokens
+ */
+export function plainText(tokens, whole, chosen) {
+  const own = tokens.flatMap((token, index) => (token.special ? [] : [index]));
+  if (own.every((index) => chosen.has(index))) return whole;
+  const shown = own.filter((index) => chosen.has(index)).map((index) => tokens[index]);
+  return shown.map(({ label, startsWord, close }, place) => (place && startsWord && !close ? ` ${label}` : label)).join("");
+}
+
+/* Puts a text into the clipboard; where the browser gives none to a page, as to one without TLS, by a selection. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const box = element("textarea");
+    Object.assign(box.style, { position: "fixed", top: "0", opacity: "0" });
+    box.value = text;
+    document.body.append(box);
+    box.select();
+    const copied = document.execCommand("copy");
+    box.remove();
+    return copied;
+  }
+}
+
+/* What a button says for a moment after it was pressed. */
+export function sayOn(button, words, usual) {
+  button.textContent = words;
+  setTimeout(() => (button.textContent = usual), 1500);
+}
+
+/* The selection in a component's own tree, where the browser keeps one there. */
+const selectionIn = (node) => node.getRootNode().getSelection?.() ?? document.getSelection();
+
+/** @param {Explorer} explorer */
+export function listenToCopying(explorer) {
+  const { parts } = explorer.dom;
+  parts.copy.addEventListener("click", async () => {
+    sayOn(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
+  });
+  for (const side of ["source", "target"]) {
+    parts[side].addEventListener("copy", (event) => {
+      const chosen = selectedTokens(explorer, side);
+      if (!chosen.size) return;
+      const { sides, sourceText, translation } = explorer.data;
+      event.clipboardData.setData("text/plain", plainText(sides[side], side === "source" ? sourceText : translation, chosen));
+      event.preventDefault();
+    });
+    listenToSelecting(explorer, side);
+  }
+}
+
+/** @param {Explorer} explorer */
+function selectedTokens(explorer, side) {
+  const selection = selectionIn(explorer.dom.parts[side]);
+  const words = explorer.dom.words[side];
+  return new Set(words.flatMap(({ button }, index) => (!selection.isCollapsed && selection.containsNode(button, true) ? [index] : [])));
+}
+
+/**
+ * Tokens are buttons, in which a browser begins no selection: a pointer that is drawn from one to another selects them.
+ *
+ * @param {Explorer} explorer
+ */
+function listenToSelecting(explorer, side) {
+  const host = explorer.dom.parts[side];
+  let from = null;
+  let drawn = null;
+  host.addEventListener("pointerdown", (event) => {
+    from = event.pointerType === "mouse" && event.button === 0 ? event.target.closest("button") : null;
+    drawn = null;
+    selectionIn(host).removeAllRanges();
+  });
+  const select = () => drawn && selectionIn(host).setBaseAndExtent(...drawn);
+  host.addEventListener("pointermove", (event) => {
+    const to = event.target.closest("button");
+    if (!from || !to || !event.buttons || (to === from && !drawn)) return;
+    const forwards = Number(from.dataset.index) <= Number(to.dataset.index);
+    const [first, last] = forwards ? [from, to] : [to, from];
+    drawn = [first, 0, last, last.childNodes.length];
+    select();
+  });
+  // A browser that selects in buttons after all ends its own selection with the mouse.
+  host.addEventListener("mouseup", select);
+}

@@ -1,0 +1,33 @@
+// Opens the panels that lie over the map, one at a time: the checks, the keys, and what the words on the page mean.
+
+/* Each panel, by name, with the button that opens it. */
+const PANELS = { checks: "badge", keys: "keys-button", help: "help-button" };
+
+/**
+ * The name of the panel that is open, or null.
+ *
+ * @param {Explorer} explorer
+ */
+export const openPanel = ({ dom: { parts } }) => Object.keys(PANELS).find((name) => !parts[name].hidden) ?? null;
+
+/**
+ * Opens one panel and closes the others; null closes all.
+ *
+ * @param {Explorer} explorer
+ */
+export function showPanel({ dom: { parts } }, shown) {
+  for (const [name, button] of Object.entries(PANELS)) {
+    parts[name].hidden = name !== shown;
+    parts[button].setAttribute("aria-expanded", name === shown);
+  }
+}
+
+/** @param {Explorer} explorer */
+export const togglePanel = (explorer, name) => showPanel(explorer, openPanel(explorer) === name ? null : name);
+
+/** @param {Explorer} explorer */
+export function listenToPanels(explorer) {
+  for (const [name, button] of Object.entries(PANELS)) {
+    explorer.dom.parts[button].addEventListener("click", () => togglePanel(explorer, name));
+  }
+}

@@ -1,0 +1,152 @@
+"""Mounts the explorer's own files in an empty page, without a server, and reads all that it says.
+
+One page holds one explorer after the other: a test that looks at many states loads the scripts once
+and asks the browser once a state.
+"""
+
+# ruff: noqa: E501 (lines of script)
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from playwright.sync_api import Page
+
+from app.components.explorer.markup import markup
+from app.components.explorer.payload import pack
+
+ADDRESS = "http://explorer.test/"
+_DRIVER = """
+window.asked = [];
+window.saved = [];
+window.mounted = null;
+URL.createObjectURL = (blob) => { window.saved.push(blob); return "#saved"; };
+window.mount = (text, key, again) => {
+  const host = document.querySelector("#host");
+  if (!again) {
+    window.mounted?.();
+    window.asked.length = window.saved.length = 0;
+    host.replaceChildren();
+    const inner = document.createElement("div");
+    inner.innerHTML = document.querySelector("#markup").innerHTML;
+    host.append(inner);
+  }
+  const data = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const tell = (name, value) => window.asked.push([name, value]);
+  window.mounted = render({
+    data, parentElement: host.firstChild, key, setStateValue: tell, setTriggerValue: tell,
+  });
+};
+window.root = () => document.querySelector("#host section.explorer");
+window.act = ([what, ...more]) => {
+  const of = (selector) => root().querySelector(selector);
+  if (what === "press") of(more[0]).click();
+  if (what === "set") {
+    const [selector, value, event] = more;
+    of(selector).value = value;
+    of(selector).dispatchEvent(new Event(event ?? "change", { bubbles: true }));
+  }
+  if (what === "key") root().dispatchEvent(new KeyboardEvent("keydown", { key: more[0], bubbles: true }));
+  if (what === "cell" || what === "over") {
+    const map = of("[data-part=map]");
+    const { left, top, cell } = map.dataset;
+    const box = map.getBoundingClientRect();
+    const [query, key] = more;
+    const at = {
+      clientX: box.left + Number(left) + (key + 0.5) * cell,
+      clientY: box.top + Number(top) + (query + 0.5) * cell,
+      bubbles: true,
+    };
+    map.dispatchEvent(what === "cell" ? new MouseEvent("click", at) : new PointerEvent("pointermove", at));
+  }
+  if (what === "leave") of("[data-part=map]").dispatchEvent(new PointerEvent("pointerleave"));
+};
+window.told = () => {
+  const all = (selector) => [...root().querySelectorAll(selector)];
+  const token = (button) => ({
+    label: button.getAttribute("aria-label"), form: button.querySelector(".form").textContent,
+    number: button.querySelector("sub")?.textContent ?? "", title: button.title,
+    ground: button.style.background, ink: button.style.color, looks: button.className,
+    pressed: button.getAttribute("aria-pressed"), bar: button.querySelector("i")?.style.width ?? "",
+  });
+  return {
+    data: { ...root().dataset },
+    parts: Object.fromEntries(all("[data-part]").map((part) => [part.dataset.part, part.textContent])),
+    titles: Object.fromEntries(all("[data-part]").map((part) => [part.dataset.part, part.title])),
+    hidden: all("[data-part]").filter((part) => part.hidden).map((part) => part.dataset.part),
+    source: all(".source .token").map(token),
+    target: all(".target .token").map(token),
+    heads: all(".thumbnail:not(.missing)").map((at) => [Number(at.dataset.l), Number(at.dataset.h), at.ariaLabel]),
+    statistics: all(".statistic:not(.missing)").map((row) => [...row.children].map((part) => part.textContent)),
+    steps: all(".alternative").map((item) => ({
+      form: item.children[0].textContent, chance: item.children[1].textContent, title: item.title,
+      bar: item.querySelector("i").style.width, written: item.classList.contains("written"),
+    })),
+    buttons: all("[data-edit]").filter((at) => at.localName === "button")
+      .map((at) => [at.dataset.edit, at.textContent, at.disabled]),
+    changes: all("[data-part=edit-tokens] li").map((at) => [at.textContent, at.style.background]),
+    edits: all("[data-part=edits] li").map((at) => at.textContent),
+    order: all(".order-label:not(.missing) > *").filter((at) => !at.hidden).map((at) => at.textContent),
+  };
+};
+"""
+_SPACES = re.compile("[\u00a0\u2002\u202f ]+")
+
+
+def plain(text: str) -> str:
+    """A text without the marks that keep right-to-left words apart, its blanks all alike."""
+    return _SPACES.sub(" ", re.sub("[\u2068\u2069]", "", text)).strip()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+class Mounted:
+    """An explorer in a page; what is done goes by its own buttons, what it says comes as text."""
+
+    def __init__(self, page: Page) -> None:
+        files = markup()
+        html = (
+            "<!doctype html><meta charset=utf-8><style>body { margin: 0; } #host { width: 980px; "
+            f"--st-background-color: #ffffff; }} {files.css}</style>"
+            f"<template id=markup>{files.html}</template><div id=host></div>"
+            f"<script>{files.script}\n{_DRIVER}</script>"
+        )
+        self.page = page
+        self.count = 0
+        page.route(f"{ADDRESS}**", lambda route: route.fulfill(body=html, content_type="text/html"))
+        page.goto(ADDRESS)
+
+    def show(self, payload: dict[str, Any], again: bool = False) -> None:
+        """Mount a payload; `again` gives it to the explorer that is there, as Streamlit would."""
+        self.count += not again  # under another key nothing is remembered
+        text = base64.b64encode(pack(payload)).decode()
+        self.page.evaluate("(all) => mount(...all)", [text, f"explorer{self.count}", again])
+
+    def does(self, *acts: tuple) -> dict[str, Any]:
+        """Do some things, one after the other, and return what is said then."""
+        self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
+        return _plain(self.page.evaluate("told()"))
+
+    def asked(self) -> list[list[Any]]:
+        """What Python was asked and told since the explorer was mounted."""
+        return self.page.evaluate("asked")
+
+    def saves(self, name: str) -> str:
+        """The file that a button saves, as text."""
+        return self.page.evaluate(
+            """async (name) => {
+                saved.length = 0;
+                root().querySelector(`[data-export=${name}]`).click();
+                await new Promise((done) => setTimeout(done));
+                return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await saved[0].arrayBuffer());
+            }""",
+            name,
+        )

@@ -1,0 +1,79 @@
+"""Edits in words: which head, which token looks at which, and what the changes did, all by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.components.edits import listed
+from app.views.shared.axes import axis_words
+from app.views.shared.what_if import WhatIf, _marked
+from core.record.edits import Edits
+from tests.app.explorer_harness import synthetic_record
+
+RECORD = synthetic_record("short", 3, 4)
+SOURCE = "Ein Mann in einem₄ roten Hemd sprich t mit einem₁₀ Hund . <eos>".split()
+FED = "<bos> A man in a₄ red shirt talks to a₉ dog .".split()
+OUT = "A man in a₄ red shirt talks to a₉ dog . <eos>".split()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("off.cross.2.0", "cross layer 3, head 1 off"),
+        ("mean.encoder.0.3", "encoder layer 1, head 4 at its mean"),
+        ("uniform.decoder.1.2", "decoder layer 2, head 3 with equal weights"),
+        ("cut.cross.1.2.3.9", "einem₁₀ → a₄ cut, cross layer 2, head 3"),
+        ("cut.encoder.0.1.3.9", "einem₁₀ → einem₄ cut, encoder layer 1, head 2"),
+        ("cut.decoder.0.1.8.4", "a₄ → a₉ cut, decoder layer 1, head 2"),
+        ("cut.decoder.0.1.2.0", "<bos> → in cut, decoder layer 1, head 2"),
+        ("times.cross.2.3.5.5.4", "Hemd → shirt × 4, cross layer 3, head 4"),
+        ("temp.cross.0.1.0.5", "cross layer 1, head 2 at temperature 0.5"),
+        ("hide.9", "einem₁₀ hidden"),
+        ("causal", "no causal mask"),
+        ("positions.source.scale-0", "no positions in the source"),
+        ("positions.target.scale-0", "no positions in the target"),
+        ("row.decoder.1.0.3.0.5-0.5", "row of a₄ by hand, decoder layer 2, head 1"),
+        ("row.encoder.1.0.9.1", "row of einem₁₀ by hand, encoder layer 2, head 1"),
+    ],
+)
+def test_an_edit_in_words(text: str, words: str) -> None:
+    edits, problems = Edits.parse(text)
+    assert not problems
+    assert listed(edits, RECORD) == [{"text": text, "label": words}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "queries", "keys"),
+    [("encoder", SOURCE, SOURCE), ("decoder", OUT, FED), ("cross", OUT, SOURCE)],
+)
+def test_what_stands_along_a_maps_sides(kind: str, queries: list[str], keys: list[str]) -> None:
+    assert axis_words(RECORD, kind) == (queries, keys)
+
+
+def test_what_the_changes_did() -> None:
+    edits, _ = Edits.parse("off.cross.2.0")
+    after = replace(
+        RECORD,
+        log_probs=RECORD.log_probs - np.arange(12, dtype=np.float32) / 8,
+        cross=RECORD.cross / 2,
+    )
+    for record in (RECORD, after):  # the stand-in has no method for its maps
+        object.__setattr__(record, "maps", lambda kind, record=record: getattr(record, kind))
+    changed = WhatIf(edits, ("No.",), RECORD, after)
+    sent = changed.payload()
+    assert (sent["text"], sent["problems"], sent["before"]) == (
+        "off.cross.2.0",
+        ["No."],
+        RECORD.log_prob,
+    )
+    assert sent["change"] == pytest.approx([-step / 8 for step in range(12)], abs=1e-6)
+    np.testing.assert_array_equal(changed.weights()["cross"], -RECORD.cross / 2)
+    assert WhatIf(Edits(), (), RECORD, RECORD).payload()["change"] is None
+
+
+def test_what_is_written_now_stands_in_bold() -> None:
+    assert _marked("A man in a shirt .", "A man in a red shirt .") == "A man in a **red** shirt ."
+    assert _marked("A red shirt", "The red dog") == "**The** red **dog**"

@@ -1,0 +1,295 @@
+"""Beside the maps: copying, explanations, panels, files of any text, contrast themes, digits."""
+
+# ruff: noqa: E501 (lines of script)
+
+from __future__ import annotations
+
+import itertools
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from app.components.assets import joined
+from app.components.explorer.payload import payload
+from app.look.glossary import TERMS
+from app.look.numbers import number, percent
+from tests.app.explorer_harness import Token, synthetic_record
+from tests.app.mounted import Mounted, plain
+
+SHARED = Path(__file__).parents[2] / "app/components/shared"
+VIEW = {"kind": "cross", "layer": 0, "head": 0}
+RECORD = replace(
+    synthetic_record("short", 2, 3), translation="A man in a red shirt talks to a dog."
+)
+
+
+@pytest.fixture(scope="module")
+def at(browser: Browser) -> Iterator[Mounted]:
+    context = browser.new_context(viewport={"width": 1000, "height": 1000})
+    yield Mounted(context.new_page())
+    context.close()
+
+
+@pytest.fixture
+def shown(at: Mounted) -> Mounted:
+    at.show(payload(RECORD, VIEW, address=False))
+    return at
+
+
+def middle(page: Page, selector: str) -> tuple[float, float]:
+    box = page.locator(selector).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def pasted(page: Page) -> str:
+    """What the clipboard gives to a box that is made for it."""
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<textarea id=box></textarea>')")
+    page.locator("#box").focus()
+    page.keyboard.press("Control+v")
+    text = page.locator("#box").input_value()
+    page.evaluate("document.querySelector('#box').remove()")
+    return text
+
+
+def test_the_translation_is_copied_without_the_clipboards_leave(shown: Mounted) -> None:
+    assert shown.page.evaluate("navigator.clipboard === undefined"), "this page has no TLS"
+    shown.page.locator("[data-part=copy]").click()
+    expect(shown.page.locator("[data-part=copy]")).to_have_text("Copied")
+    assert pasted(shown.page) == RECORD.translation
+
+
+@pytest.mark.parametrize(
+    ("side", "first", "last", "text"),
+    [
+        ("target", 0, 11, RECORD.translation),
+        ("target", 1, 11, RECORD.translation),
+        ("target", 9, 5, "red shirt talks to a"),
+        ("target", 9, 11, "a dog."),
+        ("source", 5, 8, "Hemd spricht mit"),
+        ("source", 6, 6, "sprich"),
+    ],
+)
+def test_drawn_tokens_are_plain_text(
+    shown: Mounted, side: str, first: int, last: int, text: str
+) -> None:
+    page = shown.page
+    places = [middle(page, f".{side} .token[data-index='{index}']") for index in (first, last)]
+    page.mouse.move(places[0][0] - 6, places[0][1])
+    page.mouse.down()
+    page.mouse.move(*places[0])
+    page.mouse.move(places[1][0] + 6, places[1][1], steps=6)
+    page.mouse.up()
+    page.keyboard.press("Control+c")
+    assert pasted(page) == text
+
+
+def test_one_panel_is_open(shown: Mounted) -> None:
+    for part, button in (("checks", "badge"), ("keys", "keys-button"), ("help", "help-button")) * 2:
+        told = shown.does(("press", f"[data-part={button}]"))
+        open_panels = [name for name in ("checks", "keys", "help") if name not in told["hidden"]]
+        assert open_panels == [part]
+    shown.page.keyboard.press("Escape")
+    told = shown.does()
+    assert {"checks", "keys", "help"} <= set(told["hidden"])
+
+
+def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
+    """Under the pointer, to a screen reader and in the panel: the same sentence, the glossary's."""
+    numbers = {
+        "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
+    }
+    at.show(payload(RECORD, VIEW, quantities=numbers, address=False))
+    told = at.does()
+    assert told["titles"]["quantity"] == TERMS["weight"]
+    assert (
+        at.does(("set", "[data-part=quantity]", "norms"))["titles"]["quantity"]
+        == (TERMS["value norms"])
+    )
+    assert told["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
+    assert told["titles"]["unpin"].startswith("A click on a word or a cell pins it")
+    assert told["target"][0]["title"] == TERMS["<bos>"]
+    assert told["target"][-1]["title"] == told["source"][-1]["title"] == TERMS["<eos>"]
+    for attribute, begins in (
+        ("data-kind-option=encoder", "Encoder: "),
+        ("data-kind-option=decoder", "Decoder: "),
+        ("data-kind-option=cross", "Cross: "),
+        ("data-combine-option=mean", "Mean: "),
+        ("data-combine-option=max", "Maximum: "),
+        ("data-part=sort", "The heads stand in layer order"),
+    ):
+        part = at.page.locator(f"[{attribute}]")
+        assert part.get_attribute("title").startswith(begins)
+        assert part.get_attribute("aria-description") == part.get_attribute("title")
+    rows = at.page.locator(".statistic:not(.missing)")
+    said = dict(
+        zip(
+            rows.locator("dt").all_inner_texts(),
+            rows.evaluate_all("all => all.map(at => at.title)"),
+            strict=True,
+        )
+    )
+    assert said["entropy"] == TERMS["entropy"]
+    assert said["off the diagonal"].startswith("Off the diagonal: how many source tokens")
+    at.does(("set", "[data-part=quantity]", "weights"))
+    place = at.page.evaluate(
+        """() => {
+            const map = root().querySelector("[data-part=map]");
+            const box = map.getBoundingClientRect();
+            const { left, top, cell } = map.dataset;
+            const rows = 12, columns = 13;
+            const over = (x, y) => {
+                map.dispatchEvent(new PointerEvent("pointermove",
+                    { clientX: box.left + x, clientY: box.top + y, bubbles: true }));
+                return map.title;
+            };
+            const ends = [Number(left) + columns * cell, Number(top) + rows * cell];
+            return [over(left - 20, ends[1] + 20), over(ends[0] + 20, ends[1] - 10), over(ends[0] - 10, ends[1] - 10)];
+        }"""
+    )
+    assert place[0].startswith("Share received: how much of all weight")
+    assert place[1:] == [TERMS["entropy"], ""]
+
+
+HOSTILE = 'a\x01 \x1b \ufffe\uffff <b> & " ]]> \u202e \x7f\x00'
+
+
+def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
+    words = [Token(text) for text in ("\x01", "\ufffe", "<b>", "a\x1bb", "]]>", "&", '"')]
+    source = (*words, *RECORD.source[len(words) :])
+    record = replace(RECORD, source=source, source_text=HOSTILE, translation=HOSTILE)
+    at.show(payload(record, VIEW, address=False))
+    for name in ("map-svg", "overview-svg"):
+        root = ElementTree.fromstring(at.saves(name))
+        about = root.find("{http://www.w3.org/2000/svg}desc").text
+        assert "a‹U+0001› ‹U+001B› ‹U+FFFE›‹U+FFFF›" in about and "‹U+0000›" in about
+    at.does(("press", "[data-view-option=lines]"))
+    ElementTree.fromstring(at.saves("map-svg"))
+    assert at.page.evaluate("legalInXml('a\\ud800b\\u{1F600}')") == "a‹U+D800›b\U0001f600"
+
+
+def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
+    at.page.evaluate(
+        """() => {
+            window.drawn = [];
+            const { fillText } = CanvasRenderingContext2D.prototype;
+            CanvasRenderingContext2D.prototype.fillText = function (words, ...place) {
+                drawn.push(words);
+                return fillText.call(this, words, ...place);
+            };
+        }"""
+    )
+    captions = re.compile(r"largest|entropy|eos|(l|en)\w*…")  # some are cut
+    for heads, has in ((4, True), (8, True), (16, False)):
+        at.page.evaluate("drawn.length = 0")
+        at.show(payload(synthetic_record("short", 2, heads), VIEW, address=False))
+        drawn = [plain(str(words)) for words in at.page.evaluate("drawn")]
+        assert any(map(captions.fullmatch, drawn)) == has, heads
+        room = at.page.evaluate(
+            "(({ offsetHeight, offsetWidth }) => offsetHeight - offsetWidth)(root().querySelector('.thumbnail'))"
+        )
+        assert (room > 20) == has
+
+
+def test_contrast_themes_show_what_is_pinned_and_where_it_looks(browser: Browser) -> None:
+    context = browser.new_context(forced_colors="active", viewport={"width": 1000, "height": 1000})
+    at = Mounted(context.new_page())
+    at.show(payload(RECORD, VIEW, address=False))
+    at.does(("press", ".target .token[data-index='4']"))
+    look = """(selector) => {
+        const { outlineStyle, outlineWidth, backgroundColor, color } =
+            getComputedStyle(root().querySelector(selector));
+        return { outlineStyle, outlineWidth, backgroundColor, color };
+    }"""
+    pinned = at.page.evaluate(look, ".token.pinned")
+    assert (pinned["outlineStyle"], pinned["outlineWidth"]) == ("solid", "3px")
+    best = int(RECORD.cross[0, 0, 3].argmax())
+    shaded = f".source .token[data-index='{best}']"
+    own = at.page.evaluate(f'root().querySelector("{shaded}").style.background')
+    assert own and at.page.evaluate(look, shaded)["backgroundColor"] == own
+    chip = at.page.evaluate("root().querySelector('.readout .weight').style.background")
+    assert at.page.evaluate(look, ".readout .weight")["backgroundColor"] == chip
+    bar = at.page.evaluate(look, ".target .token[data-index='4'] .probability i")
+    ground = at.page.evaluate(look, ".target .token[data-index='4'] .probability")
+    assert bar["backgroundColor"] != ground["backgroundColor"]
+    at.does(("press", ".source .token[data-index='1']"))
+    assert at.page.evaluate(look, ".map-box")["backgroundColor"] == "rgb(255, 255, 255)"
+    context.close()
+
+
+@pytest.mark.parametrize("digits", [0, 1, 2, 3, 4])
+def test_numbers_are_written_as_python_writes_them(page: Page, digits: int) -> None:
+    random = np.random.default_rng(digits)
+    values = [0.0, -0.0, 1.0, 0.125, 0.375, -0.125, 2.5, 3.5, -0.0004, 1234.5678, -1234567.0]
+    values += [*random.normal(0, 1, 60), *(10 ** random.uniform(-5, 4, 60)), *(np.arange(17) / 16)]
+    values = [float(value) for value in values]
+    found = page.evaluate(
+        f"""([values, digits]) => {{
+            {joined(SHARED / "numbers.js")}
+            return values.map((value) => [fixed(value, digits), signed(value, digits), percent(value)]);
+        }}""",
+        [values, digits],
+    )
+    for value, (text, sign, share) in zip(values, found, strict=True):
+        assert text == number(value, digits)
+        assert sign == number(value, digits, "+")
+        if value <= 1 and not np.signbit(value):
+            assert share == percent(value)
+    shares = [0.0, 1e-5, 0.0004, 0.004, 0.005, 0.006, 0.5, 0.994, 0.995, 0.996, 0.9996, 1.0]
+    assert page.evaluate(
+        f"(shares) => {{ {joined(SHARED / 'numbers.js')} return shares.map((share) => percent(share)); }}",
+        shares,
+    ) == [percent(share) for share in shares]
+
+
+def test_a_rounded_share_has_no_decimal_and_no_end(page: Page) -> None:
+    script = joined(SHARED / "numbers.js")
+    found = page.evaluate(
+        f"""() => {{ {script}
+            return [0, 0.004, 0.3, 0.994, 0.996, 1].map((share) => percent(share, 1 / 255)); }}"""
+    )
+    assert [re.sub("\u00a0", " ", text) for text in found] == [
+        "<1 %",
+        "<1 %",
+        "30 %",
+        "99 %",
+        ">99 %",
+        ">99 %",
+    ]
+    chances = [0, 0.003, 0.005, 0.25, 0.994, 0.996, 1]
+    assert page.evaluate(f"(all) => {{ {script} return all.map(chance); }}", chances) == [
+        "0.00",
+        "<0.01",
+        f"{0.005:.2f}",
+        "0.25",
+        "0.99",
+        ">0.99",
+        "1.00",
+    ]
+
+
+def test_each_kind_of_text_is_plain(page: Page) -> None:
+    """What two tokens make together, for any two neighbours."""
+    tokens = [
+        {"label": label, "special": label.startswith("<"), "startsWord": starts, "close": close}
+        for label, starts, close in (
+            ("<bos>", True, False),
+            ("Ha", True, False),
+            ("us", False, False),
+            (".", True, True),
+            ("<eos>", True, False),
+        )
+    ]
+    script = joined(SHARED.parent / "explorer/copy.js")
+    expected = {(1, 2): "Haus", (2, 3): "us.", (1, 3): "Ha.", (1, 2, 3): "all of it"}
+    for chosen in itertools.chain(expected, [(3,)]):
+        text = page.evaluate(
+            f"([tokens, chosen]) => {{ {script} return plainText(tokens, 'all of it', new Set(chosen)); }}",
+            [tokens, list(chosen)],
+        )
+        assert text == expected.get(chosen, ".")
