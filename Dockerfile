@@ -8,7 +8,13 @@
 # torch without CUDA comes from an index that serves it: --build-arg PIP_EXTRA_INDEX_URL=…; without
 # one the usual build is installed, which runs on a CPU too, in an image of 6.3 GB in place of 2.2.
 
-FROM python:3.11-slim AS build
+# A tag can be moved; a digest cannot. Ask the registry for the one that you trust, and build from it:
+#
+#   docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}'
+#   docker build --build-arg PYTHON_IMAGE=python:3.11-slim@sha256:… --tag headlight .
+
+ARG PYTHON_IMAGE=python:3.11-slim
+FROM ${PYTHON_IMAGE} AS build
 ARG PIP_EXTRA_INDEX_URL=
 ENV WHEELS="/venv/bin/python -m pip install --no-cache-dir --require-hashes --no-deps --only-binary :all:"
 WORKDIR /headlight
@@ -18,7 +24,7 @@ RUN $WHEELS --requirement requirements-cpu.lock || echo "torch: the usual build"
 RUN $WHEELS --requirement requirements.lock
 RUN /venv/bin/python -m pip check || $WHEELS --requirement requirements-cuda.lock
 
-FROM python:3.11-slim
+FROM ${PYTHON_IMAGE}
 COPY --from=build /venv /venv
 WORKDIR /headlight
 COPY .streamlit .streamlit
@@ -32,4 +38,4 @@ ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1 STREAMLIT_SERVER_HEADLESS=true \
 USER 65532:65532
 EXPOSE 8501
 HEALTHCHECK CMD ["/venv/bin/python", "-c", "import urllib.request as r; r.urlopen('http://localhost:8501/_stcore/health', timeout=5)"]
-CMD ["/venv/bin/streamlit", "run", "app/serve.py", "--server.port", "8501"]
+CMD ["/venv/bin/python", "-m", "app.serving.start", "--server.port", "8501"]

@@ -12,7 +12,7 @@ PORT   ?= 8501
 .PHONY: app test soak check types-js format lock train clean
 
 app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
-	$(BIN)/streamlit run app/serve.py --server.port $(PORT)
+	@$(BIN)/python -m app.serving.start --server.port $(PORT)
 
 test: check  ## everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting

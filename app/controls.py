@@ -10,8 +10,9 @@ stage_project … stage_output, inside_project … inside_output, example_0…,
 lesson_sentence, mask_input, mask_batch_…, mask_source_ids, mask_target_ids, source_batch,
 target_batch, mask_kind, mask_sentence, mask_ids_sentence, mask_grids, mask_padding, mask_causal,
 mask_combined, closing_layer, closing_head, closing_row, closing_fill, closing_precision,
-closing_strip, leak, train_cheating, cheating, padding_sentence, padding_effect, hidden_word,
-hidden_translation, hidden_probabilities, position_side, position_table, wave_dimensions,
+closing_strip, closing_table, leak, train_cheating, cheating, padding_sentence, padding_effect,
+hidden_word, hidden_translation, hidden_probabilities, position_side, position_table,
+wave_dimensions,
 position_waves, position_products, rotation_k, rotation_p, rotation_matrix, rotation_circles,
 sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, products_waves,
 products_learned, extrapolation, order_positions, order_maps, position_change,
@@ -42,6 +43,7 @@ import streamlit as st
 
 from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
+from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, results, visit
 from core.checkpoint.folder import Card
@@ -51,6 +53,8 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
+OWN_SENTENCES = frozenset({"tour"})
+"""Pages, by their address, that choose their own sentences: there is none to click or to link."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before
 _GIVEN_FOR = "given_for"  # the text, direction and sentence of a translation that was given
@@ -163,8 +167,10 @@ def sidebar() -> None:
             format_func=lambda name: SEARCHES[name].label.capitalize(),
             required=True,
             key="search",
+            help=meaning("beam search"),
         )
-        if known := examples(direction):
+        at = visit.get("page")
+        if at not in OWN_SENTENCES and (known := examples(direction)):
             with st.container(key="examples", gap=None):
                 st.caption("Examples")
                 for i, example in enumerate(known):
@@ -178,9 +184,12 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
+    source, target = chosen.source, chosen.target
+    if at in OWN_SENTENCES:
+        source = target = ""
     # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
     entry = ("q", "k") if not visit.get("page") else None
-    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
+    address.keep({"source": source, "target": target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:
@@ -317,7 +326,7 @@ def model_note() -> None:
         return
     card, shape = chosen.card, chosen.card.model
     scores = ", ".join(
-        f"{score['sacrebleu']:.1f} on {plain(about([corpus]))}"
+        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))})"
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):
@@ -328,6 +337,10 @@ def model_note() -> None:
             f"{card.parameters / 1e6:.1f} million weights"
         )
         if scores:
-            st.caption(f"BLEU {scores} that it was not trained on. Other text: expect errors.")
+            st.caption(
+                f"Validation BLEU, on sentences that it was not trained on: {scores}. "
+                "Other text: expect errors.",
+                help=meaning("BLEU"),
+            )
         if card.note:
             st.caption(plain(card.note))

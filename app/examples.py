@@ -1,11 +1,15 @@
-"""Example sentences in both languages, each with what to look for."""
+"""Example sentences in both languages, each with a question to answer from its picture."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence as it is typed in either direction, with a hint for each."""
+    """One sentence as it is typed in either direction, with a hint for each.
+
+    A hint says what the typed sentence holds and asks the rest: what a network makes of it differs
+    from one network to the next.
+    """
 
     title: str
     look_for: tuple[str, str]  # from German, from English
@@ -90,8 +94,8 @@ EXAMPLES = (
         ),
     ),
     Example(
-        "A word that moves",
-        ("Fußball stands last, soccer does not.", "soccer moves to the sentence’s end."),
+        "Word order",
+        ("Fußball comes last: where in English?", "soccer comes in the middle: and in German?"),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
         (
@@ -101,7 +105,10 @@ EXAMPLES = (
     ),
     Example(
         "Compounds",
-        ("One German word, several English ones.", "Several words become one in German."),
+        (
+            "How many words is Straßenmusiker in English?",
+            "How many words is street musician in German?",
+        ),
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
         "A street musician is playing guitar at a bus stop.",
         (
@@ -111,7 +118,10 @@ EXAMPLES = (
     ),
     Example(
         "A split verb",
-        ("bereitet … zu is one verb in English.", "is preparing: one verb, two places."),
+        (
+            "bereitet … zu is one verb: and in English?",
+            "is preparing: in how many places in German?",
+        ),
         "Eine Frau bereitet in der Küche das Essen zu.",
         "A woman is preparing the food in the kitchen.",
         (
@@ -121,7 +131,10 @@ EXAMPLES = (
     ),
     Example(
         "A verb at the end",
-        ("After wenn the verb stands last.", "After wenn the verb goes to the end."),
+        (
+            "After wenn the verb comes last: and after if?",
+            "rains is the third word: and in German?",
+        ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
         (

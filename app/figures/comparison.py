@@ -35,7 +35,8 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
                 for word, score in zip(words, record.log_probs, strict=True)
             ],
             marker={"color": palette.third, "line": {"width": 0}},
-            hovertemplate="%{customdata[0]}<br>log p = <b>%{y:.4f}</b>, p = %{customdata[1]:.4f}"
+            hovertemplate="%{customdata[0]}<br>probability <b>%{customdata[1]:.4f}</b>, "
+            "log-probability %{y:.3f}"
             "<extra></extra>",
         ),
         layout(theme, escape(title), subtitle, height=round(76 + 170 + bottom)),
@@ -46,7 +47,7 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
         xaxis=ticks,
         yaxis={
             "range": [1.08 * min(lowest, -0.1), 0],
-            "title": {"text": "log p, in nats"},
+            "title": {"text": "log-probability (nats)"},
             **ruled(theme),
         },
     )

@@ -180,7 +180,7 @@ def extrapolation_figure(
     figure.add_annotation(
         x=longest,
         y=0.04,
-        text="training knew no position beyond",
+        text="positions beyond: never seen in training",
         xanchor="left",
         xshift=6,
         yanchor="bottom",

@@ -35,7 +35,7 @@ Bools = NDArray[np.bool_]
 
 
 def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
-    """The masked cells [query, key] by why they are masked, of two masks, True = may look."""
+    """The masked cells [query, key] by why they are masked, of two masks, True = may attend."""
     by_reason = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
     return {reason: where for reason, where in by_reason.items() if where.any()}
 
@@ -43,7 +43,7 @@ def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
 def mask_figure(
     mask: Bools, masked: dict[str, Bools], axes: Axes, title: str, subtitle: str, theme: str
 ) -> go.Figure:
-    """A boolean mask [query, key], True = may look; each masked cell is hatched and says why.
+    """A boolean mask [query, key], True = may attend; each masked cell is hatched and says why.
 
     `masked` are its masked cells by reason, as `reasons` gives them.
     """

@@ -22,7 +22,7 @@ from app.figures.style import (
     tick,
     word_ticks,
 )
-from app.look.labels import label
+from app.look.labels import labels
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
@@ -64,13 +64,14 @@ def table_figure(
     tokens: Sequence[RecordToken] | None,
     theme: str,
     title: str = "What is added to each token",
+    first: int = 1,
 ) -> go.Figure:
     """What is added to each token's embedding: [length, d_model], zero-centred, orange to blue.
 
-    Without tokens, the rows are called by their numbers alone.
+    Without tokens, the rows are called by their pos alone; `first` is the first token's number.
     """
     length, d_model = positions.shape
-    words = [str(n) for n in range(length)] if tokens is None else place_words(tokens)
+    words = [f"pos {n}" for n in range(length)] if tokens is None else place_words(tokens, first)
     row = float(np.clip(420 / length, 5, 24))
     ticks = word_ticks(words, row, _LONGEST)
     limit = float(np.abs(positions).max())
@@ -86,7 +87,7 @@ def table_figure(
             zmax=limit,
             colorscale=diverging(theme),
             colorbar=beside((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
-            hovertemplate="position %{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
+            hovertemplate="%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
             theme,
@@ -133,7 +134,7 @@ def table_figure(
         yaxis={
             **ticks,
             "range": ticks["range"][::-1],
-            "title": {"text": "position" if tokens is None else "position and its token"},
+            "title": {"text": "pos" if tokens is None else "pos and its token"},
         },
         xaxis2={**hover_axis(named, "x"), "side": "top"},
         yaxis2={**hover_axis(words, "y"), "range": ticks["range"][::-1], "side": "right"},
@@ -146,6 +147,7 @@ def waves_figure(
     tokens: Sequence[RecordToken],
     dimensions: Sequence[int],
     theme: str,
+    first: int = 1,
 ) -> go.Figure:
     """A few columns of the table, one under the other, against position.
 
@@ -154,7 +156,7 @@ def waves_figure(
     """
     length, d_model = positions.shape
     palette = PALETTES[theme]
-    words = place_words(tokens)
+    words = place_words(tokens, first)
     pitch = NARROW / length
     ticks = word_ticks(words, pitch, _LONGEST)
     bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
@@ -211,7 +213,7 @@ def waves_figure(
                     "colorscale": diverging(theme),
                     "line": {"width": 1, "color": palette.second},
                 },
-                hovertemplate=f"position %{{customdata}}<br>dimension {dimension}: "
+                hovertemplate=f"%{{customdata}}<br>dimension {dimension}: "
                 "<b>%{y:.4f}</b><extra></extra>",
             )
         )
@@ -233,7 +235,7 @@ def waves_figure(
             "anchor": "free",
             "position": 0,
             "tickangle": -45 if pitch >= 21 else -90,
-            "title": {"text": "position and its token"},
+            "title": {"text": "pos and its token"},
         }
     )
     return figure
@@ -311,9 +313,12 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
     return figure
 
 
-def place_words(tokens: Sequence[RecordToken]) -> list[str]:
-    """Position and token: the number is what is encoded here, so every label carries it."""
-    return [f"{position} {label(token)}" for position, token in enumerate(tokens)]
+def place_words(tokens: Sequence[RecordToken], first: int) -> list[str]:
+    """The formula's pos, which counts from 0, before each token's label: pos 1 Mann₂.
+
+    `first` is the first token's number: 1 for a source, 0 for a target fed in.
+    """
+    return [f"pos {pos} {word}" for pos, word in enumerate(labels(tokens, first))]
 
 
 def _left(words: Sequence[str], ticks: dict) -> float:

@@ -84,7 +84,7 @@ def circles_figure(
     figure = go.Figure(
         layout=layout(
             theme,
-            f"From position {position} to position {position + k}",
+            f"From pos {position} to pos {position + k}",
             "each pair of dimensions (sin, cos) turns by k · 2π / λ",
             height=290,
         )
@@ -139,7 +139,7 @@ def circles_figure(
                     **axes,
                     mode="markers",
                     marker=dots(11, palette.ink, symbol),
-                    hovertemplate=f"position {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
+                    hovertemplate=f"pos {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
                 )
             )
     figure.update_layout(margin={"l": 12, "r": 12, "t": 70, "b": 48})

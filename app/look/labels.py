@@ -54,6 +54,21 @@ def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
     ]
 
 
+def word_labels(
+    tokens: Sequence[Named], words: Sequence[Sequence[int]], first_number: int
+) -> list[str]:
+    """The labels of words, each given by the places of its tokens; numbered as `labels` numbers.
+
+    Repeated words are told apart by the number of their first token: Mann₂ … Mann₁₀.
+    """
+    plain = ["".join(label(tokens[place]) for place in word) for word in words]
+    counts = Counter(plain)
+    return [
+        text if counts[text] == 1 else text + str(first_number + word[0]).translate(_SUBSCRIPT)
+        for text, word in zip(plain, words, strict=True)
+    ]
+
+
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 # Unicode's default-ignorable characters that are not of category Cf, and the empty Braille cell.
 _IGNORABLE = {

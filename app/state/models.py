@@ -108,7 +108,7 @@ class Served:
 def _served(translator: Translator) -> Served:
     from core.serving.ray_serve import backend_of
 
-    return Served(translator, Queue(backend_of(translator)))
+    return Served(translator, Queue(backend_of(translator), shares=waiting.SHARES))
 
 
 def _bytes(served: Served) -> int:

@@ -21,8 +21,11 @@ DEADLINE_S = 20.0
 """Seconds from a request to its answer at most."""
 POLL_S = 0.05
 """Seconds after which whoever waits looks whether its visitor is still there."""
-_BATCH_CHARACTERS = 1600
-"""Of a batch, padded: a short sentence does not wait for the last steps of many long ones."""
+_BATCH_CHARACTERS = 800
+"""Of a batch, padded: one of the longest sentences, or 16 of the usual length.
+
+A batch cannot be interrupted, so its length is how long others wait for it.
+"""
 
 Request = TranslateRequest | InspectRequest
 
@@ -89,13 +92,17 @@ class Queue:
     """Requests to one backend in the order in which they came; those that can share a batch do.
 
     One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
-    one takes its place. Equal requests are answered once. A visitor who asks without a pause for
-    what takes long has to make pauses where others ask, too, so that they do not find the worker
-    busy each time.
+    one takes its place. Equal requests are answered once. Visitors who have used much processor
+    time come after the others, and are throttled while others ask (`core.serving.shares`); queues
+    that are given the same `shares` count for the same accounts.
     """
 
     def __init__(
-        self, backend: Backend, limit: int = LIMIT, deadline_s: float = DEADLINE_S
+        self,
+        backend: Backend,
+        limit: int = LIMIT,
+        deadline_s: float = DEADLINE_S,
+        shares: Shares | None = None,
     ) -> None:
         self._backend = backend
         self._limit = limit
@@ -104,7 +111,7 @@ class Queue:
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
-        self._shares = Shares()
+        self._shares = shares or Shares()
         self._works = False  # whether there is a worker
 
     @overload
@@ -234,9 +241,10 @@ class Queue:
             return batch
 
     def _ready(self) -> list[_Job]:
-        """The jobs whose visitors need make no pause. The lock is held."""
-        wait = self._shares.has_to_wait
-        return [job for job in self._waiting if not all(wait(v, v) for v in job.visitors)]
+        """The jobs that may be answered now, those of light visitors first. The lock is held."""
+        wait, light = self._shares.has_to_wait, self._shares.is_light
+        ready = [job for job in self._waiting if not all(wait(v, v) for v in job.visitors)]
+        return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 
     def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
         """Put down what a batch took to those who waited for it. The lock is held."""

@@ -1,45 +1,79 @@
-"""Who has used how much of the machine: who used much makes pauses while others are there."""
+"""Who has used how much processor time: heavy users are throttled while others are active."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 CREDIT_S = 2.0
-"""Seconds of processor time that one may use at once; then others have the first claim."""
+"""Seconds of processor time that all heavy accounts together may owe before they have to wait."""
+LIGHT_S = CREDIT_S / 8
+"""Seconds that an account may owe and still be light: a light account never waits."""
 SHARE = 1 / 3
-"""Of the time, at most, for one who has used that up and goes on asking."""
+"""Of the processor time, at most, for all heavy accounts together while others are active."""
+LIGHT_SHARE = 1 / 40
+"""Of the processor time, for as long as it likes, for an account that stays light."""
 RECENT_S = 30.0
-"""Seconds for which somebody who asked counts as one of those for whom others make pauses."""
+"""Seconds after a request for which its visitor counts as active."""
 
 
 class Shares:
-    """Accounts of processor time, paid back at a rate of `SHARE`; for all threads."""
+    """Accounts of processor time, shared by all threads.
 
-    def __init__(self) -> None:
+    An account owes the seconds it has used, and its debt shrinks with time, as in a leaky bucket:
+    at a rate of `LIGHT_SHARE` while it owes less than `LIGHT_S`. All others are heavy, and divide
+    both the rate `SHARE` and the credit between them, so that nobody gets more by opening more
+    tabs. They wait only while a visitor is active who is light.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
-        self._paid: dict[Hashable, float] = {}  # when what each account has used is paid back
-        self._asked: dict[Hashable, float] = {}  # when each visitor asked last
+        self._owed: dict[Hashable, float] = {}  # seconds, by account
+        self._settled = clock()  # when the debts were last reduced
+        self._asked: dict[Hashable, float] = {}  # time of each visitor's last request
 
     def asks(self, visitor: Hashable) -> None:
-        """A visitor is there now; None is nobody in particular."""
+        """Count a visitor as active from now on; None stands for no visitor in particular."""
         if visitor is not None:
             with self._lock:
-                self._asked[visitor] = time.monotonic()
+                self._asked[visitor] = self._clock()
 
     def charge(self, account: Hashable, seconds: float) -> None:
-        """Put down what an account has used; that of None is paid by nobody."""
-        now = time.monotonic()
+        """Add the time that an account has used; time of the account None is not counted."""
         with self._lock:
-            self._paid = {known: paid for known, paid in self._paid.items() if paid > now}
+            self._settle()
             if account is not None:
-                self._paid[account] = self._paid.get(account, now) + seconds / SHARE
+                self._owed[account] = self._owed.get(account, 0.0) + seconds
 
     def has_to_wait(self, account: Hashable, visitor: Hashable) -> bool:
-        """Whether an account is overdrawn while others than its visitor are there."""
-        now = time.monotonic()
+        """Whether an account has used up its credit while others than its visitor are active."""
         with self._lock:
+            self._settle()
+            now, heavy = self._clock(), self._heavy()
             self._asked = {v: at for v, at in self._asked.items() if at > now - RECENT_S}
-            others = self._asked.keys() - {visitor}
-            return bool(others) and self._paid.get(account, now) >= now + CREDIT_S / SHARE
+            others = self._asked.keys() - heavy - {visitor}
+            credit = max(LIGHT_S, CREDIT_S / max(1, len(heavy)))
+            return bool(others) and self._owed.get(account, 0.0) >= credit
+
+    def is_light(self, account: Hashable) -> bool:
+        """Whether an account owes so little that it goes before the heavy ones."""
+        with self._lock:
+            self._settle()
+            return self._owed.get(account, 0.0) < LIGHT_S
+
+    def _heavy(self) -> set[Hashable]:
+        """The accounts that owe too much to be light. The lock is held."""
+        return {account for account, owed in self._owed.items() if owed >= LIGHT_S}
+
+    def _settle(self) -> None:
+        """Reduce all debts by the time since this was last done. The lock is held."""
+        now = self._clock()
+        passed, self._settled = now - self._settled, now
+        heavy = self._heavy()
+        left = {
+            account: owed - passed * (SHARE / len(heavy) if account in heavy else LIGHT_SHARE)
+            for account, owed in self._owed.items()
+        }
+        self._owed = {account: owed for account, owed in left.items() if owed > 0}

@@ -194,7 +194,7 @@ def texts(app: AppTest) -> str:
 def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     app = open_page(monkeypatch, ROOT / "checkpoints")
     said = texts(app)
-    assert "Every difference lies within 0 to 1e-5" in said
+    assert "All weights agree within 1e-5" in said
     source = app.text_area(key="source").value
     target = translator.inspect(source).translation
     first = translator.inspect(source, target)
@@ -213,7 +213,7 @@ def test_the_page_compares_a_model_with_its_twin(monkeypatch, translator):
     assert np.abs(there).max() == abs(largest.difference) <= SAME
     assert not app.exception and not app.error
     heads = first.cross.shape[0] * first.cross.shape[1]
-    assert f"All {heads} heads find themselves" in texts(app)
+    assert f"All {heads} heads are matched to themselves" in texts(app)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_two_models_that_learned_apart_are_matched_first(monkeypatch, two_folder
         monkeypatch, two_folders, first_model="scratch", second_model="baseline", direction="de-en"
     )
     said = texts(app)
-    assert "These two learned apart" in said and "Matched heads share" in said
-    assert "There is no second" not in said and "0 to 1e-5." not in said
+    assert "These two learned apart" in said and "Matched heads have" in said
+    assert "There is no second" not in said and "agree within" not in said
     assert not app.error and len(app.get("plotly_chart")) == 4
     # The second map is the matched head's, not the one of the same number.
     first, second = (Translator.load(two_folders / f"{m}-de-en") for m in ("scratch", "baseline"))
@@ -333,7 +333,7 @@ def test_the_page_in_a_browser(local_page, serve):
     """As a student would: open, read the difference, run the checklist, see every tick."""
     local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")  # the smaller networks
     main = local_page.locator("[data-testid=stMain]")
-    expect(main.get_by_text("Every difference lies within 0 to 1e-5")).to_be_visible(timeout=60_000)
+    expect(main.get_by_text("All weights agree within 1e-5")).to_be_visible(timeout=60_000)
     expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")
     for key in ("matched_heads", "curves"):
         expect(main.locator(f".st-key-{key} .main-svg").first).to_be_visible(timeout=30_000)
@@ -353,7 +353,9 @@ def test_the_page_in_a_browser(local_page, serve):
     expect(maps).to_have_attribute("data-head", "0")
     main.locator(".st-key-run_checks button").click()
     verdict = main.locator(".st-key-checks")
-    expect(verdict).to_contain_text("lines hold: the two are the same function", timeout=120_000)
+    expect(verdict).to_contain_text(
+        "lines hold. They compare the two on 3 sentence pairs", timeout=120_000
+    )
     count = int(re.search(r"All (\d+) lines", verdict.text_content()).group(1))
     ticks = verdict.locator("tbody tr").filter(has_text="✓")
     expect(ticks).to_have_count(count)

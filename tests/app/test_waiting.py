@@ -1,6 +1,7 @@
 """Who has used much of the processor makes pauses while others are there, and only then."""
 
 import time
+from itertools import accumulate
 
 import pytest
 
@@ -12,9 +13,9 @@ from core.serving.shares import Shares
 
 @pytest.fixture
 def now(monkeypatch):
-    """Whose run this is; each look at a thread's clock is a second of work later."""
-    who = {"visitor": "busy"}
-    ticks = iter(range(1000))
+    """Whose run this is, and what it costs: by so much a thread's clock is later at each look."""
+    who = {"visitor": "busy", "cost": 1.0}
+    ticks = accumulate(iter(lambda: who["cost"], None))
     monkeypatch.setattr(waiting, "visitor", lambda: who["visitor"])
     monkeypatch.setattr(waiting, "still_here", lambda: None)
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
@@ -38,9 +39,9 @@ def a_run() -> None:
 def test_a_run_waits_only_while_others_are_there(now):
     for _ in range(4):
         assert seconds_of(a_run) < 0.2
-    now["visitor"] = "other"
+    now.update(visitor="other", cost=0.01)
     assert seconds_of(a_run) < 0.2, "who has used little"
-    now["visitor"] = "busy"
+    now.update(visitor="busy", cost=1.0)
     assert seconds_of(a_run) > 0.4
 
 

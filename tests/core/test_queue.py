@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import closing
+from itertools import accumulate
 
 import pytest
 
@@ -204,19 +205,41 @@ def test_a_failure_is_told_to_all_whom_it_met_and_the_next_are_answered(backend)
 
 def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatch):
     queue = Queue(backend)
-    ticks = iter(range(1000))
-    monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))  # 1 s a batch
+    cost = [1.0]  # seconds of a batch
+    ticks = accumulate(iter(lambda: cost[0], None))
+    monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(shares, "SHARE", 2.0)  # so that the test need not wait for long
     backend.go.release(100)
     for i in range(5):  # nobody else is here: no pause
         alone = Asked(queue, f"{i}", "abuser")
         assert alone.end() == f"{i}!" and alone.waited < 0.2
+    cost[0] = 0.01
     assert queue.ask(InspectRequest("another"), "other") == "another!"
     pausing = Asked(queue, "pausing", "abuser")
     until(lambda: queue._waiting)
     assert queue.ask(InspectRequest("other"), "other") == "other!"
     assert pausing.end() == "pausing!" and pausing.waited > 0.2
     assert backend.batches[-2:] == [["other"], ["pausing"]]
+
+
+def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
+    shared = shares.Shares()
+    queue = Queue(backend, shares=shared)
+    shared.charge("greedy", 1.0)  # as a page's run does, or another model's queue: still in credit
+    asked = [Asked(queue, "a first one", "somebody")]
+    until(lambda: backend.batches)
+    for text, visitor in [("g" * 10, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:
+        asked.append(Asked(queue, text, visitor))
+        until(lambda text=text: len(queue._waiting) == len(asked) - 1)
+    backend.go.release(10)
+    for one in asked:
+        one.end()
+    assert [[text[0] for text in batch] for batch in backend.batches] == [
+        ["a"],
+        ["l"],
+        ["m"],
+        ["g"],
+    ]
 
 
 def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):

@@ -523,13 +523,6 @@ def test_target_ids_are_shown_as_given(translator):
     assert translator.inspect(SENTENCE, target="").search == "given target"
 
 
-@pytest.mark.parametrize("texts", ["Ein Hund läuft.", "", [b"Ein Hund."], ["Ein Hund.", None]])
-def test_anything_but_a_list_of_texts_is_refused(translator, texts):
-    with pytest.raises(TypeError, match=r"put a single one in brackets") as caught:
-        translator.translate(texts)
-    assert "\n" not in str(caught.value)
-
-
 def until_two_ask(lock) -> None:
     latest = time.monotonic() + 20
     while len(lock._waiting) < 2:

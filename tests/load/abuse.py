@@ -46,6 +46,19 @@ async def long(port: int) -> None:
             await visitor.type("source", " und ".join(words[i : i + 10])[:480])
 
 
+async def tabs(port: int) -> None:
+    """Sentences as long as may be, in five tabs, each with its own sentences."""
+    words = [text.removesuffix(".") for text in sentences(MOST)]
+
+    async def tab(first: int) -> None:
+        async with await Visitor.arrive(port) as visitor:
+            await visitor.open()
+            for i in range(first, MOST, 50):
+                await visitor.type("source", " und ".join(words[i : i + 10])[:480])
+
+    await asyncio.gather(*(tab(10 * number) for number in range(5)))
+
+
 async def lines(port: int) -> None:
     """200 sentences pasted on the page on masks, again and again."""
     async with await Visitor.arrive(port) as visitor:
@@ -82,7 +95,7 @@ async def checklists(port: int) -> None:
 
 
 KINDS: dict[str, Abuser] = {
-    one.__name__: one for one in (texts, messages, long, lines, trainings, checklists)
+    one.__name__: one for one in (texts, messages, long, tabs, lines, trainings, checklists)
 }
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,17 +61,34 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+LIMITS = {"connections": 500, "connections_per_address": 250}
+"""All visitors of the load client come from one address."""
+
+
 @contextmanager
-def server(log: Path | None = None) -> Iterator[Server]:
+def server(
+    log: Path | None = None,
+    before: Callable[[], object] | None = None,
+    **settings: int | str,
+) -> Iterator[Server]:
     """The app behind its guard, in a process of its own that ends with the block.
 
-    What it writes goes to `log`: a line for each request.
+    What it writes goes to `log`: a line for each request. `before` is called in the new process,
+    and `settings` are environment variables of the server, without HEADLIGHT_ and in small letters.
     """
     port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "app/serve.py")]
-    command += [f"--server.port={port}", f"--server.address={HOST}", "--server.headless=true"]
+    named = {f"HEADLIGHT_{name.upper()}": str(value) for name, value in (LIMITS | settings).items()}
+    command = [sys.executable, "-m", "app.serving.start", f"--server.port={port}"]
+    command += [f"--server.address={HOST}", "--server.headless=true"]
     with (log or Path(os.devnull)).open("w") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | named,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=before,
+        )
     try:
         _until_healthy(process, port)
         yield Server(port, process.pid)

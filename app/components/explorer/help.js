@@ -26,7 +26,9 @@ export function explain(explorer, element, ...names) {
  * @param {Explorer} explorer
  */
 export function explainControls(explorer) {
-  for (const part of explorer.dom.root.querySelectorAll("[data-explained]")) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const parts = explorer.dom.root.querySelectorAll("[data-explained]");
+  for (const part of parts) {
     explain(explorer, part, ...part.dataset.explained.split(" "));
   }
 }

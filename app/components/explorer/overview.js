@@ -133,7 +133,7 @@ function buildOrderLabel() {
 /** @param {Explorer} explorer */
 function paintOrderLabel(explorer, sorted) {
   const { view, dom: { orderLabel } } = explorer;
-  const [words, ofWord, ofAll] = orderLabel.children;
+  const [words, ofWord, ofAll] = /** @type {any} */ (orderLabel.children);
   orderLabel.classList.toggle("missing", !sorted);
   if (!sorted) return;
   orderLabel.title = `layer.head: ${orderMeaning(explorer)}`;
@@ -144,8 +144,8 @@ function paintOrderLabel(explorer, sorted) {
   ofWord.textContent = pinned ? `of ${tokenName(pinned)}` : "";
   ofAll.textContent = "of the whole";
   ofAll.disabled = !pinned;
-  ofWord.setAttribute("aria-pressed", !view.whole);
-  ofAll.setAttribute("aria-pressed", view.whole || !pinned);
+  ofWord.setAttribute("aria-pressed", String(!view.whole));
+  ofAll.setAttribute("aria-pressed", String(view.whole || !pinned));
 }
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);

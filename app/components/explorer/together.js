@@ -54,6 +54,7 @@ export function listenTogether(explorer, follow, rescale) {
       rescale(explorer);
     },
   };
+  /** @type {[string, (event: any) => void][]} */
   const listeners = Object.entries(hears).map(([type, hear]) => [
     type,
     (/** @type {any} */ { detail }) => {

@@ -113,6 +113,7 @@ function keepInAddress({ data, layer, head, pathname }) {
   const address = new URL(window.location.href);
   if (!data.opened || address.pathname !== pathname) return;
   const { names } = data.opened;
+  if (names === null) return; // the page keeps the choice out of its address
   address.searchParams.set(names.layer, layer);
   address.searchParams.set(names.head, head);
   window.history.replaceState(window.history.state, "", address);

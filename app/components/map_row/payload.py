@@ -78,13 +78,13 @@ class Opened:
     """The layer and head that a row is turned to, as places in its layers and heads.
 
     What is chosen in the browser stays until `turn` is another. `names` are the parameters of the
-    page's address under which the browser keeps its choice.
+    page's address under which the browser keeps its choice; None keeps it out of the address.
     """
 
     layer: int
     head: int
     turn: int
-    names: Mapping[str, str]
+    names: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,16 +16,18 @@ _mount = component(__file__, "table.js", ".token-table")
 
 
 def payload(
-    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str
+    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, first: int = 1
 ) -> dict[str, Any]:
     """Describe a padded batch [sentence, place], id 0 being padding.
 
     `words` are each sentence's tokens as shown, without the padding; None where only ids were
-    typed. A cell is [id, word], its word null where there is none.
+    typed. A cell is [id, word], its word null where there is none. The columns are numbered from
+    `first`, as everywhere: 1 for a source, 0 for a target fed in, which opens with <bos>.
     """
     sentences, places = ids.shape
     return {
         "title": title,
+        "first": first,
         "note": f"int64 [sentence, position] = [{sentences}, {places}] · hatched: padding, id 0",
         "rows": [
             [
@@ -38,7 +40,12 @@ def payload(
 
 
 def token_table(
-    ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, *, key: str
+    ids: NDArray[np.int64],
+    words: Sequence[Sequence[str]] | None,
+    title: str,
+    first: int = 1,
+    *,
+    key: str,
 ) -> None:
     """Show a padded batch, as `payload` describes it."""
-    _mount(key=key, data=payload(ids, words, title), width="stretch", height="content")
+    _mount(key=key, data=payload(ids, words, title, first), width="stretch", height="content")

@@ -1,4 +1,4 @@
-// Fills the table: a column a position, a row a sentence, in each cell a token over its id.
+// Fills the table: a column a token, a row a sentence, in each cell a token over its id.
 
 import { element, partsOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
@@ -34,7 +34,7 @@ export default function render({ data, parentElement }) {
   parts.title.textContent = data.title;
   parts.note.textContent = data.note;
   parts.box.setAttribute("aria-label", data.title);
-  const positions = data.rows[0].map((_, position) => heading(position, "col"));
+  const numbers = data.rows[0].map((_, place) => heading(data.first + place, "col"));
   const body = data.rows.map((cells, row) => rowOf(`sentence ${row + 1}`, cells.map(cellOf)));
-  parts.table.replaceChildren(rowOf("position", positions), ...body);
+  parts.table.replaceChildren(rowOf("token", numbers), ...body);
 }

@@ -17,10 +17,9 @@ from core.checkpoint.folder import Card
 def checklist(card: Card) -> None:
     """The checklist, run line by line when asked; its lines stay for the visit."""
     st.write(
-        "If the scratch code is right, it is the same function as the library's model: with the "
-        "same weights copied into both, everything one computes, the other computes too, down to "
-        "the last digits that a computer keeps. Each line compares one thing, from the masks to "
-        "the gradients, and says how far apart the two ever were and how far they may be."
+        "If the scratch code is right, it computes what the library's model computes: with the "
+        "same weights copied into both, the two may differ by rounding alone. Each line compares "
+        "one thing, from the masks to the gradients, with its largest difference and the limit."
     )
     kept = f"checks {card.weights_sha256}"
     run = st.button(f"Run the checklist on {plain(card.folder.name)}", key="run_checks")
@@ -45,7 +44,13 @@ def checklist(card: Card) -> None:
             if failed:
                 verdict.error(f"{failed} of {len(lines)} lines failed: the two models differ.")
             else:
-                verdict.write(f"✓ All {len(lines)} lines hold: the two are the same function.")
+                from core.parity.networks import SENTENCES
+
+                verdict.write(
+                    f"✓ All {len(lines)} lines hold. They compare the two on "
+                    f"{len(SENTENCES['en'])} sentence pairs, with padding and without; other "
+                    "inputs could still show a difference."
+                )
             show_checks(place, sorted(lines, key=lambda check: check.passed))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.figures import comparison
+from app.look.numbers import percent
 from app.state import visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -23,20 +24,20 @@ def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
         with st.container(width=340):
             if same_weights and matching.kept == N:
                 st.write(
-                    f"All {N} heads find themselves; the pair least alike has "
-                    f"{matching.matched.min():.5f} of its attention in common. The matching finds "
-                    "what is there."
+                    f"All {N} heads are matched to themselves; the pair least alike has "
+                    f"{percent(matching.matched.min())} of its attention in common."
                 )
             else:
                 st.write(
-                    f"Matched heads share {matching.matched.mean():.2f} of their attention; heads "
-                    f"of the same number share {matching.same_number.mean():.2f}."
+                    f"Matched heads have {percent(matching.matched.mean())} of their attention in "
+                    f"common on average, heads of the same number "
+                    f"{percent(matching.same_number.mean())}."
                 )
             st.latex(r"s(a, b) = \frac{1}{Q} \sum_{q} \sum_{k} \min\left(A_{qk}, B_{qk}\right)")
             st.caption(
-                "s is the share of attention that two heads put on the same cells, mean over all "
-                "rows. The rings are the one-to-one pairs with the largest sum of s (Hungarian "
-                "method)."
+                "s is the share of attention that two heads put on the same cells, as the mean of "
+                "all rows. The rings are the one-to-one pairs with the largest sum of s "
+                "(Hungarian method)."
             )
             heads_of = [divmod(n, matching.heads) for n in range(N)]
             st.dataframe(

@@ -26,15 +26,15 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
     size = scientific(abs(largest.difference))
     if largest.difference == 0:
         st.write(
-            f"**Every difference lies within 0 to 1e-5:** all {cells:,} weights, of every kind, "
+            f"**All weights agree within 1e-5:** all {cells:,} weights, of every kind, "
             "layer and head, are equal to the last bit."
         )
     elif same_weights and abs(largest.difference) <= SAME:
         st.write(
-            f"**Every difference lies within 0 to 1e-5.** The largest over all {cells:,} weights, "
-            f"of every kind, layer and head, is **{size}**: the two add the same numbers in "
-            "another order, and float32 rounds after about seven digits. In float64, in the "
-            "checklist above, it shrinks below 1e-12: it is rounding."
+            f"**All weights agree within 1e-5.** The largest difference over all {cells:,} "
+            f"weights, of every kind, layer and head, is **{size}**: the two add the same numbers "
+            "in another order, and float32 rounds after about seven digits. The checklist above "
+            "repeats the comparison in float64, where a difference may not exceed 1e-12."
         )
     elif same_weights:
         st.error(
@@ -45,7 +45,7 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         st.write(
             f"**The largest difference over all {cells:,} weights is {size}.** These two learned "
             "apart from each other, so their maps differ; each head is compared with the one "
-            "matched to it below, because equal numbers mean nothing between them."
+            "matched to it below, because their heads are numbered by chance."
         )
 
 

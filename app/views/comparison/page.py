@@ -1,11 +1,14 @@
 """The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
 
+import numpy as np
 import streamlit as st
 
 from app import controls
 from app.examples import examples
 from app.figures import comparison
+from app.look.glossary import meaning
 from app.look.markdown import plain
+from app.look.numbers import scientific
 from app.state import address, models, results, visit
 from app.views.comparison.checklist import checklist
 from app.views.comparison.heads import heads
@@ -16,6 +19,7 @@ from app.views.shared.figure import show
 from app.views.shared.long_work import Bar
 from core.analysis.difference import check_comparable, largest_difference
 from core.data.corpora import LANGUAGES
+from core.record.record import TranslationRecord
 
 
 def shape(lengths: tuple[int, ...]) -> str:
@@ -23,11 +27,35 @@ def shape(lengths: tuple[int, ...]) -> str:
     return " × ".join(map(str, lengths))
 
 
+def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
+    """The two chosen models in words, and what a difference between them would mean."""
+    names = f"First: {plain(name(first))}. Second: {plain(name(second))}. "
+    if first.card.weights_sha256 != second.card.weights_sha256:
+        return names + (
+            "They were trained apart from each other, so their maps may differ without a mistake "
+            "in either code."
+        )
+    if first.architecture == second.architecture:
+        return names + "That is one model twice: choose another one to compare it with."
+    return names + (
+        "Both hold the same weights, so a difference beyond rounding would be a mistake in one of "
+        "the two codes."
+    )
+
+
+def own_translations(first: TranslationRecord, second: TranslationRecord) -> str:
+    """Whether two models with the same weights translate alike, and how far apart they are."""
+    if first.target_out != second.target_out:
+        return "The two write different translations, although they hold the same weights."
+    largest = float(np.abs(first.log_probs - second.log_probs).max())
+    return (
+        "The two write the same translation; the log-probability of a token differs by at most "
+        f"{scientific(largest)} nats. Their speed may differ."
+    )
+
+
 st.title("Scratch and baseline")
-st.caption(
-    "The model on the first page was written from scratch. Beside it stands torch.nn.Transformer, "
-    "the library's own. Look for any difference between the two that is more than rounding."
-)
+compared = st.empty()
 chosen = controls.selection()
 options = models.implementations(chosen.direction)
 if chosen.card is None:
@@ -38,10 +66,11 @@ st.subheader("Is the scratch code right?")
 checklist(chosen.card)
 
 st.subheader("One sentence, one translation, two models")
-st.write(
-    "Both models read the same sentence and are led through the same translation, word by word, so "
-    "each cell of one map has its cell in the other and the two can be subtracted. With the same "
-    "weights the difference must be zero, up to rounding."
+st.markdown(
+    "Both models read the same sentence and are fed the same translation, so each cell of one map "
+    "has its cell in the other and the two can be subtracted. With the same weights the difference "
+    "must be zero, up to rounding.",
+    help=meaning("teacher-forced", "weight"),
 )
 names = list(options)
 opening = names.index(models.model_name(chosen.card))
@@ -61,6 +90,8 @@ for column, which, usual in zip(st.columns(2), ("first", "second"), names[openin
     both.append(options[model])
 pair = both[0], both[1]
 same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
+with compared:
+    st.caption(what_is_compared(*pair))
 controls.source_box()
 if not (source := controls.selection().source):
     controls.ask(chosen)
@@ -95,16 +126,17 @@ else:
     maps(pair, shared, largest, None if same_weights else result)
 
 st.subheader("Which head is which?")
-st.write(
-    "Two models that learned apart from each other number their heads by chance: head 3 of one has "
-    "no tie to head 3 of the other. So before such models are compared, their heads are paired by "
-    f"what they look at, over {len(corpus)} sentence{'s' * (len(corpus) > 1)}."
+st.markdown(
+    "Models that were trained apart from each other number their heads by chance: head 3 of one "
+    "has nothing to do with head 3 of the other. So their heads are paired by what they look at, "
+    f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
+    help=meaning("head"),
 )
 languages = " → ".join(LANGUAGES[code] for code in chosen.direction.split("-"))
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(
         f"There is no second, independently trained checkpoint for {languages} here, so the pair "
-        "shares its weights and the matching has a known answer: each head must find itself."
+        "shares its weights and the answer is known: each head must be matched to itself."
     )
     if LANGUAGES.keys() >= set(chosen.direction.split("-")):
         st.write("To train a second one:")
@@ -116,8 +148,8 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
         )
 elif same_weights:
     st.write(
-        "The two chosen above share their weights, so each head must find itself. Choose two "
-        "checkpoints above to pair the heads of models that learned apart."
+        "The two chosen above share their weights, so each head must be matched to itself. Choose "
+        "two checkpoints above to pair the heads of models that were trained apart."
     )
 if result is not None:
     heads(result, same_weights)
@@ -126,14 +158,12 @@ else:
 
 st.subheader("Side by side")
 if same_weights:
-    st.write(
-        "The same function gives the same translation with the same probabilities; only the way "
-        "there may be faster or slower."
-    )
+    st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
 else:
-    st.write(
-        "Two models that learned apart may both be right code: judge them by their scores, and the "
-        "code by the checklist."
+    st.markdown(
+        "Compare models that were trained apart by their BLEU; whether the code is right, the "
+        "checklist says.",
+        help=meaning("BLEU", "log-probability", "nats"),
     )
 lowest = float(min(record.log_probs.min() for record in own))
 for column, label, contestant, record, key in zip(
@@ -149,13 +179,13 @@ curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.me
 if curves:
     show(comparison.curves_figure(curves, visit.theme()), "curves")
     if same_weights:
-        st.caption("One curve: the second was not trained, it was given these weights.")
+        st.caption("One curve: both hold the weights of this training.")
 
 st.subheader("The same weights under two names")
 st.write(
-    "This is how weights are copied: each tensor of torch.nn.Transformer and the scratch tensors "
-    "that hold the same numbers. The library packs query, key and value into one matrix; the "
-    "scratch code keeps three, as in the paper. Nothing is left over on either side."
+    "This is how weights are copied: each tensor of torch.nn.Transformer beside the scratch "
+    "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
+    "the scratch code keeps three, as in the paper."
 )
 table = results.run(None, "core.parity.state_dicts:state_dict_map", chosen.card.model)
 st.dataframe(

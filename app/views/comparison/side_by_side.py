@@ -42,8 +42,8 @@ def side_by_side(
             f"{shape.num_heads}, {shape.d_model}",
             "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
-            "log P of its own translation": number(translated.log_prob, 5),
-            "log P of the first's translation": number(forced.log_prob, 5),
+            "log-probability of its own translation": number(translated.log_prob, 3),
+            "log-probability of the first's translation": number(forced.log_prob, 3),
         }
         for key, value in said.items():
             rows.setdefault(key, []).append(value)

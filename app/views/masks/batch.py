@@ -12,6 +12,7 @@ from app.components.token_table import token_table
 from app.examples import examples
 from app.figures import masks
 from app.figures.grid import Axes
+from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import address, results, visit, waiting
@@ -30,12 +31,12 @@ Words = dict[str, list[list[str]]]
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
 LOOK_FOR = {
-    "encoder": "Look for whole columns: padding is hidden as a key, from every query alike, and "
-    "nothing else is; the rows of padding itself are computed and never used.",
-    "decoder": "Look for the staircase and the columns, and where they cross: a cell is unmasked "
-    "only if it is neither padding (p) nor in the future (f).",
-    "cross": "Look for whole columns again: while it writes, the decoder may look at the whole "
-    "source, but not at the padding behind it.",
+    "encoder": "Padding is masked as a key, in whole columns: for every query alike. Nothing else "
+    "is masked. The rows of padding itself are computed and never used.",
+    "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
+    "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
+    "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
+    "whole source, but not at the padding behind it.",
 }
 FORMULA = {
     "encoder": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
@@ -50,9 +51,10 @@ PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combin
 
 def batch(lesson: Lesson) -> tuple[str, ...]:
     """Ask for a batch and show its masks; sentences are returned for the rest of the page."""
-    st.write(
-        "Sentences are fed side by side in one tensor, so the shorter ones are filled up with "
-        "padding, id 0. Type some, one a line, and each is translated; or type ids."
+    st.markdown(
+        "Several sentences are computed in one tensor, so the shorter ones are filled up with "
+        "padding, id 0. Type some, one a line, and each is translated; or type ids.",
+        help=meaning("token", "<bos>", "<eos>"),
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
     first = lesson.record.source_text
@@ -95,12 +97,15 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
     except ValueError as error:  # one line for the reader
         st.error(plain(error))
         return ()
-    for side, ids in (("source", result.source), ("target", result.target_in)):
+    for side, ids, number in (("source", result.source, 1), ("target", result.target_in, 0)):
         lines = words[side] if words else None
-        token_table(ids, lines, f"{side.capitalize()}, as fed in", key=f"{side}_batch")
+        token_table(ids, lines, f"{side.capitalize()}, as fed in", number, key=f"{side}_batch")
+    padded = sum(int((ids == 0).sum()) for ids in (result.source, result.target_in))
     st.caption(
-        "Look for the hatched positions: they exist only because another sentence of the batch is "
-        "longer, and no attention may read them."
+        f"Hatched: {padded} {'cell' if padded == 1 else 'cells'} of padding, which no attention "
+        "may read."
+        if padded
+        else "This batch needs no padding: on each side all rows are equally long."
     )
     _masks(result, words, visit.theme())
     return texts
@@ -141,8 +146,10 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     axes = Axes(
         rows=_names(ids[queries], words[queries][row] if words else None),
         columns=_names(ids[keys], words[keys][row] if words else None),
-        row_title=f"query: {queries} token",
-        column_title=f"key: {keys} token",
+        row_title=f"query: {queries} token fed in"
+        if queries == "target"
+        else "query: source token",
+        column_title=f"key: {keys} token fed in" if keys == "target" else "key: source token",
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
@@ -161,7 +168,7 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     st.caption(f"{LOOK_FOR[kind]} Letters: p padding, f future, pf both.")
     st.latex(FORMULA[kind])
     st.write(
-        "In torch a mask is a boolean tensor, True = may look. It is held once a sentence, with "
+        "In torch a mask is a boolean tensor, True = may attend. It is held once a sentence, with "
         "axes of length 1 where all heads or all queries share it, and broadcasts to [batch, head, "
         "query, key] where it is used."
     )

@@ -1,16 +1,25 @@
 """Shows one row of one head on its way from score to weight, and three mask values."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import streamlit as st
+from numpy.typing import NDArray
 
 from app.figures import masks
-from app.look.labels import labels
+from app.look.glossary import meaning
 from app.look.numbers import number, scientific
 from app.state import results, visit, waiting
+from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
+
+if TYPE_CHECKING:  # torch comes with it
+    from core.experiments.mask_value import MaskedRow
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
@@ -22,24 +31,26 @@ def mask_value(lesson: Lesson) -> None:
     from core.experiments.mask_value import masked_rows
 
     record = lesson.record
-    st.write(
+    st.markdown(
         "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
-        "is one row of the decoder, which looks back at what is written."
+        "is one row of the decoder's self-attention, which looks back at what is written.",
+        help=meaning("softmax", "weight"),
     )
     layers, heads = record.decoder.shape[:2]
-    words = labels(record.target_in, 0)
+    produced, words = axis_words(record, "decoder")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, "closing_layer")
         head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
         with st.container(width=220):
-            row = choose_token("Row", words, len(words) // 2, "closing_row")
+            row = choose_token("Row, producing", produced, len(words) // 2, "closing_row")
         fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
     scores = results.quantity(lesson.card, record, "scores")["decoder"]
     mask = record.decoder_mask[row]
     ways = masked_rows(scores[layer, head, row], mask)
     way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
-    title = f"Row {row + 1}, layer {layer + 1}, head {head + 1}"
+    title = f"Row {row + 1}, producing {produced[row]}: layer {layer + 1}, head {head + 1}"
+    masked = int((~mask).sum())
     show(
         masks.row_figure(
             scores[layer, head, row],
@@ -52,21 +63,35 @@ def mask_value(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "closing_strip",
-        "Look at the masked cells: before the mask they score like any other; after the softmax "
-        "they hold exactly 0, and the others share 1.",
+        f"Look at the {masked} masked {'cell' if masked == 1 else 'cells'}: before the mask they "
+        "score like any other; after the softmax they hold "
+        f"{'exactly 0' if way.on_masked == 0 else scientific(way.on_masked)}, and the others share "
+        "the rest."
+        if masked
+        else "Nothing is masked here: the last row may look at all that is written.",
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
         r"\qquad s_{qk} = \frac{q_q \cdot k_k}{\sqrt{d_k}}"
     )
+    fold = st.expander(
+        "Which mask value: −∞, −10⁴ or −10⁹?", key="closing_table", on_change="rerun"
+    )
+    if fold.open:
+        with fold:
+            _values(ways)
+
+
+def _values(ways: Sequence[MaskedRow]) -> None:
+    """What each mask value does in each precision, in this row and where every cell is masked."""
     st.write(
-        "**−∞, −10⁴ or −10⁹?** Other code writes a very low number into masked cells, or adds it "
-        "to the score. As long as one cell is unmasked, that changes nothing but rounding: the "
-        "exponential of either is 0. The difference shows in a row where all is masked, such as a "
-        "sentence of padding: −∞ has no answer (NaN), which is why the attention of this project "
-        "gives 0 there; a number written in spreads attention evenly over what should be masked; a "
-        "number added keeps the scores apart if the precision has room for both, and the row looks "
-        "as if there were no mask."
+        "Other code writes a very low number into masked cells, or adds it to the score. As long "
+        "as one cell is unmasked, that changes nothing but rounding: the exponential of either is "
+        "0. The difference shows in a row in which every cell is masked, such as one of a sentence "
+        "of padding: −∞ gives NaN, which is why the attention of this project returns 0 there; a "
+        "number written in spreads attention evenly over what should be masked; a number added "
+        "keeps the scores apart if the precision has room for both, and the row looks as if there "
+        "were no mask."
     )
     st.table(
         [
@@ -83,12 +108,13 @@ def mask_value(lesson: Lesson) -> None:
         ]
     )
     st.caption(
-        "Look at the last column: −10⁴ added in float32 leaves a row that differs from cell to "
-        "cell, as if unmasked; in bfloat16, which keeps eight bits, the sum forgets the score."
+        "In the last column, a range means that the sum kept the scores apart, as if nothing were "
+        "masked; one number for each cell means that it lost them. Near −10⁴, float32 has steps of "
+        "0.001 and bfloat16 of 64: a score smaller than half a step is lost."
     )
 
 
-def _span(weights) -> str:
+def _span(weights: NDArray) -> str:
     """The least and the greatest of some weights: 0.083, or 0.01 to 0.4; or NaN."""
     low, high = f"{weights.min():.3f}", f"{weights.max():.3f}"
     if math.isnan(weights.max()):

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.look.glossary import meaning
 from app.views.masks.batch import batch
 from app.views.masks.mask_value import mask_value
 from app.views.masks.without import without_a_word, without_causal, without_padding
@@ -10,12 +11,15 @@ from app.views.shared.section import section
 
 st.title("Masks")
 st.caption(
-    "Attention by itself looks everywhere. A mask M says where it may not: at padding, which is no "
-    "word, and in the decoder at words that are not yet written."
+    "Without a mask, every query may attend to every key. A mask M forbids some of the cells: "
+    "those of padding, which is no token, and in the decoder those of tokens that are written "
+    "later.",
+    help=meaning("query", "key", "mask"),
 )
 lesson = ask_for_sentence()
 st.latex(
-    r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V"
+    r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
+    help=meaning("softmax", "value"),
 )
 
 st.subheader("A batch, and what is masked in it")

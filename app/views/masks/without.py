@@ -10,19 +10,24 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.figures.experiments import change_figure, cheating_figure
-from app.look.labels import label, labels
+from app.look.glossary import meaning
+from app.look.labels import is_punctuation, labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
-from app.views.shared.choices import choose, choose_token
+from app.views.shared.choices import choose, choose_word
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson, edited, show_edited, words_of
+from app.views.shared.lesson import Lesson, edited, show_edited
 from app.views.shared.long_work import Bar
 from core.analysis import leaks
+from core.analysis.attribution import source_words
 from core.serving.queue import BusyError
 
 if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
+
+ROUNDING = 1e-5  # of a probability: less is what float32 passes in other batches differ by
+NOTHING = 0.005  # of a mean probability: less is not worth a verdict
 
 
 def without_causal(lesson: Lesson) -> None:
@@ -30,10 +35,11 @@ def without_causal(lesson: Lesson) -> None:
     from core.record.edits import Edits
 
     record = lesson.record
-    st.write(
-        "Under teacher forcing the whole target is fed in at once, and row t is to predict the "
-        "token that stands at t+1. Without the causal mask the answer stands in the input, one "
-        "position to the right."
+    st.markdown(
+        "In a teacher-forced pass the whole target is fed in at once, and each row has to predict "
+        "the token that follows the one it is fed. Without the causal mask it can look at that "
+        "token: the answer is in the input, one column to the right.",
+        help=meaning("teacher-forced"),
     )
     try:
         masked, opened = (
@@ -56,31 +62,40 @@ def without_causal(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "leak",
-        "Look whether the dots stand above the bars: that is what seeing the future gained this "
-        "network.",
+        "A dot above its bar: seeing the tokens to come made the right token more probable. A dot "
+        "below: it made it less probable.",
     )
     st.latex(
         r"\text{gain} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
         r"P(y_t \mid x, y_{<t}) \right]"
     )
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
+    more, less = int((leak.open > leak.masked).sum()), int((leak.open < leak.masked).sum())
     st.write(
-        f"Gained on average: **{number(leak.gained, 3, sign='+')}** (from "
-        f"{leak.masked.mean():.3f} to {leak.open.mean():.3f}). {percent(share)} of the decoder's "
-        "attention now goes to tokens still to come. "
-        + (
-            "This network was trained behind the mask: it never learned what to do with the "
-            "future, so what it sees there mostly disturbs it."
-            if leak.gained < 0
-            else "The answer leaked into the rows that were to predict it."
-        )
+        f"Mean probability of the right token: from **{percent(leak.masked.mean())}** to "
+        f"**{percent(leak.open.mean())}** (gain {number(leak.gained, 3, sign='+')}); of "
+        f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
+        f"have tokens to come, {percent(share)} of the decoder's self-attention now goes to them. "
+        + _leaked(leak.gained)
     )
     st.write(
-        "A network *trained* without the mask would read the next token off instead of predicting "
-        "it. Proof by random tokens: two small networks learn on sequences drawn by chance, where "
-        "no word can be known before it is seen."
+        "A network *trained* without the mask can copy the next token instead of predicting it. "
+        "Random tokens show it: two small networks, with and without the mask, learn on sequences "
+        "drawn by chance, in which nothing can be predicted."
     )
     _train()
+
+
+def _leaked(gained: float) -> str:
+    """What a mean gain of probability says, by its sign and its size."""
+    if gained < -NOTHING:
+        return (
+            "On the whole the tokens to come disturb this network: it was trained behind the mask, "
+            "where it could not learn to use them."
+        )
+    if gained <= NOTHING:
+        return "On the whole that changes next to nothing."
+    return "On the whole the answer leaked into the rows that should predict it."
 
 
 def _train() -> None:
@@ -101,10 +116,14 @@ def _train() -> None:
         visit.keep("cheating", points)
     if points := visit.kept("cheating"):
         _draw(holder, points, "cheating")
+        from core.experiments.cheating import WORDS
+
+        last = points[-1]
         st.caption(
-            "Look at the line that leaves the guess: the network without a mask predicts random "
-            "tokens, so it reads the answer off. When it has to write by itself there is no answer "
-            "to read."
+            f"After {last.step} steps the right token gets {percent(last.open)} without the mask "
+            f"and {percent(last.masked)} with it; a guess gets {percent(1 / WORDS)}. Random tokens "
+            "cannot be predicted, so whatever exceeds the guess was copied from the input. A "
+            "network that writes by itself has no such input."
         )
 
 
@@ -135,8 +154,8 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
         return
     lengths = [len(record.source) for record in records]
     st.write(
-        "The same sentence must give the same numbers by itself and beside longer ones. The "
-        "padding mask is what makes it so."
+        "A sentence must give the same probabilities alone and in a batch with longer ones. The "
+        "padding mask makes it so."
     )
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
@@ -155,19 +174,19 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
             control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",
-        "Look for the ticks: with the mask they lie on the bars' ends, whoever else is in the "
-        "batch; without it the dots leave them.",
+        "Compare the ticks (with the mask) and the dots (without it) with the ends of the bars.",
     )
     with_mask = float(np.abs(result.masked - result.alone).max())
     without = float(np.abs(result.open - result.alone).max())
     st.write(
         f"{result.padded} padding positions follow this sentence. Largest change of a probability:"
-        f" {scientific(with_mask)} with the mask, which is rounding; "
+        f" {scientific(with_mask)} with the mask"
+        f"{', which is rounding' if with_mask < ROUNDING else ''}; "
         f"**{scientific(without)}** without it, when {percent(result.on_padding)} of the encoder's "
         "attention falls on padding."
         if result.padded
-        else "This is the longest sentence: there is no padding behind it, so nothing can change "
-        "but the last digits. Choose a shorter one."
+        else "No sentence of the batch is longer: there is no padding behind this one, so nothing "
+        "can change but the last digits. Choose a shorter one."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
@@ -180,17 +199,18 @@ def without_a_word(lesson: Lesson) -> None:
     from core.record.edits import Edits
 
     record = lesson.record
-    words = words_of(record.source)
+    words = source_words(record.source)
     st.write(
-        "A mask can hide any key. Choose a word: it is then hidden from every query of the "
-        "encoder and of the decoder, and the sentence is translated again."
+        "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for "
+        "every query of the encoder and of the decoder, and the sentence is translated again."
     )
     if not words:
         st.caption("This sentence has no word to hide.")
         return
-    names = ["".join(label(record.source[i]) for i in positions) for positions in words]
+    names = word_labels(record.source, words, 1)
+    content = [at for at, name in enumerate(names) if not is_punctuation(name)] or [0]
     with st.container(width=280):
-        chosen = choose_token("Word to mask away", names, len(words) - 2, "hidden_word")
+        chosen = choose_word("Word to mask away", names, content[-2:][0], "hidden_word")
     edits = Edits(hidden_source=words[chosen])
     if result := edited(lesson, edits):
         show_edited(
@@ -198,7 +218,7 @@ def without_a_word(lesson: Lesson) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "Look for the tokens that fall: these were read off the hidden word; the others the "
-            "network knows from the rest of the sentence.",
+            "Tokens that fall depended on the hidden word; the network predicts the others from "
+            "the rest of the sentence and from what is written.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

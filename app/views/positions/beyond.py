@@ -5,11 +5,13 @@ import streamlit as st
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.look.markdown import plain
+from app.look.numbers import percent
 from app.state import models, results, visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from core.checkpoint.folder import Card
+from core.data.corpora import LANGUAGES
 
 _ROWS = 48  # of a table, drawn
 
@@ -21,15 +23,15 @@ def learned(lesson: Lesson) -> None:
         card.folder.name: card for card in models.cards().values() if card.model.learned_positions
     }
     st.write(
-        "The paper also tried to learn one vector for each position, and found nearly the same "
-        "scores (§3.5, table 3, row E). The waves were kept because they go on beyond the longest "
-        "sentence; a learned table ends."
+        "The paper also learned one vector for each position and found nearly the same BLEU (§3.5, "
+        "table 3, row E). It kept the sinusoids because they may extrapolate beyond the longest "
+        "training sentence; a learned table ends."
     )
     if not cards:
         st.write(
             "No checkpoint here has learned its positions, so there is no such table to show. "
-            "Train a network with learned_positions in its configuration, and put its folder "
-            "beside the others: its table then stands here, next to the waves."
+            "Train a network with learned_positions in its configuration and put its folder beside "
+            "the others: this section then shows its table next to the sinusoids."
         )
         return
     names = {name: plain(name) for name in cards}
@@ -43,12 +45,12 @@ def learned(lesson: Lesson) -> None:
     columns = st.columns(2)
     for column, (kind, rows) in zip(columns, tables.items(), strict=True):
         with column:
-            title = "Waves, by the formula" if kind == "waves" else f"Learned, {name}"
+            title = "Sinusoids, by the formula" if kind == "waves" else f"Learned, {name}"
             show(positions.table_figure(rows, None, theme, title), f"table_{kind}")
             show(positions.dot_product_figure(rows, theme), f"products_{kind}")
     st.caption(
-        "Look at the lower pair: products of waves depend on the distance alone, learned ones "
-        "scatter, and yet may fall off with distance in the same way."
+        "Look at the lower pair: products of sinusoids depend on the distance alone. Where learned "
+        "ones have long bars, the table tells positions apart that are equally far from each other."
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
 
@@ -57,7 +59,7 @@ def beyond(lesson: Lesson) -> None:
     """The same sentence with a number added to every position of both sides."""
     longest, reached = _longest(lesson.card)
     st.write(
-        f"{reached} A longer text would bring new words as well as new positions; so here the "
+        f"{reached} A longer text would bring new words as well as new positions. So here the "
         "words stay, and k is added to every position of both sides."
     )
     own = max(len(lesson.record.source), len(lesson.record.target_out))
@@ -74,10 +76,10 @@ def beyond(lesson: Lesson) -> None:
     show(
         extrapolation_figure(result.shift, result.probability, longest - own, visit.theme()),
         "extrapolation",
-        "Look right of the dashed line: whatever falls there, falls for the positions alone."
+        "Look right of the dashed line: what changes there changes for the positions alone."
         if own <= longest
-        else "Training knew none of these positions: whatever falls, falls for the positions "
-        "alone.",
+        else "Some positions of this sentence are beyond all of training, wherever it is moved: "
+        "what changes along the line changes for the positions alone.",
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
     within = result.shift <= longest - own
@@ -85,14 +87,15 @@ def beyond(lesson: Lesson) -> None:
     if not len(inside):
         st.write(
             f"With {own} tokens this sentence has more positions than any in training: mean "
-            f"probability **{outside[0]:.3f}** where it stands, **{outside[1:].mean():.3f}** "
-            "further up."
+            f"probability of its translation's tokens {percent(outside[0])} as it is, "
+            f"{percent(outside[1:].mean())} further up."
         )
     elif len(outside):
         st.write(
-            f"Mean probability **{inside.mean():.3f}** at positions that training could reach, "
-            f"**{outside.mean():.3f}** beyond. The formula has a row for every position; whether "
-            "the network can use it is another question."
+            f"Mean probability of its translation's tokens: **{percent(inside.mean())}** at "
+            f"positions that training could reach, **{percent(outside.mean())}** beyond. The "
+            "formula has a row for every position; the difference says whether this network can "
+            "use it."
         )
     else:
         st.write("A learned table ends before that: there is no row to add.")
@@ -103,8 +106,9 @@ def _longest(card: Card) -> tuple[int, str]:
     if sides := card.training.get("longest"):
         source, target = sides
         return max(sides), (
-            f"The longest sentences in training had {source} ({card.source_language}) and {target} "
-            f"({card.target_language}) tokens."
+            f"The longest sentences in training had {source} "
+            f"({plain(LANGUAGES[card.source_language])}) and {target} "
+            f"({plain(LANGUAGES[card.target_language])}) tokens."
         )
     limit = card.training.get("config", {}).get("max_pair_tokens", card.model.max_length)
     return limit, f"Training left out every pair with a side of more than {limit} tokens."

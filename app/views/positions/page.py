@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.look.glossary import meaning
 from app.views.positions.beyond import beyond, learned
 from app.views.positions.scores import scores
 from app.views.positions.sums import sums
@@ -10,41 +11,65 @@ from app.views.positions.what_if import order, what_if
 from app.views.shared.lesson import ask_for_sentence
 from app.views.shared.section import section
 
+CONTENTS = {
+    "table": "The table",
+    "distance": "Dot products by distance",
+    "rotation": "A step is a rotation",
+    "sums": "What the sum does to a token",
+    "learned": "Sinusoids or a learned table?",
+    "beyond": "Beyond the longest training sentence",
+    "order": "Without positions, order means nothing",
+    "what-if": "What if the positions were others?",
+    "scores": "How much of a score is position?",
+}
+"""The page's sections by their anchors, in order."""
+
 st.title("Positions")
 st.caption(
-    "Attention compares every word with every word and knows no order. So a pattern that says "
-    "where a word stands is added to its vector before the first layer."
+    "Attention compares every token with every token and knows no order. So a vector that depends "
+    "on a token's position alone is added to its embedding before the first layer.",
+    help=meaning("token"),
 )
 lesson = ask_for_sentence()
+st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
-st.subheader("The table")
+st.subheader(CONTENTS["table"], anchor="table")
 table(lesson)
 
-st.subheader("Distance, wherever one stands")
+st.subheader(CONTENTS["distance"], anchor="distance")
 distance(lesson)
 
-st.subheader("A step is a rotation")
+st.subheader(CONTENTS["rotation"], anchor="rotation")
 rotation(lesson)
 
-st.subheader("What the sum does to a word")
+st.subheader(CONTENTS["sums"], anchor="sums")
 sums(lesson)
 
-st.subheader("Waves or a learned table?")
+st.subheader(CONTENTS["learned"], anchor="learned")
 learned(lesson)
 
-section("Beyond the longest training sentence", "open_beyond", beyond, lesson)
+section(CONTENTS["beyond"], "open_beyond", beyond, lesson, anchor="beyond")
 section(
-    "Without positions, order means nothing",
+    CONTENTS["order"],
     "open_order",
     order,
     lesson,
+    anchor="order",
     choices=("order_positions",),
 )
 section(
-    "What if the positions were others?",
+    CONTENTS["what-if"],
     "open_what_if",
     what_if,
     lesson,
+    anchor="what-if",
     choices=("position_change", "position_change_side", "position_seed", "position_shift"),
 )
-section("How much of a score is position?", "open_scores", scores, lesson, choices=("parts_kind",))
+section(
+    CONTENTS["scores"],
+    "open_scores",
+    scores,
+    lesson,
+    anchor="scores",
+    choices=("parts_kind",),
+)

@@ -26,9 +26,9 @@ def scores(lesson: Lesson) -> None:
     """Four maps and the biases' map, which add to the score."""
     record = lesson.record
     st.write(
-        "In the first layer query and key are still sums of a word and a position, so their "
-        "product splits into four: content or position of the query, with content or position of "
-        "the key."
+        "In the first layer query and key are still sums of content (the token's embedding) and "
+        "position, so their product splits into four: content or position of the query, with "
+        "content or position of the key."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = lesson.run(
@@ -39,10 +39,10 @@ def scores(lesson: Lesson) -> None:
     )
     map_row(_row(record, kind, parts), key="score_parts")
     st.caption(
-        "One scale for all six, as wide as the chosen head needs. Look for stripes along the "
-        "diagonal in position · position: there the head looks at positions. Cells that vary in "
-        "content · content are about words. The first name is the query's part (row), the second "
-        "the key's (column)."
+        "All six maps share one scale, as wide as the chosen head needs. The first name is the "
+        "query's part (row), the second the key's (column). Stripes along the diagonal of "
+        "position · position come from distances; differences in content · content come from the "
+        "tokens themselves."
     )
     st.latex(
         r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (W^Q \tilde{a}_q) \cdot (W^K \tilde{b}_k)"
@@ -59,7 +59,7 @@ def scores(lesson: Lesson) -> None:
             "Where every term goes: c is the embedding · √d_model, p the position. This network "
             "normalises before it attends. The mean of a sum is the sum of the means, so each part "
             "loses its own, μ; σ belongs to the whole sum and divides both, so the part of a "
-            "position is also scaled by the word it stands under. The bias part is the LayerNorm's "
+            "position is also scaled by the token it is added to. The bias part is the LayerNorm's "
             "β through the projection plus the projection's own bias, for query and for key; the "
             "fifth map adds the five products in which it takes part. Of these, the ones with the "
             "bias on the key's side are the same for a whole row: the softmax takes them away."
@@ -67,7 +67,7 @@ def scores(lesson: Lesson) -> None:
     else:
         st.write(
             "Where every term goes: c is the embedding · √d_model, p the position. This network "
-            "normalises after it attends, so nothing stands between the sum and the projections. "
+            "normalises after it attends, so the projections read the sum itself. "
             "The bias part is the projection's own bias, for query and for key; the fifth map adds "
             "the five products in which it takes part."
         )

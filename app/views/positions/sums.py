@@ -17,31 +17,31 @@ def sums(lesson: Lesson) -> None:
     """Lengths and angles per token, then all of them in two dimensions."""
     record = lesson.record
     st.write(
-        "The first layer is fed one vector a token: its embedding, scaled up by √d_model so that "
-        "the word is not drowned, plus the row of its position."
+        "The first layer reads one vector for each token: its embedding, times √d_model so that "
+        "the position does not outweigh it, plus the row of its position."
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
-    tokens = record.source if side == "source" else record.target_in
+    tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
     vectors_of = "core.experiments.score_parts:embedded"
     result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(
-        vectors.lengths_figure(result, positions.place_words(tokens), theme),
+        vectors.lengths_figure(result, positions.place_words(tokens, first), theme),
         "sum_lengths",
-        "Look at the dashes against the bars: how much of each vector is position, and how much "
-        "word.",
+        "Compare the dashes with the bars: the length of the position with that of the embedding.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
-        f"On average the position is **{ratio:.2f} times** as long as the word's own vector, and "
-        f"the angle between the word alone and the sum has a cosine of {result.cosine.mean():.3f} "
-        f"(from {result.cosine.min():.3f} to {result.cosine.max():.3f}; 1 would be no change)."
+        f"On average the position is **{ratio:.2f} times** as long as the token's embedding, and "
+        "the angle between the embedding alone and the sum has a cosine of "
+        f"{result.cosine.mean():.3f} (from {result.cosine.min():.3f} to "
+        f"{result.cosine.max():.3f}; 1 would be no change)."
     )
     show(
-        vectors.plane_figure(result, labels(tokens, 1 if side == "source" else 0), theme),
+        vectors.plane_figure(result, labels(tokens, first), theme),
         "sum_plane",
-        "Follow the line from each ring to its dot: a word that occurs twice has one ring and two "
-        "dots, which is how the network can tell the two apart.",
+        "Follow the line from each ring to its dot: the same token twice has one ring, and two "
+        "dots by which the network can tell the two apart.",
     )

@@ -3,6 +3,8 @@
 import streamlit as st
 
 from app.figures import positions, vectors
+from app.look.labels import label
+from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import address, visit, waiting
 from app.views.shared.choices import choose
@@ -22,16 +24,20 @@ def table(lesson: Lesson) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
-        rows, tokens = record.source_positions, record.source
+        rows, tokens, first = record.source_positions, record.source, 1
     else:
-        rows, tokens = record.target_positions, record.target_in
+        rows, tokens, first = record.target_positions, record.target_in, 0
     show(
-        positions.table_figure(rows, tokens, theme),
+        positions.table_figure(rows, tokens, theme, first=first),
         "position_table",
-        "Look from left to right: on the left neighbours differ strongly, on the right the whole "
-        "sentence sees almost one value."
+        "Look from left to right: on the left, neighbouring rows differ strongly; on the right, "
+        "the column hardly changes over the whole sentence."
         if positions.is_sinusoidal(rows)
-        else "Look for rows that are alike: what this network learned to tell apart, it learned.",
+        else "Look for rows that are alike: positions that this network hardly tells apart.",
+    )
+    st.caption(
+        f"pos counts from 0, as the formula does: {plain(f'“{label(tokens[0])}”')} is token "
+        f"{first} and has pos 0."
     )
     if positions.is_sinusoidal(rows):
         st.latex(
@@ -57,7 +63,7 @@ def table(lesson: Lesson) -> None:
     drawn = sorted(chosen or usual)
     address.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
     show(
-        positions.waves_figure(rows, tokens, drawn, theme),
+        positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
         "Look at the wavelengths: fast waves tell neighbours apart, slow ones tell the beginning "
         "from the end, as the digits of a number do.",
@@ -73,12 +79,12 @@ def distance(lesson: Lesson) -> None:
     show(
         positions.dot_product_figure(rows, visit.theme()),
         "position_products",
-        "Each dot is the mean of all pairs at one distance, and its bar would reach from the least "
-        "to the greatest: there is no bar to see, because the product depends on the distance "
+        "Each dot is the mean of all pairs at one distance. An error bar would reach from the "
+        "least to the greatest; there is none to see, because the product depends on the distance "
         "alone."
         if sinusoidal
-        else "Look at the bars: pairs at one distance differ, so this table knows positions, not "
-        "only distances.",
+        else "A bar reaches from the least to the greatest of the pairs at one distance: where "
+        "it is long, the product depends on the positions and not on their distance alone.",
     )
     if sinusoidal:
         st.latex(
@@ -101,7 +107,7 @@ def rotation(lesson: Lesson) -> None:
         return
     st.write(
         "Going k positions on is the same linear map from everywhere: each pair (sin, cos) turns "
-        "by its own angle. So a network can learn to look “k to the left” once for all positions."
+        "by its own angle. So a network can learn “k to the left” once for all positions."
     )
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
@@ -112,7 +118,7 @@ def rotation(lesson: Lesson) -> None:
     address.settle("rotation_k", range(1, half + 1), 3)
     address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
-    position = columns[1].slider("p, the position it starts from", 0, half - 1, key="rotation_p")
+    position = columns[1].slider("p, the pos that it starts from", 0, half - 1, key="rotation_p")
     address.keep_choice("rotation_k", k, 3)
     address.keep_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]
@@ -133,6 +139,6 @@ def rotation(lesson: Lesson) -> None:
     error = rotation_error(rows, k)
     st.write(
         f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
-        f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**: the rounding of "
-        "float32, in which the table is held."
+        f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**"
+        + (": the rounding of float32, in which the table is held." if error < 1e-6 else ".")
     )

@@ -35,9 +35,9 @@ def order(lesson: Lesson) -> None:
 
     record = lesson.record
     st.write(
-        "Take the words in another order and let the encoder run again. Without positions nothing "
-        "is new to it: every map comes out with its rows and columns in the new order, and every "
-        "output vector in its new position. With positions it does not."
+        "Put the tokens in another order and run the encoder again. Without positions the order "
+        "makes no difference: every map has its rows and columns in the new order, and every "
+        "output vector moves with its token. With positions that no longer holds."
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
@@ -60,7 +60,9 @@ def order(lesson: Lesson) -> None:
         ),
         "order_maps",
     )
-    st.caption("Look at the third picture: empty means that order meant nothing to the encoder.")
+    st.caption(
+        "Look at the third map: where it is empty, the order made no difference to the encoder."
+    )
     st.write(
         f"Positions {state}: over all layers and heads the maps differ by at most "
         f"**{scientific(result.map_difference)}**, the output vectors by at most "
@@ -101,8 +103,7 @@ def what_if(lesson: Lesson) -> None:
         result,
         ("as trained", "edited"),
         "position",
-        "Look for the tokens that fall: there the network needs to know where a word stands. "
-        "Where nothing falls, the words alone were enough for it.",
+        "Tokens that fall depended on the positions as they were; the others did not need them.",
     )
     _maps(
         record,
@@ -116,8 +117,8 @@ def what_if(lesson: Lesson) -> None:
         "position_maps",
     )
     st.caption(
-        "Look for diagonals: heads that look at a neighbour lose them when positions go, heads "
-        "that look at a word keep their columns."
+        "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, "
+        "and does one that looks at a certain token keep its column?"
         if side != "target"
         else "Only the target's positions are edited: the encoder sees none of it."
     )

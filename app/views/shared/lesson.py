@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from app.views.shared.doubts import show_doubts
 from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.record.record import RecordToken, TranslationRecord
+from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # torch comes with it
     from core.record.edits import Edits
@@ -114,16 +114,3 @@ def show_edited(
         f"{key}_probabilities",
         look_for,
     )
-
-
-def words_of(tokens: Sequence[RecordToken]) -> list[tuple[int, ...]]:
-    """The positions of each word's tokens, in order; special tokens are no words."""
-    words: list[tuple[int, ...]] = []
-    for position, token in enumerate(tokens):
-        if token.special:
-            continue
-        if words and not token.starts_word and words[-1][-1] == position - 1:
-            words[-1] += (position,)
-        else:
-            words.append((position,))
-    return words

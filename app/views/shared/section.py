@@ -23,14 +23,15 @@ def section(
     promise: str = "Work it out",
     seconds: float | None = None,
     help: str | None = None,
+    anchor: str | None = None,
 ) -> None:
     """A heading, and below it a fold that calls `body` while it is open.
 
     `promise` says what the answer looks like, and `seconds` how long it is expected to take; below
     `AT_ONCE` the fold opens by itself, until the visitor opens or closes it. A link that names one
-    of the `choices` made in the section opens it.
+    of the `choices` made in the section opens it; `anchor` is where a link within the page leads.
     """
-    st.subheader(title, help=help)
+    st.subheader(title, anchor=anchor, help=help)
     by_page = f"{key} by the page"
     mine = visit.get(key) is None or visit.get(key) == visit.kept(by_page)
     if mine and any(address.asked(name) is not None for name in choices):

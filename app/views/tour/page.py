@@ -3,19 +3,26 @@
 import streamlit as st
 
 from app import controls
+from app.components.map_row import map_row
+from app.components.map_row.payload import Map, MapRow, Opened, Side
+from app.look.glossary import meaning
+from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import address, models, results, visit
+from app.views.shared.axes import axes
 from app.views.shared.explored import explored
-from app.views.tour.stops import STOPS
+from app.views.tour.stops import STOPS, Highlight
+from core.analysis.attribution import source_words
 from core.data.corpora import LANGUAGES
+from core.record.record import TranslationRecord
 
 LESSONS = (
     ("views/steps.py", "Step by step", "how the beam search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
-    ("views/positions/page.py", "Positions", "how the network knows where a word stands"),
+    ("views/positions/page.py", "Positions", "how the network knows the order of the tokens"),
 )
 
 
@@ -30,6 +37,50 @@ def other_half(direction: str) -> None:
     """The first stop of the tour in another direction."""
     controls.choose_direction(direction)
     go_to(0)
+
+
+KIND = {
+    "encoder": "encoder's self-attention",
+    "decoder": "decoder's self-attention",
+    "cross": "cross-attention",
+}
+
+
+def tokens_in_words(record: TranslationRecord) -> str:
+    """How many tokens the sentence is, and, where one of its words is split, into which."""
+    tokens = record.source
+    said = f"The model reads {len(tokens)} tokens: whole words, punctuation and {plain('<eos>')}"
+    split = [word for word in source_words(tokens) if len(word) > 1]
+    if not split:
+        return said + "."
+    shown = " | ".join(label(tokens[place]) for place in split[0])
+    return said + f", and parts of words, such as {plain(shown)}."
+
+
+def row_of(record: TranslationRecord, found: Highlight) -> MapRow:
+    """The one map that a stop speaks of; the other heads are a click away."""
+    layers, heads = record.maps(found.kind).shape[:2]
+    words = ("token" if found.kind == "encoder" else "token being produced", "token")
+    languages = (
+        record.source_language if found.kind == "encoder" else record.target_language,
+        record.target_language if found.kind == "decoder" else record.source_language,
+    )
+    queries, keys = (
+        Side(tokens, range(first, first + len(tokens)), f"{language} {word}")
+        for (tokens, first), language, word in zip(
+            axes(record, found.kind), languages, words, strict=True
+        )
+    )
+    turn = int(record.id[:6], 16) * layers * heads + found.head.layer * heads + found.head.head
+    return MapRow(
+        found.kind.capitalize(),
+        range(layers),
+        queries,
+        keys,
+        [Map("The map", "weight", "", record.maps(found.kind))],
+        record.mask(found.kind),
+        Opened(found.head.layer, found.head.head, turn, None),
+    )
 
 
 chosen = controls.selection()
@@ -50,47 +101,58 @@ address.settle("stop", range(1, len(stops) + 1), 1)
 number = visit.get("stop") - 1
 stop = stops[number]
 address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
-languages = f"{chosen.source_language} → {chosen.target_language}"
-st.caption(f"Stop {number + 1} of {len(stops)}, {languages}")
-st.subheader(stop.title, anchor=False)
-st.write(stop.look_for)
-
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError and CheckpointError carry one line for the reader
     st.error(plain(error))
     st.stop()
 link = {**chosen.link, "source": stop.source}
+result: Highlight | None = None
 try:
     result = stop.find(record)
-    at = {"kind": result.kind, "layer": result.head.layer, "head": result.head.head}
-    st.write(
-        f"Here layer {result.head.layer + 1}, head {result.head.head + 1} of the {result.kind} "
-        f"attention puts **{percent(result.head.share)}** of its weight {stop.measured}."
-    )
+    head = result.head
+    at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
+    found = (
+        f"Of all heads of the {KIND[result.kind]}, layer {head.layer + 1} head {head.head + 1} "
+        f"does so most: it puts **{percent(head.share)}** of its weight {stop.measured}. "
+        f"{result.said}"
+    ).strip()
 except LookupError as missing:
-    st.caption(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = address.first_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
-    for label, to in (("Back", number - 1), ("Next stop", number + 1)):
+    st.caption(
+        f"Stop {number + 1} of {len(stops)}, {chosen.source_language} → {chosen.target_language}",
+        width="content",
+    )
+    for word, to in (("Back", number - 1), ("Next stop", number + 1)):
         st.button(
-            label,
-            key=f"tour_{label.split()[0].lower()}",
+            word,
+            key=f"tour_{word.split()[0].lower()}",
             disabled=not 0 <= to < len(stops),
             on_click=go_to,
             args=(to,),
         )
     st.page_link("views/translate.py", label="Open on the first page", query_params=view)
+text, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
+with text, st.container(key="tour_text", gap="small"):
+    st.subheader(stop.title, anchor=False)
+    st.write(stop.look_for)
+    st.markdown(found, help=meaning("head", "weight"))
+    st.caption(tokens_in_words(record), help=meaning("token", "<eos>"))
+if picture and result:
+    with picture:
+        map_row(row_of(record, result), key=f"tour_map_{number}")
 
 if number == len(stops) - 1:
     with st.container(border=True, gap="small", key="tour_end"):
-        st.markdown("**The tour ends here; the lessons go on with the same sentence.**")
-        for page, label, about in LESSONS:
+        st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
+        for page, title, about in LESSONS:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.page_link(page, label=label, query_params=view, width="content")
+                st.page_link(page, label=title, query_params=view, width="content")
                 st.caption(about, width="content")
         for other in sorted(STOPS.keys() - {chosen.direction}):
             if (other, chosen.link["model"]) in models.cards():

@@ -1,8 +1,10 @@
-"""The guided tour: sentences in which an effect shows, and how to find the head that shows it."""
+"""The guided tour: sentences in which an effect may show, and the head that shows it most."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.look.labels import labels
+from app.look.markdown import plain
 from core.analysis import roles
 from core.record.record import TranslationRecord
 
@@ -11,19 +13,25 @@ FIRST_FREE_ROW = 2  # of the decoder: the rows before it may look at one or two 
 
 @dataclass(frozen=True)
 class Highlight:
-    """What to show of a record: a head, the share that was measured, perhaps a row pinned."""
+    """What to show of a record: a head, the share that was measured, perhaps a row pinned.
+
+    `said` is what that head's map holds, in words: the rows of a word and where each looks most.
+    """
 
     kind: str
     head: roles.Strongest
     query: int | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True)
 class Stop:
     """One stop: a sentence, what to look for, and how to find it in the model's record.
 
-    `measured` completes "Here layer … head … puts 90 % of its weight …". `find` raises LookupError
-    where a model's translation lacks the words that it needs.
+    `look_for` speaks of the typed sentence and of the model's design, which are the same for every
+    network; what a network does with them is measured. `measured` completes "it puts 90 % of
+    its weight …". `find` raises LookupError where a translation lacks the words that
+    it needs.
     """
 
     title: str
@@ -33,19 +41,39 @@ class Stop:
     find: Callable[[TranslationRecord], Highlight]
 
 
+Cells = list[tuple[int, list[int]]]
+"""The rows to look at, each with the keys that it should look at."""
+
+
+def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
+    """The cross-attention head that puts most weight on these cells, and what it looks at."""
+    head = roles.strongest(roles.on_cells(record.cross, cells))
+    produced, read = labels(record.target_out, 1), labels(record.source, 1)
+    best = record.cross[head.layer, head.head].argmax(-1)
+    rows = [
+        f"{_quoted(produced[row])}, token {row + 1} of {len(produced)}, looks most at "
+        f"{_quoted(read[best[row]])}, token {best[row] + 1} of {len(read)}"
+        for row, _ in cells
+    ]
+    return Highlight("cross", head, cells[-1][0], "; ".join(rows) + ".")
+
+
+def _quoted(word: str) -> str:
+    return plain(f"“{word}”")
+
+
 def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highlight]:
-    """The cross-attention head that best looks from each target word at its source word."""
+    """The cross-attention head that looks most from each target word at its source word."""
 
     def find(record: TranslationRecord) -> Highlight:
-        cells: list[tuple[int, list[int]]] = []
+        cells: Cells = []
         for target_word, source_word in pairs:
             rows = roles.positions(record.target_out, target_word)
             columns = roles.positions(record.source, source_word)
             if len(rows) < 1 or len(columns) < len(rows):
-                raise LookupError(f"this model did not write {target_word!r} for {source_word!r}")
+                raise LookupError(f"This model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
-        head = roles.strongest(roles.on_cells(record.cross, cells))
-        return Highlight("cross", head, cells[-1][0])
+        return _cross(record, cells)
 
     return find
 
@@ -57,12 +85,12 @@ def _compound(target_word: str, *source_words: str) -> Callable[[TranslationReco
         words = roles.positions(record.target_out, target_word)
         columns = [roles.positions(record.source, word) for word in source_words]
         if not words or not all(columns):
-            raise LookupError(f"this model did not write {target_word!r}")
+            raise LookupError(f"This model did not write {target_word!r}")
         if len(words[0]) < len(source_words):
-            raise LookupError(f"this model writes {target_word!r} as a single token")
-        cells = [(row, keys[0]) for row, keys in zip(words[0], columns, strict=False)]
-        head = roles.strongest(roles.on_cells(record.cross, cells))
-        return Highlight("cross", head, words[0][0])
+            raise LookupError(f"This model writes {target_word!r} as a single token")
+        return _cross(
+            record, [(row, keys[0]) for row, keys in zip(words[0], columns, strict=False)]
+        )
 
     return find
 
@@ -84,16 +112,16 @@ def _staircase(record: TranslationRecord) -> Highlight:
 
 def _third_row(record: TranslationRecord) -> None:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
-        raise LookupError("this model wrote too few tokens to have a third row")
+        raise LookupError("This model wrote too few tokens to have a third row")
 
 
 def _back_by_one(source: str) -> Stop:
     return Stop(
         "A head that looks back by one",
         source,
-        "Some heads of the encoder care for positions, not for meaning: this one looks at the "
-        "token before. Look for the dark line just below the diagonal.",
-        "on the token before",
+        "A head of the encoder may follow positions rather than words. This stop shows the head "
+        "that looks most at the token before. Look at the line just below the diagonal.",
+        "on the token before, over all rows from the second",
         _previous,
     )
 
@@ -102,10 +130,11 @@ def _nothing_to_look_for(source: str) -> Stop:
     return Stop(
         "Nothing to look for",
         source,
-        "The weights of a row must sum to 1, even where there is nothing to look for. Heads of the "
-        "decoder then give them to <bos>, which stands first in every sentence and means nothing: "
-        "an attention sink. Look for the first column.",
-        "on <bos>, over all rows from the third",
+        "The weights of a row sum to 1, even where a head finds nothing to look for. They have "
+        "to go somewhere: often to the first token, which starts every translation "
+        "and means nothing. That is called an attention sink. Look at the first column of the "
+        "head that puts most there.",
+        "on the first token, over all rows from the third",
         _attention_to_bos,
     )
 
@@ -114,10 +143,10 @@ def _never_ahead(source: str) -> Stop:
     return Stop(
         "Never ahead",
         source,
-        "The decoder may look back at what is written, never ahead: everything right of the "
-        "staircase is hatched, which means masked, not unused. The head shown keeps closest to "
-        "that edge.",
-        "on the token just fed in, the last that it may look at, over all rows from the third",
+        "The decoder may look back at what is written, never ahead: all cells right of the "
+        "staircase are hatched, which means masked, not unused. This stop shows the head that "
+        "puts most on the edge, the last cell that is not masked.",
+        "on the token just fed in, over all rows from the third",
         _staircase,
     )
 
@@ -126,8 +155,8 @@ _FROM_GERMAN = (
     Stop(
         "A word that moves",
         "Zwei junge Männer spielen im Park Fußball.",
-        "German puts Fußball last, English writes soccer in the middle. While it produces soccer, "
-        "the model looks at the end of the German sentence: the line of dark cells leaves the "
+        "The German sentence ends with Fußball; English has soccer right after the verb. Where "
+        "does the model look while it produces soccer? Look for the cell that leaves the "
         "diagonal.",
         "on Fußball while producing soccer",
         _translates(("soccer", "Fußball")),
@@ -135,16 +164,16 @@ _FROM_GERMAN = (
     Stop(
         "One word becomes two",
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
-        "Straßenmusiker is one German word, split into tokens; English needs two words. The rows "
-        "of street and of musician both look at tokens of that one word.",
+        "Straßenmusiker is one German word, street musician two English ones. Do the rows of "
+        "street and of musician both look at tokens of that one word?",
         "on the tokens of Straßenmusiker while producing street and musician",
         _translates(("street", "Straßenmusiker"), ("musician", "Straßenmusiker")),
     ),
     Stop(
         "The same word twice",
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
-        "Two men, two shirts. The word alone cannot tell which Hemd is meant; its position can. "
-        "The first shirt looks at the first Hemd, the second at the second.",
+        "Two men, two shirts. The word alone cannot tell which Hemd is meant; its position and its "
+        "neighbours can. Which Hemd does each shirt look at?",
         "on its own Hemd, over both shirts",
         _translates(("shirt", "Hemd")),
     ),
@@ -157,33 +186,32 @@ _FROM_ENGLISH = (
     Stop(
         "A word that moves",
         "A man wants to buy a washing machine.",
-        "English says buy in the middle, German puts kaufen last. While it produces kaufen, the "
-        "model looks back to the middle of the English sentence: the dark cells leave the "
-        "diagonal.",
+        "English has buy in the middle; in German an infinitive comes last. Where does the model "
+        "look while it produces kaufen? Look for the cell that leaves the diagonal.",
         "on buy while producing kaufen",
         _translates(("kaufen", "buy")),
     ),
     Stop(
         "Two words become one",
         "A street musician is playing guitar at a bus stop.",
-        "A street musician is two English words and one German one, Straßenmusiker, which the "
-        "model writes token by token. Its first token looks at street, the next at musician.",
+        "Street musician is two English words, Straßenmusiker one German one. Where it is "
+        "written in several tokens: which of them looks at street, and which at musician?",
         "on street, then on musician, while producing the first tokens of Straßenmusiker",
         _compound("Straßenmusiker", "street", "musician"),
     ),
     Stop(
         "One verb in two places",
         "A woman is preparing the food in the kitchen.",
-        "The German verb is split: bereitet stands second, its other half, zu, at the end. Both "
-        "rows look at the one English verb, far apart as they are.",
+        "The German verb zubereiten is split in a sentence: bereitet comes second, its other "
+        "half, zu, at the end. Do both rows look at the one English verb?",
         "on preparing, while producing bereitet and while producing zu",
         _translates(("bereitet", "preparing"), ("zu", "preparing")),
     ),
     Stop(
         "The same word twice",
         "A man in a red shirt is talking to a man in a blue shirt.",
-        "Two men, two shirts. The word alone cannot tell which shirt is meant; its position can. "
-        "The first Hemd looks at the first shirt, the second at the second.",
+        "Two men, two shirts. The word alone cannot tell which shirt is meant; its position and "
+        "its neighbours can. Which shirt does each Hemd look at?",
         "on its own shirt, over both times that Hemd is produced",
         _translates(("Hemd", "shirt")),
     ),

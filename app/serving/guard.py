@@ -1,0 +1,134 @@
+"""Refuses foreign hosts and pages, counts what is open, and passes the rest on to Streamlit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from streamlit import config
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+from app.serving import uploads
+from app.serving.connections import Open, address_of, notice
+from app.serving.door import Door
+from app.serving.limits import Limits
+from app.serving.uploads import RefusedError, Uploads
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CLOSED = "/_stcore/metrics"  # how many visitors there are, and what they keep, is nobody's business
+HEALTH = "/_stcore/health"
+POLICY_VIOLATION = 1008
+TRY_AGAIN_LATER = 1013
+
+
+class Guard:
+    """ASGI middleware around Streamlit.
+
+    Streamlit itself checks the host of a websocket only, asks a service outside for this machine's
+    address when a websocket is opened from a foreign page, and bounds neither connections nor
+    uploads.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limits: Limits, headers: Mapping[str, str], uploads: Uploads
+    ) -> None:
+        self.app = app
+        self._limits = limits
+        self._headers = headers
+        self._uploads = uploads
+        self._pages = Open("pages", limits.connections, limits.connections_per_address)
+        # A browser fetches several files at once; slow readers hold a descriptor or two each.
+        self._requests = Open("requests", 2 * limits.connections, limits.connections)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        path = scope["path"].rstrip("/")
+        if not is_host_allowed(headers.get("host")) or self._foreign(headers):
+            await self._refuse(scope, receive, send, 403, "this host is not served here")
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        elif path.endswith(CLOSED):
+            await PlainTextResponse("not found", 404)(scope, receive, send)
+        elif path.endswith(HEALTH):  # is answered also where nobody else gets in
+            await self.app(scope, receive, self._with_headers(send))
+        else:
+            await self._request(scope, receive, self._with_headers(send), headers)
+
+    @staticmethod
+    def _foreign(headers: Headers) -> bool:
+        """Whether a browser says that a page of another origin has made the request."""
+        origin = headers.get("origin")
+        if origin is None or origin in config.get_option("server.corsAllowedOrigins"):
+            return False
+        return urlsplit(origin).netloc != headers.get("host")
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = address_of(scope)
+        if line := self._pages.refusal(address):
+            notice("full", f"refused a page to {address}: {line}")
+            await self._refuse(scope, receive, send, 503, line)
+            return
+        with self._pages.one_more(address):
+            door = Door(receive, send, self._limits)
+            await self.app(scope, door.receive, door.send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        address = address_of(scope)
+        line = self._requests.refusal(address)
+        if line is None and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            line = self._pages.refusal(address)  # whoever opens a page reads why it does not work
+        if line:
+            notice("full", f"refused a request of {address}: {line}")
+            await self._refuse(scope, receive, send, 503, line)
+            return
+        with self._requests.one_more(address):
+            if scope["method"] == "PUT" and uploads.PATH in scope["path"]:
+                await self._upload(scope, receive, send, address)
+            else:
+                await self.app(scope, receive, send)
+
+    async def _upload(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
+        said = Headers(scope=scope).get("content-length", "")
+        length = int(said) if said.isascii() and said.isdigit() else None
+        try:
+            with self._uploads.taken(scope["path"], length, address):
+                async with asyncio.timeout(self._limits.upload_s):
+                    await self.app(scope, receive, send)
+        except RefusedError as refused:
+            notice("upload", f"refused an upload of {address}: {refused}")
+            await self._refuse(scope, receive, send, refused.status, str(refused))
+        except TimeoutError:
+            line = f"the upload took longer than {self._limits.upload_s} s, the limit"
+            await self._refuse(scope, receive, send, 408, line)
+
+    @staticmethod
+    async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, line: str) -> None:
+        """Answer with a status and one line; a websocket is refused before it is open."""
+        if scope["type"] == "websocket":
+            if status == 403:
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+                return
+            if "websocket.http.response" not in scope.get("extensions", {}):
+                await send(
+                    {"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": line[:120]}
+                )
+                return
+        later = {"Retry-After": "60"} if status in (429, 503) else None
+        await PlainTextResponse(line, status, headers=later)(scope, receive, send)
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        return sent

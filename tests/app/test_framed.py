@@ -1,0 +1,89 @@
+"""The app within a page of another site, in a real browser: only where that is allowed."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.load.server import HOST, ROOT, Server, server
+
+PAINTED = re.compile(r"[1-9]")
+SANDBOX = "allow-scripts allow-same-origin allow-downloads"
+
+
+class Course(http.server.BaseHTTPRequestHandler):
+    """A page of a course, which frames the address after its `?`."""
+
+    def do_GET(self) -> None:
+        address = self.path.partition("?")[2]
+        body = f'<iframe src="{address}" sandbox="{SANDBOX}" width="1200" height="900"></iframe>'
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture(scope="module")
+def course() -> Iterator[str]:
+    """The course's address: to a browser, localhost is another site than 127.0.0.1."""
+    with http.server.ThreadingHTTPServer((HOST, 0), Course) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://localhost:{found.server_port}"
+        found.shutdown()
+
+
+@pytest.fixture(scope="module")
+def framed(course) -> Iterator[Server]:
+    """A server that this course may frame, and one that is served by https."""
+    with server(frame_ancestors=f"{course} https://moodle.example.org") as found:
+        yield found
+
+
+def test_a_named_site_frames_the_app(local_page: Page, course, framed, tmp_path):
+    """Opening a record is tried in a tab: a browser may keep the cookie it needs from a frame."""
+    local_page.goto(f"{course}/?http://{HOST}:{framed.port}/?embed=true")
+    frame = local_page.frame_locator("iframe")
+    explorer = frame.locator(".st-key-explorer section[aria-label='Attention explorer']")
+    expect(explorer).to_have_attribute("data-painted", PAINTED, timeout=60_000)
+    frame.locator(".st-key-take_away summary").click()
+    with local_page.expect_download(timeout=30_000) as download:
+        frame.get_by_role("button", name="Record (.npz)").click()
+    saved = tmp_path / "saved.npz"
+    download.value.save_as(saved)
+    assert saved.read_bytes()[:2] == b"PK"
+    local_page.goto(f"http://{HOST}:{framed.port}/")
+    local_page.locator(".st-key-take_away summary").click()
+    local_page.locator(".st-key-open_record input[type=file]").set_input_files(saved)
+    opened = local_page.locator(".st-key-opened_explorer section[aria-label='Attention explorer']")
+    expect(opened).to_have_attribute("data-painted", PAINTED, timeout=60_000)
+
+
+def test_no_other_site_frames_it(local_page: Page, course, serve):
+    app = serve(ROOT / "app/serve.py")
+    refused = []
+    local_page.on("console", lambda message: refused.append(message.text))
+    local_page.goto(f"{course}/?{app}")
+    local_page.wait_for_timeout(1000)
+    assert any("frame" in text and "'none'" in text for text in refused), refused
+    assert local_page.frame_locator("iframe").locator(".stApp").count() == 0
+
+
+def test_the_cookie_of_uploads_is_sent_in_frames_only_where_they_are_allowed(framed, serve):
+    def cookie(address: str) -> str:
+        connection = http.client.HTTPConnection(address, timeout=30)
+        connection.request("GET", "/_stcore/health")
+        return connection.getresponse().headers["Set-Cookie"]
+
+    assert "SameSite=None; Secure" in cookie(f"{HOST}:{framed.port}")
+    usual = cookie(serve(Path(ROOT) / "app/serve.py").removeprefix("http://"))
+    assert "SameSite=Lax" in usual and "Secure" not in usual

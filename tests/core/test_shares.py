@@ -1,0 +1,112 @@
+"""All heavy users together get a third of the processor while others are active."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.serving.shares import Shares
+
+STEP_S = 0.05
+
+
+class Machine:
+    """One processor in simulated time, a piece of work after the other."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.shares = Shares(lambda: self.now)
+        self.used: dict[str, float] = {}
+
+    def work(self, who: str, seconds: float = STEP_S) -> None:
+        self.now += seconds
+        self.shares.charge(who, seconds)
+        self.used[who] = self.used.get(who, 0.0) + seconds
+
+    def run(self, greedy: list[str], seconds: float, light: str | None = "light") -> None:
+        """Accounts that use whatever they may, beside one that asks for little each second."""
+        end, asked = self.now + seconds, -1.0
+        while self.now < end:
+            if light and self.now >= asked + 1:
+                asked = self.now
+                self.shares.asks(light)
+                self.work(light, 0.01)
+            for who in greedy:
+                self.shares.asks(who)
+            # Who has had least goes first, as with one request of each in a line.
+            may = [who for who in greedy if not self.shares.has_to_wait(who, who)]
+            if may:
+                self.work(min(may, key=lambda who: self.used.get(who, 0.0)))
+            else:
+                self.now += 0.01
+
+
+@pytest.mark.parametrize("tabs", [1, 2, 5, 10])
+def test_many_tabs_get_no_more_than_one_does(tabs):
+    machine = Machine()
+    greedy = [f"tab {i}" for i in range(tabs)]
+    machine.run(greedy, 40)
+    before = sum(machine.used[who] for who in greedy)
+    machine.run(greedy, 60)
+    assert 60 * 0.28 < sum(machine.used[who] for who in greedy) - before < 60 * 0.38
+    assert not machine.shares.has_to_wait("light", "light")
+
+
+def test_a_single_account_may_use_two_seconds_at_once():
+    machine = Machine()
+    machine.shares.asks("light")
+    while not machine.shares.has_to_wait("greedy", "greedy"):
+        machine.work("greedy")
+    assert 2.0 <= machine.used["greedy"] < 3.2  # a third is paid back meanwhile
+
+
+def test_five_accounts_divide_the_credit():
+    machine = Machine()
+    greedy = [f"tab {i}" for i in range(5)]
+    machine.run(greedy, 4)
+    assert sum(machine.used[who] for who in greedy) < 3.5
+
+
+def test_heavy_users_do_not_wait_for_each_other():
+    machine = Machine()
+    greedy = ["one", "two"]
+    machine.run(greedy, 20, light=None)
+    assert sum(machine.used.values()) > 19
+    machine.shares.asks("light")
+    assert machine.shares.has_to_wait("one", "one")
+    machine.now += 31  # the light one has left
+    for who in greedy:
+        machine.work(who, 3)
+        machine.shares.asks(who)
+    assert not machine.shares.has_to_wait("one", "one")
+
+
+def test_a_crowd_of_usual_visitors_stays_light():
+    """Fifty who translate a sentence each five seconds take half of a processor."""
+    machine = Machine()
+    crowd = [f"visitor {i}" for i in range(50)]
+    for _ in range(60):
+        for who in crowd:
+            machine.shares.asks(who)
+            assert not machine.shares.has_to_wait(who, who)
+            assert machine.shares.is_light(who)
+            machine.work(who, 0.05)
+            machine.now += 0.05
+
+
+def test_who_has_used_much_is_light_again_after_a_while():
+    machine = Machine()
+    machine.work("greedy", 3)
+    assert not machine.shares.is_light("greedy")
+    for _ in range(90):
+        machine.now += 0.1
+        machine.shares.is_light("greedy")
+    assert machine.shares.is_light("greedy")
+
+
+def test_nobody_in_particular_pays_nothing_and_makes_nobody_wait():
+    machine = Machine()
+    machine.work("greedy", 5)
+    machine.shares.asks(None)
+    machine.shares.charge(None, 100)
+    assert not machine.shares.has_to_wait("greedy", "greedy")
+    assert machine.shares.is_light(None)
