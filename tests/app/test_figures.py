@@ -337,7 +337,7 @@ def test_table_holds_the_positions_and_zero_is_the_middle(record, theme):
     assert np.array_equal(heat.z, record.source_positions)
     assert heat.zmin == -heat.zmax == -np.abs(record.source_positions).max()
     assert heat.colorscale[len(heat.colorscale) // 2][0] == 0.5
-    assert figure.layout.yaxis.ticktext[2] == "2 Haus"
+    assert figure.layout.yaxis.ticktext[2] == "pos 2 Haus"
     assert figure.layout.xaxis2.ticktext[4] == "dimension 4: sine, wavelength 62.8"
     assert figure.layout.xaxis2.ticktext[5] == "dimension 5: cosine, wavelength 62.8"
     assert figure.layout.xaxis3.ticktext == ("6", "63", "628", "6,283")
@@ -345,7 +345,9 @@ def test_table_holds_the_positions_and_zero_is_the_middle(record, theme):
 
 def test_waves_are_columns_of_the_table_on_the_formula(record):
     dimensions = (0, 3, 14)
-    figure = positions.waves_figure(record.target_positions, record.target_in, dimensions, "light")
+    figure = positions.waves_figure(
+        record.target_positions, record.target_in, dimensions, "light", 0
+    )
     dots = [trace for trace in figure.data if trace.mode == "markers"]
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     assert len(dots) == len(lines) == len(figure.layout.annotations) == 3
@@ -358,7 +360,7 @@ def test_waves_are_columns_of_the_table_on_the_formula(record):
         assert np.allclose(line.y, wave(np.asarray(line.x) * rate), atol=1e-9)
         assert dot.yaxis == line.yaxis == note.yref
     assert figure.layout.annotations[1].text == "dimension 3: cosine<br>wavelength 19.9"
-    assert dots[0].customdata[1] == "1 in"
+    assert dots[0].customdata[1] == "pos 1 in₁"
 
 
 def test_dot_products_depend_on_the_distance_alone(record):
@@ -394,6 +396,8 @@ def test_a_learned_table_is_not_called_sinusoidal(record):
     at = list(dots.x).index(2)
     assert dots.y[at] == pytest.approx(np.mean(pairs))
     assert dots.customdata[at][1:] == pytest.approx([min(pairs), max(pairs)])
+    assert dots.error_y.array[at] == pytest.approx(max(pairs) - np.mean(pairs))
+    assert dots.error_y.arrayminus[at] == pytest.approx(np.mean(pairs) - min(pairs))
 
 
 def strings(value: Any) -> Iterator[str]:

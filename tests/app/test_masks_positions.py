@@ -14,13 +14,10 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from app.examples import EXAMPLES
-from app.look.labels import label
 from app.look.markdown import plain
 from app.state import models, results
-from app.views.shared.lesson import words_of
 from core.checkpoint import folder as checkpoint
 from core.config import DecodeConfig
-from core.experiments.score_parts import score_parts
 from core.model.build import build
 from core.model.masks import target_mask
 from core.model.positions import sinusoids
@@ -131,29 +128,6 @@ def test_the_batchs_masks_are_the_models(masks_page, translator):
     assert f"{mask.sum()} of {mask.size} cells" in spec["layout"]["title"]["subtitle"]["text"]
 
 
-def test_the_leak_is_that_of_two_passes(masks_page, translator):
-    target = translator.inspect(SENTENCE).translation
-    masked, opened = (
-        np.exp(translator.inspect(SENTENCE, target, edits).log_probs)
-        for edits in (Edits(), Edits(causal_mask=False))
-    )
-    spec = charts(masks_page)["Probability of the right next token"]
-    bar = next(t for t in spec["data"] if t["type"] == "bar")
-    assert np.allclose(array(bar["y"]), masked, atol=1e-6)
-    gained = f"{(opened - masked).mean():+.3f}".replace("-", "−")
-    assert f"Gained on average: **{gained}**" in texts(masks_page)
-
-
-def test_a_hidden_word_is_translated_without(masks_page, translator):
-    page = masks_page.selectbox(key="hidden_word").set_value(1).run()
-    assert not page.exception
-    record = translator.inspect(SENTENCE)
-    assert record.source[1].text.strip() == "junge"
-    without = translator.inspect(SENTENCE, None, Edits(hidden_source=(1,)))
-    assert f"without it:  {without.translation}" in [t.value for t in page.text]
-    assert without.translation != record.translation
-
-
 def test_typed_ids_give_the_blogs_matrices(translator):
     page = open_page("masks", mask_input="ids")
     assert not page.error
@@ -185,14 +159,6 @@ def test_typed_ids_give_the_blogs_matrices(translator):
 def test_short_and_odd_texts(page, text):
     found = open_page(page, text)
     assert not found.error and text in found.text[0].value
-
-
-def test_a_word_is_all_of_its_tokens(translator):
-    tokens = translator.tokens("Ein Straßenmusiker spielt.", "source")
-    words = words_of(tokens)
-    spelled = ["".join(tokens[place].text for place in places) for places in words]
-    assert "Straßenmusiker" in spelled and max(map(len, words)) > 1
-    assert sorted(sum(words, ())) == list(range(len(tokens) - 1))  # all but <eos>
 
 
 def test_a_batch_too_large_is_refused_before_anything_is_translated(monkeypatch):
@@ -238,45 +204,6 @@ def test_the_positions_lesson_is_whole(positions_page, translator):
     assert "No checkpoint here has learned its positions" in texts(positions_page)
 
 
-def test_the_parts_are_drawn_and_add_to_the_score(positions_page, translator):
-    row = map_row(positions_page, "score_parts")
-    record = translator.inspect(SENTENCE)
-    ids = [[t.id for t in side] for side in (record.source, record.target_out)]
-    with translator.held() as model:
-        parts = score_parts(model, *ids, "encoder")
-    names = ["content · content", "content · position", "position · content"]
-    names += ["position · position", "with a bias"]
-    drawn = [row[name][0] for name in names]
-    assert np.allclose(drawn[1], parts.part("content", "position"), atol=1e-6)
-    assert np.abs(sum(drawn) - row["The score"][0]).max() < 1e-5
-    assert np.allclose(row["The score"][0], parts.scores, atol=1e-6)
-    limits = [drawn["limits"] for drawn in row["row"]["maps"]]
-    assert all(limit == limits[0] for limit in limits)  # one scale for all six
-    every = np.abs([row[name] for name in [*names, "The score"]])
-    assert np.allclose(limits[0], every.max((0, 3, 4)), atol=1e-6)
-    assert row["mask"].all() and row["row"]["layers"] == [0]
-
-
-def test_the_maps_without_positions_are_the_models(positions_page, translator):
-    record = translator.inspect(SENTENCE)
-    off = translator.inspect(SENTENCE, record.translation, Edits(source_positions=OFF))
-    row = map_row(positions_page, "position_maps")
-    assert np.allclose(row["As trained"], record.encoder, atol=1e-6)
-    assert np.allclose(row["Edited"], off.encoder, atol=1e-6)
-    translation = translator.inspect(SENTENCE, None, Edits(source_positions=OFF)).translation
-    assert f"edited:  {translation}" in [t.value for t in positions_page.text]
-    row = map_row(positions_page, "order_maps")
-    assert np.allclose(row["The map, reordered"], row["The map of the new order"], atol=1e-5)
-    tokens = row["row"]["queries"]["tokens"]
-    assert tokens == row["row"]["keys"]["tokens"]
-    numbers = [token["number"] for token in tokens]
-    assert numbers != sorted(numbers)
-    places = [number - 1 for number in numbers]
-    assert [token["label"] for token in tokens] == [label(record.source[p]) for p in places]
-    moved = off.encoder[..., places, :][..., places]
-    assert np.allclose(row["The map, reordered"], moved, atol=1e-5)
-
-
 def test_the_first_change_is_one_that_shows(translator):
     """On the sentence that the app opens with."""
     source = EXAMPLES[0].de
@@ -299,7 +226,10 @@ def test_a_sentence_longer_than_any_in_training(translator):
     drawn = array(spec["data"][0]["y"])
     said = texts(page)
     assert f"With {own} tokens this sentence has more positions than any in training" in said
-    assert f"**{drawn[0]:.3f}** where it stands, **{drawn[1:].mean():.3f}** further up" in said
+    assert (
+        f"{100 * drawn[0]:.0f}\u00a0% as it is, {100 * drawn[1:].mean():.0f}\u00a0% further up."
+        in said
+    )
     assert "nan" not in said and "dashed line" not in said
 
 
@@ -346,7 +276,7 @@ def test_a_learned_table_stands_beside_the_waves(learned_folder, monkeypatch):
         table = model.embeddings.source_positions.weight.detach().numpy()
         assert np.array_equal(numbers(titles["Learned, scratch-de-en"]), table)
         waves = sinusoids(*table.shape).float().numpy()
-        assert np.allclose(numbers(titles["Waves, by the formula"]), waves, atol=1e-6)
+        assert np.allclose(numbers(titles["Sinusoids, by the formula"]), waves, atol=1e-6)
         assert not page.error
         words = texts(page)
         assert "there is no formula" in words

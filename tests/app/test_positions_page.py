@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -296,6 +297,19 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
         "probability",
         "positions beyond: never seen in training",
         "all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
+    )
+
+
+def test_longest_sentences_by_side(monkeypatch):
+    """The sides of the shipped networks are equally long, and would not show a mistake."""
+    from app.state import models
+
+    card = models.cards()["de-en", "scratch"]
+    changed = dataclasses.replace(card, training={**card.training, "longest": [41, 52]})
+    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
+    page = render("positions", "open_beyond", source=SENTENCE)
+    page.claim_matching(
+        r"The longest sentences in training had 41 \(German\) and 52 \(English\) tokens\. .*"
     )
 
 

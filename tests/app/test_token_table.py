@@ -23,6 +23,7 @@ def test_every_id_has_its_word(words):
     shown = [[word for _, word in row if word is not None] for row in found["rows"]]
     assert shown == (words or [[], []])
     assert "[2, 40]" in found["note"]
+    assert (found["first"], payload(IDS, words, "Target", 0)["first"]) == (1, 0)
 
 
 def test_a_phone_scrolls_the_table_and_not_the_page(serve, local_page: Page, tmp_path):
@@ -37,6 +38,8 @@ def test_a_phone_scrolls_the_table_and_not_the_page(serve, local_page: Page, tmp
     local_page.goto(serve(script))
     box = local_page.locator(".st-key-table .box")
     expect(box.get_by_role("row")).to_have_count(3, timeout=30_000)
+    numbers = box.get_by_role("row").first.get_by_role("columnheader").all_inner_texts()
+    assert numbers == [str(n) for n in range(1, 41)]  # as in Mann₂
     first = box.get_by_role("row").nth(1)
     assert first.get_by_role("cell").all_inner_texts()[:4] == [
         f"{word}\n{id}" for word, id in zip(WORDS[0], IDS[0][:4], strict=False)

@@ -85,7 +85,9 @@ def walk(page: Page, translator: Translator, stops) -> None:
         said["query"] = "" if found.query is None else found.query
         for name, value in said.items():
             expect(root).to_have_attribute(f"data-{name}", str(value))
-        expect(main).to_contain_text(f"puts {100 * found.head.share:.0f} % of its weight")
+        share = 100 * found.head.share
+        percent = f"{share:.{1 if share >= 99.5 else 0}f}"
+        expect(main).to_contain_text(f"puts {percent}\u00a0% of its weight")
         if number < len(stops) - 1:
             expect(main.locator(".st-key-tour_end")).to_have_count(0)
             main.locator(".st-key-tour_links").get_by_text("Next stop").click()

@@ -38,7 +38,8 @@ def mask_value(lesson: Lesson) -> None:
     )
     layers, heads = record.decoder.shape[:2]
     produced, words = axis_words(record, "decoder")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    # Streamlit's list is taller than its buttons by the space above it: centred, their boxes align.
+    with st.container(horizontal=True, vertical_alignment="center"):
         layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, "closing_layer")
         head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
         with st.container(width=220):

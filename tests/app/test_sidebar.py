@@ -1,0 +1,101 @@
+"""The sidebar: its scores and sizes are the checkpoint's, and no hint states what may fail."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from app.examples import EXAMPLES
+from tests.app.lesson_pages import ROOT
+from tests.app.rendered import render
+
+MODELS = {
+    "scratch": "From scratch",
+    "baseline": "Baseline: torch.nn.Transformer",
+    "captions": "From scratch, captions only",
+}
+CORPORA = {"multi30k": "captions of photographs", "tatoeba": "short everyday sentences"}
+TEXTS = {
+    "de": ("Ein Hund.", "German", "English"),
+    "en": ("A dog.", "English", "German"),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_the_note_is_the_checkpoints(direction, model):
+    page = render("masks", direction=direction, model=model, source=TEXTS[direction[:2]][0])
+    folder = ROOT / f"checkpoints/{model}-{direction}"
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
+    final = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["final"]
+    scores = ", ".join(
+        f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
+    )
+    page.claim(
+        f"Validation BLEU, on sentences that it was not trained on: {scores}. Other text: expect "
+        "errors.",
+        "model_note",
+    )
+    page.claim_matching(
+        rf"{config['num_encoder_layers']} \+ {config['num_decoder_layers']} layers, "
+        rf"{config['num_heads']} heads, d_model {config['d_model']}, \d+\.\d million weights",
+        "model_note",
+    )
+    assert page.texts("model", "raw_value") == [MODELS[model]]
+    _, source, target = TEXTS[direction[:2]]
+    assert page.texts("direction", "raw_value") == [f"{source} → {target}"]
+    assert sorted(page.texts("model", "option")) == sorted(MODELS.values())
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_an_example_leads_to_its_sentence(direction):
+    page = render("masks", direction=direction, source=TEXTS[direction[:2]][0])
+    titles = ["A word twice", "Word order", "Compounds", "A split verb", "A verb at the end"]
+    shown = [page.texts(f"example_{i}", "label") for i in range(len(EXAMPLES))]
+    assert shown == [[title] for title in [*titles, "Unknown letters"]]
+    page.app.button(key="example_2").click().run()
+    text = page.app.text_area(key="source").value
+    assert "Straßenmusiker" in text if direction == "de-en" else "street musician" in text
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[e.title for e in EXAMPLES])
+def test_a_hint_states_only_what_the_typed_sentence_holds(example):
+    """What networks make of a sentence differs, so a hint asks; what it names is typed."""
+    statements = {
+        "Fußball comes last": example.de.split()[-1] == "Fußball.",
+        "soccer comes in the middle": "soccer" in example.en.split()[3:-1],
+        "After wenn the verb comes last": example.de.startswith("Wenn es morgen regnet,"),
+        "rains is the third word": example.en.split()[2:3] == ["rains"],
+        "bereitet … zu is one verb": "bereitet" in example.de and example.de.endswith("zu."),
+        "is preparing": "is preparing" in example.en,
+        "What the vocabulary lacks is marked.": True,
+    }
+    for hint, text in zip(example.look_for, (example.de, example.en), strict=True):
+        claim, _, _ = hint.rpartition(": ")
+        if claim or not hint.endswith("?"):
+            assert statements[claim or hint], hint
+        assert hint.endswith("?") or hint == "What the vocabulary lacks is marked."
+        for word in re.findall(r"Straßenmusiker|street musician|Fußball|soccer|rains", hint):
+            assert word in text
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_hints_are_those_of_the_direction(direction):
+    page = render("masks", direction=direction, source=TEXTS[direction[:2]][0])
+    hints = [example.look_for[("de-en", "en-de").index(direction)] for example in EXAMPLES]
+    assert page.texts("examples", "caption") == ["Examples", *hints]
+
+
+def test_the_tour_offers_no_examples_and_its_address_names_no_sentence():
+    """Its stops bring their own sentences: a button that changes nothing is not shown."""
+    tour = render("tour", source="Ein Hund.")
+    assert "examples" not in {item.where for item in tour.items}
+    assert not [item for item in tour.items if item.where.startswith("example_")]
+    sent = tour.payload("address_page")["values"]
+    assert sent["source"] is None and sent["target"] is None
+    assert (sent["direction"], sent["model"]) == ("de-en", "scratch")
+    other = render("masks", source="Ein Hund.")
+    assert other.payload("address_page")["values"]["source"] == "Ein Hund."
+    assert other.texts("examples", "caption")[0] == "Examples"

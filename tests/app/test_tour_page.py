@@ -1,0 +1,211 @@
+"""The guided tour: for every network and stop, what it says is what the record holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.record.record import TranslationRecord
+from tests.app.lesson_pages import in_the_sidebar, map_row, names, side, translator
+from tests.app.rendered import Rendered, render
+
+KINDS = {
+    "encoder": "encoder's self-attention",
+    "decoder": "decoder's self-attention",
+    "cross": "cross-attention",
+}
+GERMAN = (
+    "Zwei junge Männer spielen im Park Fußball.",
+    "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
+    "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
+    "Eine Frau bereitet in der Küche das Essen zu.",
+    "Ein kleiner Junge sitzt auf einer Schaukel.",
+    "Zwei Hunde laufen durch den Schnee.",
+)
+ENGLISH = (
+    "A man wants to buy a washing machine.",
+    "A street musician is playing guitar at a bus stop.",
+    "A woman is preparing the food in the kitchen.",
+    "A man in a red shirt is talking to a man in a blue shirt.",
+    "A little boy is sitting on a swing.",
+    "Two young men are playing soccer in the park.",
+    "Two dogs are running through the snow.",
+)
+SENTENCES = {"de-en": GERMAN, "en-de": ENGLISH}
+ALL = [
+    (model, direction, number)
+    for direction, sentences in SENTENCES.items()
+    for model in ("scratch", "baseline", "captions")
+    for number in range(len(sentences))
+]
+
+
+def places(tokens, word: str) -> list[list[int]]:
+    """Where a word is, by the texts of consecutive tokens."""
+    found = []
+    for start in range(len(tokens)):
+        for end in range(start + 1, len(tokens) + 1):
+            if "".join(t.text for t in tokens[start:end]) == word:
+                found.append(list(range(start, end)))
+    return found
+
+
+def cells(record: TranslationRecord, direction: str, number: int) -> list[tuple[int, list[int]]]:
+    """Of the stops on cross-attention: each row with its keys; IndexError where a word lacks."""
+    source, target = record.source, record.target_out
+    pairs = {
+        ("de-en", 0): [("soccer", "Fußball", 0)],
+        ("de-en", 1): [("street", "Straßenmusiker", 0), ("musician", "Straßenmusiker", 0)],
+        ("de-en", 2): [("shirt", "Hemd", 0), ("shirt", "Hemd", 1)],
+        ("en-de", 0): [("kaufen", "buy", 0)],
+        ("en-de", 2): [("bereitet", "preparing", 0), ("zu", "preparing", 0)],
+        ("en-de", 3): [("Hemd", "shirt", 0), ("Hemd", "shirt", 1)],
+    }
+    if (direction, number) == ("en-de", 1):
+        rows = places(target, "Straßenmusiker")[0]
+        keys = [places(source, word)[0] for word in ("street", "musician")]
+        return list(zip(rows, keys, strict=False))
+    return [
+        (places(target, word)[which][0], places(source, other)[which])
+        for word, other, which in pairs[direction, number]
+    ]
+
+
+ON = {
+    ("de-en", 0): "on Fußball while producing soccer",
+    ("de-en", 1): "on the tokens of Straßenmusiker while producing street and musician",
+    ("de-en", 2): "on its own Hemd, over both shirts",
+    ("de-en", 3): "on the token before, over all rows from the second",
+    ("de-en", 4): "on the first token, over all rows from the third",
+    ("de-en", 5): "on the token just fed in, over all rows from the third",
+    ("en-de", 0): "on buy while producing kaufen",
+    ("en-de", 1): "on street, then on musician, while producing the first tokens of Straßenmusiker",
+    ("en-de", 2): "on preparing, while producing bereitet and while producing zu",
+    ("en-de", 3): "on its own shirt, over both times that Hemd is produced",
+}
+ON |= {("en-de", n + 1): ON["de-en", n] for n in (3, 4, 5)}
+
+
+def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str, np.ndarray]:
+    """The kind of a stop's map, and the share of weight that each head puts where it looks."""
+    last = len(SENTENCES[direction]) - number
+    if last == 3:
+        maps = record.encoder
+        return "encoder", np.mean([maps[..., i, i - 1] for i in range(1, maps.shape[-1])], axis=0)
+    if last == 2:
+        return "decoder", record.decoder[:, :, 2:, 0].mean(-1)
+    if last == 1:
+        maps = record.decoder
+        return "decoder", np.mean([maps[..., i, i] for i in range(2, maps.shape[-1])], axis=0)
+    at = cells(record, direction, number)
+    return "cross", np.mean([record.cross[..., q, keys].sum(-1) for q, keys in at], axis=0)
+
+
+def percent(share: float) -> str:
+    text = f"{100 * share:.{1 if share >= 0.995 else 0}f}"
+    return f"{text}\u00a0%" if text != "100.0" else ">99.9\u00a0%"
+
+
+@pytest.mark.parametrize(("model", "direction", "number"), ALL)
+def test_a_stop_says_what_the_record_holds(model, direction, number):
+    sentence = SENTENCES[direction][number]
+    page = render("tour", direction=direction, model=model, stop=str(number + 1))
+    record = translator(f"{model}-{direction}").inspect(sentence)
+    languages = {"de-en": "German → English", "en-de": "English → German"}[direction]
+    page.claim(f"Stop {number + 1} of {len(SENTENCES[direction])}, {languages}", "tour_links")
+    says_its_tokens(page, record)
+    page.everything_was_claimed(  # the one sentence left is the measured one
+        but=lambda item: (
+            in_the_sidebar(item)
+            or item.kind in ("help", "option", "label")
+            or item.text.startswith(("Of all heads of the ", "The weights of a row sum to 1"))
+        )
+    )
+    try:
+        kind, share = shares(record, direction, number)
+    except IndexError:
+        page.claim_matching(
+            r"This model did not write .*, so there is nothing to measure here\. .*"
+        )
+        assert "tour_map_0" not in page.payloads
+        return
+    layer, head = np.unravel_index(share.argmax(), share.shape)
+    said = (
+        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does so most: it "
+        f"puts **{percent(share.max())}** of its weight {ON[direction, number]}."
+    )
+    if kind == "cross":
+        produced, read = names(record.target_out, 1), names(record.source, 1)
+        rows = []
+        for q, _ in cells(record, direction, number):
+            k = int(record.cross[layer, head, q].argmax())
+            rows.append(
+                f"“{produced[q]}”, token {q + 1} of {len(produced)}, looks most at "
+                f"“{read[k]}”, token {k + 1} of {len(read)}"
+            )
+        said += " " + "; ".join(rows) + "."
+    page.claim(said, "tour_text")
+    header, (values,) = map_row(page, f"tour_map_{number}")
+    np.testing.assert_array_equal(values, record.maps(kind))
+    assert header["site"] == kind.capitalize()
+    assert (header["opened"]["layer"], header["opened"]["head"]) == (layer, head)
+    assert header["opened"]["names"] is None
+    queries = record.source if kind == "encoder" else record.target_out
+    keys = record.target_in if kind == "decoder" else record.source
+    first = 0 if kind == "decoder" else 1
+    assert side(header, "queries") == [(i + 1, t.text) for i, t in enumerate(queries)]
+    assert side(header, "keys") == [(i + first, t.text) for i, t in enumerate(keys)]
+    source, target = {"de-en": ("German", "English"), "en-de": ("English", "German")}[direction]
+    reading = f"{source} token" if kind == "encoder" else f"{target} token being produced"
+    assert header["queries"]["words"] == reading
+    assert header["keys"]["words"] == f"{target if kind == 'decoder' else source} token"
+    link = page.app.get("page_link")[0].proto
+    assert f"layer={layer}&head={head}" in link.query_string
+    assert f"kind={kind}" in link.query_string
+
+
+def says_its_tokens(page: Rendered, record: TranslationRecord) -> None:
+    texts = [token.text for token in record.source]
+    said = f"The model reads {len(texts)} tokens: whole words, punctuation and \\<eos\\>"
+    split = None
+    for start, token in enumerate(record.source):
+        end = start + 1
+        while (
+            end < len(texts)
+            and not record.source[end].starts_word
+            and texts[end].isalpha()
+            and texts[start].isalpha()
+        ):
+            end += 1
+        if end - start > 1 and token.starts_word:
+            split = texts[start:end]
+            break
+    tail = "." if split is None else ", and parts of words, such as " + " \\| ".join(split) + "."
+    page.claim(said + tail, "tour_text")
+
+
+def test_another_model_opens_its_own_head_at_the_same_stop():
+    """A row of maps keeps the head that was chosen until `turn` is another."""
+    turns = set()
+    for model in ("scratch", "baseline", "captions"):
+        header, _ = map_row(render("tour", model=model), "tour_map_0")
+        turns.add(header["opened"]["turn"])
+    assert len(turns) == 3
+
+
+def test_the_last_stop_leads_on_and_no_other_does():
+    last = render("tour", stop="6")
+    labels = [link.proto.label for link in last.app.get("page_link")]
+    assert labels[1:] == ["Step by step", "Inside a head", "Ask why", "Masks", "Positions"]
+    assert last.texts("tour_other", "label") == ["The same tour, English → German"]
+    assert (
+        last.app.button(key="tour_next").disabled and not last.app.button(key="tour_back").disabled
+    )
+    first = render("tour", stop="1")
+    assert len(first.app.get("page_link")) == 1
+    assert (
+        first.app.button(key="tour_back").disabled
+        and not first.app.button(key="tour_next").disabled
+    )
+    first.app.button(key="tour_next").click().run()
+    assert first.app.session_state["stop"] == 2
