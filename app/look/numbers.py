@@ -34,6 +34,7 @@ def percent(share: float) -> str:
 
     Only nothing is "0 %" and only all is "100 %": 0.996 is "99.6 %", 0.9999 ">99.9 %".
     """
+    share = share or 0.0  # not −0
     near_an_end = 0 < share <= 0.005 or 0.995 <= share < 1
     text = f"{100 * share:.{1 if near_an_end else 0}f}"
     text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text) if near_an_end else text

@@ -143,9 +143,7 @@ st.caption(
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
-above = st.container(
-    key="steps_above"
-)  # always there, so that the elements below keep their places
+above = st.container(key="steps_above")  # always there: what is below keeps its place
 edits, problems = asked_edits(card, record)
 with above:
     edits_line(edits, problems, record)

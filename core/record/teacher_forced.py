@@ -209,9 +209,9 @@ def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
     """q·k/√d_k of one attention before any mask, [H, Q, K], in float64 from what it was fed."""
 
     def heads(x_ND: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        projected = x_ND.cpu().double() @ weight.cpu().double().T
+        projected = x_ND.cpu().double() @ weight.detach().cpu().double().T
         if bias is not None:
-            projected = projected + bias.cpu().double()
+            projected = projected + bias.detach().cpu().double()
         return projected.unflatten(-1, (site.num_heads, -1)).transpose(0, 1)
 
     q_HQE, k_HKE = heads(site.query_QD, *site.to_query), heads(site.memory_KD, *site.to_key)

@@ -183,3 +183,19 @@ def test_a_wrong_link_opens_anyway(local_page, serve):
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 1 of layer 3", timeout=60_000)
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+
+
+def test_the_menu_leads_to_the_cell_that_is_pinned_on_the_first_page(local_page, serve, translator):
+    local_page.goto(f"{serve(MAIN)}/?{LINK}")
+    explorer = local_page.locator("section[aria-label='Attention explorer']")
+    expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
+    explorer.locator(".thumbnail[data-l='3'][data-h='1']").click()
+    explorer.locator("[data-part=target] button").nth(3).click()  # <bos> is the first
+    expect(explorer).to_have_attribute("data-query", "2")
+    local_page.get_by_test_id("stSidebarNavLink").filter(has_text="Inside a head").click()
+    said = local_page.locator(".st-key-head_sentence")
+    record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+    row = record.cross[3, 1, 2]
+    expect(said).to_contain_text(f"the weight {row.max():.4f}", timeout=60_000)
+    expect(said).to_contain_text("head 2 of layer 4")
+    expect(said).to_contain_text(f"produces “{record.target_out[2].text}”")

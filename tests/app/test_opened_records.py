@@ -92,7 +92,9 @@ def test_the_largest_that_a_record_holds_is_sent(size):
 def test_a_record_without_alternatives_is_sent():
     record = even((1, 1), 2, 3, 4, K=0)
     steps = payload(record, VIEW)["alternatives"]
-    assert steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 1]]] * 4  # what was written
+    assert (
+        steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 2]]] * 4
+    )  # what was written, beside none
 
 
 def members(record: TranslationRecord) -> dict[str, bytes]:

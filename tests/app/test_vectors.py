@@ -31,9 +31,9 @@ def test_a_circles_dots_are_the_sine_upwards_and_the_cosine_to_the_right():
         assert dot.y[0] == pytest.approx(np.sin(angle))
         assert dot.x[0] == pytest.approx(np.cos(angle))
         said = dot.hovertemplate.replace("%{y:.4f}", "SINE").replace("%{x:.4f}", "COSINE")
-        assert said == f"position {at}: sin SINE, cos COSINE<extra></extra>"
+        assert said == f"pos {at}: sin SINE, cos COSINE<extra></extra>"
         assert dot.marker.symbol == ("circle-open" if at == position else "circle")
-    assert figure.layout.title.text == "From position 4 to position 7"
+    assert figure.layout.title.text == "From pos 4 to pos 7"
     names = [note.text.split("<br>")[0] for note in figure.layout.annotations]
     assert names == ["0 and 1", "6 and 7"]
 

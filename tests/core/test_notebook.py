@@ -216,8 +216,8 @@ def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
         ((["Ja.", ""],), InputError, "sentence 2: nothing to translate"),
         ((["Ja.", "x" * 501],), InputError, "sentence 2: 501 characters are too many"),
         (("Ja.",), TypeError, "put a single one in brackets"),
-        (([1],), TypeError, "takes lists of texts"),
-        ((["Ja."], "Yes."), TypeError, "takes lists of texts"),
+        (([1],), TypeError, "text 1 must be a string"),
+        ((["Ja."], "Yes."), TypeError, "takes a list of texts"),
         ((["Ja."], []), ValueError, "1 sources and 0 targets"),
     ],
 )

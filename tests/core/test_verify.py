@@ -351,5 +351,5 @@ def test_the_readmes_count_the_networks_that_are_compared():
     assert f"on {words[len(networks.VARIANTS)]} small networks" in said
     first = (root / "README.md").read_text(encoding="utf-8")
     compared = len(test_parity.VARIANTS)
-    assert f"agree to 1e-12 in float64: the tests compare them on {compared} small" in first
+    assert f"agree to 1e-12 in float64 on the {compared} small networks" in " ".join(first.split())
     assert test_parity.LIMIT == {"rtol": 0, "atol": 1e-12}

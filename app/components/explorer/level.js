@@ -26,7 +26,7 @@ export function level(explorer) {
     root.style.paddingTop = "";
   }
   levelParts(roots, isBeside);
-  if (isBeside) shareControls(first, roots);
+  if (isBeside) shareChoices(first, roots);
   levelMaps(explorer);
 }
 
@@ -67,7 +67,7 @@ function levelParts(roots, isBeside) {
 const places = new WeakMap();
 
 /* Puts the first explorer's choices into a row over all of them. */
-function shareControls(first, roots) {
+function shareChoices(first, roots) {
   let bar = first.querySelector(":scope > .shared-choices");
   if (!bar) {
     bar = element("div", "shared-choices choices");
