@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from core.record.record import RecordToken
+from core.record.record import RecordToken, TranslationRecord
 from core.translator import Translator
 from tests.app.rendered import Item, Rendered, array, unpacked
 
@@ -88,6 +88,13 @@ def map_row(page: Rendered, key: str) -> tuple[dict[str, Any], list[np.ndarray]]
 def side(header: dict[str, Any], which: str) -> list[tuple[int, str]]:
     """The numbers and the labels of the tokens along one side of a row of maps."""
     return [(token["number"], token["label"]) for token in header[which]["tokens"]]
+
+
+def least_certain(record: TranslationRecord) -> str:
+    """The line under a translation that names the token with the lowest probability."""
+    at = int(record.log_probs.argmin())
+    share = percent(float(np.exp(record.log_probs[at])))
+    return f"Least certain token: “{record.target_out[at].text}” ({share})."
 
 
 def in_the_sidebar(item: Item) -> bool:

@@ -17,6 +17,7 @@ from tests.app.lesson_pages import (
     drawn,
     from_scientific,
     in_the_sidebar,
+    least_certain,
     names,
     number,
     percent,
@@ -410,6 +411,7 @@ def test_nothing_else_on_the_page_is_a_number(shown, records, net):
     test_a_sentence_in_its_batch(shown, net, records)
     test_a_word_masked_away_is_that_word_and_no_other(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
+    shown.claim(least_certain(records[0]))
     compared = (
         "mask_padding",
         "mask_causal",

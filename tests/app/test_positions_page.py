@@ -17,6 +17,7 @@ from tests.app.lesson_pages import (
     drawn,
     from_scientific,
     in_the_sidebar,
+    least_certain,
     map_row,
     names,
     number,
@@ -463,6 +464,7 @@ def test_nothing_else_on_the_page_is_a_number(shown, net, record):
     test_products_by_distance(shown, record)
     test_beyond_the_longest_training_sentence(shown, net, record)
     shown.claim_matching(r"Positions off: over all layers .*")
+    shown.claim(least_certain(record))
     shown.claim_matching(r"Over \d+ starting positions .*")
     shown.claim_matching(r"On average the position is .*")
     shown.claim_matching(r"pos counts from 0, as the formula does: .*")
