@@ -287,7 +287,7 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
     shown.claim(
         f"Mean probability of its translation's tokens: **{percent(drawn_at[inside].mean())}** at "
         f"positions that training could reach, **{percent(drawn_at[~inside].mean())}** beyond. The "
-        "formula has a row for every position; the difference says whether this network can use it."
+        "formula has a row for every position; the shares say how well this network uses them here."
     )
     texts_are(
         shown,

@@ -179,11 +179,12 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     with_mask = float(np.abs(result.masked - result.alone).max())
     without = float(np.abs(result.open - result.alone).max())
     st.write(
-        f"{result.padded} padding positions follow this sentence. Largest change of a probability:"
-        f" {scientific(with_mask)} with the mask"
-        f"{', which is rounding' if with_mask < ROUNDING else ''}; "
-        f"**{scientific(without)}** without it, when {percent(result.on_padding)} of the encoder's "
-        "attention falls on padding."
+        f"{result.padded} padding "
+        f"{'positions follow' if result.padded > 1 else 'position follows'} this sentence. "
+        f"Largest change of a probability: {scientific(with_mask)} with the "
+        f"mask{', which is rounding' if with_mask < ROUNDING else ''}; **{scientific(without)}** "
+        f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
+        "padding."
         if result.padded
         else "No sentence of the batch is longer: there is no padding behind this one, so nothing "
         "can change but the last digits. Choose a shorter one."

@@ -94,8 +94,8 @@ def beyond(lesson: Lesson) -> None:
         st.write(
             f"Mean probability of its translation's tokens: **{percent(inside.mean())}** at "
             f"positions that training could reach, **{percent(outside.mean())}** beyond. The "
-            "formula has a row for every position; the difference says whether this network can "
-            "use it."
+            "formula has a row for every position; the shares say how well this network "
+            "uses them here."
         )
     else:
         st.write("A learned table ends before that: there is no row to add.")

@@ -67,7 +67,7 @@ def order(lesson: Lesson) -> None:
         f"Positions {state}: over all layers and heads the maps differ by at most "
         f"**{scientific(result.map_difference)}**, the output vectors by at most "
         f"**{scientific(result.output_difference)}**."
-        + (" That is rounding." if result.output_difference < 1e-4 else "")
+        + (" That is rounding." if 0 < result.output_difference < 1e-4 else "")
     )
 
 

@@ -101,7 +101,7 @@ def show_edited(
     """
     with st.container(key=f"{key}_translation"):
         st.text(f"{states[0]}:  {lesson.record.translation}")
-        st.text(f"{states[1]}:  {result.translation}")
+        st.text(f"{states[1]}:  {result.translation or '(empty)'}")
     show(
         change_figure(
             labels(result.before.target_out, 1),
