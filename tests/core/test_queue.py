@@ -234,8 +234,9 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
     begun = time.monotonic()
     until(lambda: len(backend.batches) == 2)
     assert time.monotonic() - begun < 0.4, "nobody asks for short ones"
-    asked += [Asked(queue, "c", "reader"), Asked(queue, "d" * 480, "one")]
-    until(lambda: len(queue._waiting) == 2)
+    for text, visitor in [("c", "reader"), ("e", "another"), ("d" * 480, "one")]:
+        asked.append(Asked(queue, text, visitor))
+        until(lambda: len(queue._waiting) == len(asked) - 2)
     time.sleep(max(0.0, begun + 0.5 - time.monotonic()))
     backend.go.release(2)
     begun = time.monotonic()
@@ -243,13 +244,8 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
     until(lambda: len(backend.batches) == 4)
     assert time.monotonic() - begun > 0.9  # the long one before took half a second
     backend.go.release()
-    assert asked[3].end() == "d" * 480 + "!"
-    assert [[text[0] for text in batch] for batch in backend.batches] == [
-        ["a"],
-        ["b"],
-        ["c"],
-        ["d"],
-    ]
+    assert asked[4].end() == "d" * 480 + "!"
+    assert backend.batches[2:] == [["c", "e"], ["d" * 480]]
 
 
 def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
