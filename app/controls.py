@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
 OWN_SENTENCES = frozenset({"tour"})
-"""Pages, by their address, that choose their own sentences: there is none to click or to link."""
+"""Pages, by their address, that choose their own sentences: they offer no examples to click."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before
 _GIVEN_FOR = "given_for"  # the text, direction and sentence of a translation that was given
@@ -184,12 +184,9 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
-    source, target = chosen.source, chosen.target
-    if at in OWN_SENTENCES:
-        source = target = ""
     # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
     entry = ("q", "k") if not visit.get("page") else None
-    address.keep({"source": source, "target": target, **chosen.link}, "page", entry)
+    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:

@@ -186,7 +186,13 @@ def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
     )
     captions = re.compile(r"largest|entropy|eos|(l|en)\w*…")  # some are cut
     for heads, has in ((4, True), (8, True), (16, False)):
-        at.page.evaluate("drawn.length = 0")
+        at.page.evaluate(
+            """async () => {  // what the record before still had to paint, also for its font
+                await document.fonts.ready;
+                for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+                drawn.length = 0;
+            }"""
+        )
         at.show(payload(synthetic_record("short", 2, heads), VIEW, address=False))
         drawn = [plain(str(words)) for words in at.page.evaluate("drawn")]
         assert any(map(captions.fullmatch, drawn)) == has, heads

@@ -273,7 +273,7 @@ def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, 
     for name, saved in (("own", record), ("forged", forged), ("foreign", foreign)):
         saved.save(tmp_path / f"{name}.npz")
         local_page.locator(".st-key-open_record input").set_input_files(tmp_path / f"{name}.npz")
-        root = local_page.locator(".st-key-opened_explorer section")
+        root = local_page.locator(".st-key-opened_explorer section.explorer")
         expect(root).to_have_attribute("data-sentence", saved.id, timeout=30_000)
         beside = root.locator("[data-part=not-checked]")
         badge = root.get_by_role("button", name="Checks:")

@@ -88,13 +88,13 @@ def test_hints_are_those_of_the_direction(direction):
     assert page.texts("examples", "caption") == ["Examples", *hints]
 
 
-def test_the_tour_offers_no_examples_and_its_address_names_no_sentence():
+def test_the_tour_offers_no_examples_and_keeps_the_visitors_sentence():
     """Its stops bring their own sentences: a button that changes nothing is not shown."""
     tour = render("tour", source="Ein Hund.")
     assert "examples" not in {item.where for item in tour.items}
     assert not [item for item in tour.items if item.where.startswith("example_")]
     sent = tour.payload("address_page")["values"]
-    assert sent["source"] is None and sent["target"] is None
+    assert sent["source"] == "Ein Hund."  # for the pages after it
     assert (sent["direction"], sent["model"]) == ("de-en", "scratch")
     other = render("masks", source="Ein Hund.")
     assert other.payload("address_page")["values"]["source"] == "Ein Hund."
