@@ -189,10 +189,17 @@ def test_the_menu_leads_to_the_cell_that_is_pinned_on_the_first_page(local_page,
     local_page.goto(f"{serve(MAIN)}/?{LINK}")
     explorer = local_page.locator("section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    explorer.locator(".thumbnail[data-l='3'][data-h='1']").click()
-    explorer.locator("[data-part=target] button").nth(3).click()  # <bos> is the first
-    expect(explorer).to_have_attribute("data-query", "2")
-    local_page.get_by_test_id("stSidebarNavLink").filter(has_text="Inside a head").click()
+    # In one go: the menu must not wait until the address follows the view.
+    explorer.evaluate(
+        """explorer => {
+            explorer.querySelector(".thumbnail[data-l='3'][data-h='1']").click();
+            const produced = explorer.querySelectorAll("[data-part=target] button");
+            produced[3].click();  // <bos> is the first
+            [...document.querySelectorAll("[data-testid=stSidebarNavLink]")]
+                .find((link) => link.textContent.includes("Inside a head"))
+                .click();
+        }"""
+    )
     said = local_page.locator(".st-key-head_sentence")
     record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
     row = record.cross[3, 1, 2]

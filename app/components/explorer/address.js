@@ -30,16 +30,19 @@ export function writeAddress(explorer) {
   paintInside(explorer);
 }
 
+/** @param {Explorer} explorer - whether its view is one head, whose arithmetic a page shows */
+const leadsInside = ({ data, view }) =>
+  Boolean(data?.inside) && !allLayers(data, view) && !allHeads(data, view) && view.quantity !== ROLLOUT;
+
 /**
- * The way from the shown head to its arithmetic; several heads together have none.
+ * Shows the link to the head's arithmetic, or hides it.
  *
  * @param {Explorer} explorer
  */
 function paintInside(explorer) {
   const { data } = explorer;
-  const { quantity } = explorer.view;
   const { parts } = explorer.dom;
-  parts.inside.hidden = !data.inside || allLayers(explorer.data, explorer.view) || allHeads(explorer.data, explorer.view) || quantity === ROLLOUT;
+  parts.inside.hidden = !leadsInside(explorer);
   if (data.inside) parts.inside.href = `${data.inside}?${new URLSearchParams(window.location.search)}`;
 }
 
@@ -52,7 +55,8 @@ function paintInside(explorer) {
  */
 export function listenToInside(explorer) {
   const { inside } = explorer.dom.parts;
-  const isInside = (link) => link && explorer.data?.inside && !inside.hidden && link.pathname === inside.pathname;
+  // Asks the view, not the painted link, which follows the view with a delay.
+  const isInside = (link) => link && leadsInside(explorer) && link.pathname === pathOf(explorer.data.inside);
   const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
     event.preventDefault();
@@ -68,6 +72,9 @@ export function listenToInside(explorer) {
   document.addEventListener("click", goByMenu, true);
   return () => document.removeEventListener("click", goByMenu, true);
 }
+
+/** @param {string} address */
+const pathOf = (address) => new URL(address, window.location.href).pathname;
 
 /* Two characters are escaped by a browser or by Python's urlencode, and not by both. */
 const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
