@@ -28,6 +28,8 @@ from tests.plant.fault import ROOT, Fault, faults
 
 LIMIT = 600
 """Seconds for the tests of one fault; one that hangs is noticed."""
+LIMIT_OF_ALL = 3600
+"""Seconds for all those tests without a fault."""
 PRELOADED = (
     "torch numpy pandas plotly.graph_objects pyarrow streamlit.testing.v1 pytest scipy.stats"
 )
@@ -48,7 +50,7 @@ def copy_of_the_project(folder: Path) -> Path:
     return folder
 
 
-def run_tests(copy: Path, tests: Sequence[str], log: Path, bytecode: bool) -> str:
+def run_tests(copy: Path, tests: Sequence[str], log: Path, *, bytecode: bool, limit: float) -> str:
     """Run tests in a copy, in a fork: "passed", "failed", "timed out", or why they cannot run."""
     child = os.fork()
     if child == 0:
@@ -70,7 +72,7 @@ def run_tests(copy: Path, tests: Sequence[str], log: Path, bytecode: bool) -> st
         finally:
             sys.stdout.flush()
             os._exit(code)
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + limit
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -89,7 +91,7 @@ def try_fault(copy: Path, fault: Fault) -> str:
     before, times = path.read_text(encoding="utf-8"), path.stat()
     path.write_text(fault.planted(before), encoding="utf-8")
     try:
-        return run_tests(copy, fault.tests, copy / "plant.log", bytecode=False)
+        return run_tests(copy, fault.tests, copy / "plant.log", bytecode=False, limit=LIMIT)
     finally:
         path.write_text(before, encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime))  # so that its byte code stays valid
@@ -119,7 +121,7 @@ def main() -> int:
             copies.put(copy_of_the_project(Path(folder) / str(number)))
         first = copies.get()
         guards = list(dict.fromkeys(test for fault in chosen for test in fault.tests))
-        state = run_tests(first, guards, first / "plant.log", bytecode=True)
+        state = run_tests(first, guards, first / "plant.log", bytecode=True, limit=LIMIT_OF_ALL)
         if state != "passed":
             tail = (first / "plant.log").read_text(encoding="utf-8", errors="replace")[-3000:]
             print(f"{tail}\nwithout any fault the tests {state}")  # noqa: T201
