@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 from threadpoolctl import threadpool_limits
 
-from core.turns import Turns
+from core.fair_lock import FairLock
 
 
 def pick_device(name: str) -> str:
@@ -54,7 +54,7 @@ def own_defaults(device: str) -> Generator[None]:
         yield
 
 
-class DeviceLock(Turns):
+class DeviceLock(FairLock):
     """A lock on a network: whoever holds it computes with torch's usual defaults."""
 
     def __init__(self, device: str) -> None:
@@ -62,16 +62,16 @@ class DeviceLock(Turns):
         self._device = device
         self._defaults = ExitStack()
 
-    def take(self, still_here: Callable[[], object]) -> None:
-        first = not self.mine()
-        super().take(still_here)
+    def acquire(self, raise_if_cancelled: Callable[[], object]) -> None:
+        first = not self.owned()
+        super().acquire(raise_if_cancelled)
         if first:
             self._defaults.enter_context(own_defaults(self._device))
 
-    def give(self) -> None:
-        if not self._again:
+    def release(self) -> None:
+        if not self._reentered:
             self._defaults.close()
-        super().give()
+        super().release()
 
 
 def autocast_dtype(device: str) -> torch.dtype:

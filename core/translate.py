@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
                 found = translator.translate(texts[part], decode, arguments.batch_tokens, done)
                 for line, one in enumerate(found, start=first + part.start):
                     sys.stdout.buffer.write(one.text.encode() + b"\n")
-                    if reasons := translator.doubts(one).reasons(language, printable):
+                    if reasons := translator.quality_warnings(one).reasons(language, printable):
                         sys.stderr.write(f"line {line}: {'; '.join(reasons)}\n")
                 sys.stdout.buffer.flush()
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.accelerate.network import accelerate
-from core.analysis.doubts import Doubts, doubts_about
+from core.analysis.quality_warnings import QualityWarnings, warnings_about
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
@@ -151,11 +151,11 @@ class Translator:
             for text, (best, *rest) in zip(texts, found, strict=True)
         ]
 
-    def doubts(self, translation: Translation) -> Doubts:
+    def quality_warnings(self, translation: Translation) -> QualityWarnings:
         """Return the reasons to doubt a translation of this network's, as the page shows them."""
         tokens = self._tokenised(translation.source, "source")
         best = translation.hypotheses[0]
-        return doubts_about(
+        return warnings_about(
             normalise(translation.source),
             translation.text,
             LANGUAGES[self.card.source_language],
@@ -185,22 +185,24 @@ class Translator:
         return found
 
     @contextmanager
-    def held(self, still_here: Callable[[], object] = lambda: None) -> Generator[Seq2Seq]:
-        """The network itself for core.experiments; until the block ends, other threads wait.
+    def exclusive_model(
+        self, raise_if_cancelled: Callable[[], object] = lambda: None
+    ) -> Generator[Seq2Seq]:
+        """Context manager giving exclusive access to the model; other threads wait.
 
-        `still_here` is called while this one waits for its turn; what that raises ends the wait.
+        `raise_if_cancelled` is polled while waiting; an exception from it cancels the wait.
         """
-        self._lock.take(still_here)
+        self._lock.acquire(raise_if_cancelled)
         try:
             yield self._model
         finally:
-            self._lock.give()
+            self._lock.release()
 
     @contextmanager
-    def holding(self, record: TranslationRecord) -> Generator[Seq2Seq]:
-        """The network that made a record, as `held`: how questions in core.experiments reach it.
+    def model_for(self, record: TranslationRecord) -> Generator[Seq2Seq]:
+        """Exclusive access to the model that made a record, with the record's edits applied.
 
-        It runs under the record's edits. Raises ValueError, in one line, for a record of other
+        Raises ValueError, in one line, for a record of other
         weights, or one made under edits that it does not hold.
         """
         try:

@@ -46,7 +46,7 @@ def test_there_is_something_to_check():
 # The rooms of core, from the ground up: a module imports its own room and those below it. Rooms of
 # one level do not know each other.
 ROOMS = (
-    ("core.config", "core.files", "core.frozen", "core.turns"),
+    ("core.config", "core.files", "core.frozen", "core.fair_lock"),
     ("core.device",),
     ("core.command", "core.text"),
     ("core.data",),
@@ -152,7 +152,7 @@ def test_the_rooms_of_core(module):
         ("core.search.beam", "from core.checkpoint.folder import load"),
         ("core.training.data", "from core.translator import Translator"),
         ("core.training.job", "def run():\n    from core.evaluate import evaluate"),
-        ("core.training.film", "from core.experiments.values import value_norms"),
+        ("core.training.snapshots", "from core.experiments.values import value_norms"),
         ("core.model.transformer", "import core.search.beam"),
         ("core.text.words", "from core.data.corpora import LANGUAGES"),
         ("core.translate", "from core import evaluate"),

@@ -90,7 +90,7 @@ def _served(texts: list[str]) -> dict[str, float]:
     def passes(record: Any) -> None:
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         hypotheses = [hypothesis.ids for hypothesis in record.hypotheses]
-        with translator.held() as network:
+        with translator.exclusive_model() as network:
             teacher_forced_pass(network, source, target, hypotheses=hypotheses)
 
     works: dict[str, Callable[[Any], object]] = {

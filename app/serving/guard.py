@@ -14,9 +14,9 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from app.serving import uploads
 from app.serving.connections import Open, address_of, notice
-from app.serving.door import Door
 from app.serving.limits import Limits
 from app.serving.uploads import RefusedError, Uploads
+from app.serving.websocket import GuardedWebsocket
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -78,8 +78,8 @@ class Guard:
             await self._refuse(scope, receive, send, 503, line)
             return
         with self._pages.one_more(address):
-            door = Door(receive, send, self._limits)
-            await self.app(scope, door.receive, door.send)
+            websocket = GuardedWebsocket(receive, send, self._limits)
+            await self.app(scope, websocket.receive, websocket.send)
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         address = address_of(scope)

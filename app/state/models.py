@@ -159,7 +159,7 @@ def served(model: Model) -> Served:
         return _own(key[0])
 
     with nullcontext() if key in networks else st.spinner("Loading the model…"):
-        return networks.get(key, make, waiting.still_here)
+        return networks.get(key, make, waiting.raise_if_cancelled)
 
 
 def translator(model: Model) -> Translator:

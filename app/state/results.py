@@ -60,7 +60,7 @@ def _store() -> Store:
 
 def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
     """A result by all that decides it, made where it is not kept."""
-    return _store().get(key, log.logged(key, make), waiting.still_here)
+    return _store().get(key, log.logged(key, make), waiting.raise_if_cancelled)
 
 
 def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
@@ -74,7 +74,7 @@ def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
         call = getattr(import_module(module), name)
         if model is None:
             return call(*arguments)
-        with translator(model).held(waiting.still_here) as network:
+        with translator(model).exclusive_model(waiting.raise_if_cancelled) as network:
             return call(network, *arguments)
 
     return kept((function, model and key_of(model), arguments), make)
@@ -111,7 +111,7 @@ def search_tree(
 
     def make() -> WrittenTree:
         asked = translator(card)
-        with asked.held(waiting.still_here):
+        with asked.exclusive_model(waiting.raise_if_cancelled):
             return asked.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
 
     return kept(("search_tree", key_of(card), source, decode, prefix, edits), make)
@@ -196,7 +196,7 @@ def ask(
         asked, question = translator(card), getattr(import_module(module), name)
         if isgeneratorfunction(question):  # which waits for its turn at each step
             return question(asked, record, *arguments)
-        with asked.held(waiting.still_here):
+        with asked.exclusive_model(waiting.raise_if_cancelled):
             return question(asked, record, *arguments)
 
     def make() -> Any:
@@ -206,7 +206,7 @@ def ask(
             with closing(answer) as steps:
                 for step in steps:
                     progress(step.done, step.total)
-                    waiting.still_here()
+                    waiting.raise_if_cancelled()
             answer = step.result
         _TOOK[function, key_of(card)] = Took(
             time.perf_counter() - asked, len(record.source) + len(record.target_out)
@@ -248,7 +248,7 @@ def decoding_seconds(
         for _ in range(1 + rounds):
             seconds = []
             for model in models:
-                with model.held(waiting.still_here):
+                with model.exclusive_model(waiting.raise_if_cancelled):
                     start = time.perf_counter()
                     model.translate([source], decode)
                     seconds.append(time.perf_counter() - start)

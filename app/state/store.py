@@ -65,12 +65,12 @@ class Store:
         self,
         key: Hashable,
         make: Callable[[], Any],
-        still_here: Callable[[], object] = lambda: None,
+        raise_if_cancelled: Callable[[], object] = lambda: None,
     ) -> Any:
         """The value of a key; where there is none, `make` is called, and may raise.
 
         Whoever finds it being made waits for it, and makes it if that has failed or its visitor
-        has left; what `still_here` raises meanwhile ends the wait.
+        has left; what `raise_if_cancelled` raises meanwhile ends the wait.
         """
         while True:
             with self._changed:
@@ -81,7 +81,7 @@ class Store:
                     self._making.add(key)
                     break
                 self._changed.wait(POLL_S)
-            still_here()
+            raise_if_cancelled()
         try:
             value = make()
             size = self._size_of(value)

@@ -15,14 +15,14 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from app.state import log
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
-from core.serving.line import Line
+from core.serving.fair_share import FairShare
+from core.serving.long_tasks import LongTaskQueue
 from core.serving.queue import POLL_S, BusyError, Queue, Replaced
-from core.serving.shares import Shares
 
-LINE = Line()
+LINE = LongTaskQueue()
 """Where all long work of this process waits: the checklist, trainings, questions of minutes."""
 _PAUSE_S = 1.0  # behind a refused run: tabs that click again at once would take a core
-SHARES = Shares()
+SHARES = FairShare()
 """Who has used how much of this process's time in runs of pages and in long work."""
 _LONG = object()  # the account of all long work, whoever asked for it
 _MOST_S = 1.0  # of a run that is charged: the first one loads torch, which serves everybody
@@ -39,7 +39,7 @@ def visitor() -> str | None:
     return context.session_id if context else None
 
 
-def still_here() -> None:
+def raise_if_cancelled() -> None:
     """End this run if its visitor has closed the tab or asked for something else.
 
     Streamlit asks a run to stop and waits until the run next touches the visit's state or the page.
@@ -83,13 +83,13 @@ def _let_others(account: object) -> None:
     """Wait while an account is overdrawn and others are there than this run's visitor."""
     while SHARES.has_to_wait(account, visitor()):
         time.sleep(POLL_S)
-        still_here()
+        raise_if_cancelled()
 
 
 def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
     """The answer to a visitor's request. Raises UnansweredError, and what is wrong with it."""
     try:
-        return queue.ask(request, visitor(), still_here, _begun)
+        return queue.ask(request, visitor(), raise_if_cancelled, _begun)
     except Replaced:  # by this visitor's next run, which Streamlit has begun before this one ended
         st.stop()
     except BusyError:
@@ -111,7 +111,7 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
 
     def waiting(ahead: int) -> None:
         nonlocal told
-        still_here()
+        raise_if_cancelled()
         if ahead != told:
             waits(ahead)
             told = ahead
@@ -124,7 +124,7 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
                     yield step  # what is made of it counts
                 finally:
                     SHARES.charge(_LONG, time.thread_time() - mark)
-                still_here()
+                raise_if_cancelled()
                 _let_others(_LONG)
                 mark = time.thread_time()
     except BusyError:

@@ -4,9 +4,9 @@ import streamlit as st
 
 from app import controls
 from app.state import address, results, waiting
-from app.views.shared.doubts import show_doubts
 from app.views.shared.explored import explored
 from app.views.shared.export import export
+from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import edited, translated_again
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -42,6 +42,6 @@ with st.container():  # also where it stays empty: so the explorer is not drawn 
         with st.container(key="own_translation"):
             own = results.inspect(card, chosen.source, decode=chosen.decode).translation
             st.text(f"The model itself writes: {own}")
-    show_doubts(record, controls.learned(card), chosen.source)
+    show_quality_warnings(record, controls.learned(card), chosen.source)
 passed(card, record, own, chosen.decode)
 controls.target_shown()

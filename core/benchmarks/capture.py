@@ -70,7 +70,7 @@ def _record(weights: Weights, options: Options) -> Iterator[Row]:
     ids = torch.tensor([[token.id for token in translator.tokens(text, "source")]])
 
     def searching() -> None:
-        with translator.held() as network:
+        with translator.exclusive_model() as network:
             search(network, ids, decode)
 
     works = {

@@ -10,7 +10,7 @@ from core.benchmarks.contest import Cell, Row, seconds
 from core.benchmarks.options import Missing, Options
 from core.experiments.attribution import attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
-from core.experiments.lens import lens
+from core.experiments.logit_lens import lens
 from core.experiments.score_split import score_split
 from core.translator import Translator
 

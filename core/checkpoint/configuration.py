@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.problem import about, quoted, unusable
+from core.checkpoint.errors import about, quoted, unusable
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.files import sha256
@@ -124,7 +124,7 @@ def _checked(file: Path, config: Any, sealed: bool) -> Configuration:
 
 
 def _check_seal(file: Path, config: dict[str, Any]) -> None:
-    seal = f"`python -m core.checkpoint.seal {quoted(file.parent)}`"
+    seal = f"`python -m core.checkpoint.add_checksum {quoted(file.parent)}`"
     if "sha256" not in config:
         raise unusable(
             file,

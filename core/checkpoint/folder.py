@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
-from core.checkpoint.gate import Parts, read_parts
+from core.checkpoint.errors import CheckpointError, about, again, unusable
 from core.checkpoint.header import check_range
 from core.checkpoint.metrics import metrics_bytes, read_metrics
-from core.checkpoint.problem import CheckpointError, about, again, unusable
+from core.checkpoint.validate import Parts, read_parts
 from core.config import ModelConfig
 from core.files import (
     finish_together,
@@ -192,10 +192,10 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
 def load(folder: Path | str, device: str = "cpu", sealed: bool = True) -> Checkpoint:
     """Verify and load a checkpoint folder onto a device. Raises CheckpointError and nothing else.
 
-    All that can be known without torch is checked before it is imported: see core.checkpoint.gate.
-    Then every weight must be finite and no larger than a float16 can be, which bounds whatever the
-    network computes of any text far below the largest float32; and one sentence is translated.
-    `sealed` is for core.checkpoint.seal alone: unless it holds, config.json needs no own hash.
+    core.checkpoint.validate checks everything that needs no torch before torch is imported. Then
+    every weight must be finite and within float16's range, which keeps all activations far below
+    the largest float32, and one sentence is translated. Only core.checkpoint.add_checksum passes
+    `sealed=False`: config.json then needs no hash of itself.
     """
     folder = Path(folder)
     try:
@@ -217,7 +217,7 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     from safetensors.torch import load as from_bytes
 
     from core.accelerate.network import accelerate
-    from core.checkpoint.trial import try_out
+    from core.checkpoint.smoke_test import try_out
     from core.device import own_defaults
     from core.model.build import build
     from core.text import load as load_tokenizer

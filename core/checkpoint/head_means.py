@@ -12,8 +12,8 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save
 from torch import Tensor
 
+from core.checkpoint.errors import about, quoted
 from core.checkpoint.header import check_range, largest_file, read_header
-from core.checkpoint.problem import about, quoted
 from core.config import ModelConfig
 from core.files import printable, read, write_atomic
 from core.model.interface import KINDS, Kind

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.configuration import FILE
-from core.checkpoint.problem import CheckpointError, about
+from core.checkpoint.errors import CheckpointError, about
 from core.checkpoint.strict_json import read_small
 from core.files import MOST_SETTINGS, current, json_bytes, printable
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
 from core.analysis.rollout import reached, with_residual
-from core.experiments.asking import Ids, Lend, Progress, about_words
+from core.experiments.experiment import Ids, Lend, Progress, about_words
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
 from core.model.interface import AttentionSite, Seq2Seq

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.head_effects import HeadEffects, PairEffects
-from core.experiments.asking import Holder, Ids, Lend, Progress, in_turns
+from core.experiments.experiment import Holder, Ids, Lend, Progress, in_turns
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
 from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, Side

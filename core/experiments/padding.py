@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
-from core.experiments.asking import about_passes
+from core.experiments.experiment import about_passes
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture

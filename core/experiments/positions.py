@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.experiments.asking import about_pass, about_source
+from core.experiments.experiment import about_pass, about_source
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture

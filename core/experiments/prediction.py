@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.analysis.stream import Component, Floats
+from core.analysis.residual_stream import Component, Floats
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
 from core.experiments.word_choice import towards

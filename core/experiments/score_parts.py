@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.analysis.inside_head import heads_of
-from core.experiments.asking import about_pass, about_side
+from core.experiments.experiment import about_pass, about_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
@@ -80,8 +80,8 @@ def score_parts(
     """Split the self-attention scores of the first layer of the encoder or the decoder exactly.
 
     The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
-    it is taken at the σ of the whole sum (core.analysis.stream): a part for the content, one for
-    the position, and β, which joins the biases of the projections.
+    it is linearised at the σ of the whole sum (core.analysis.residual_stream): one part for the
+    content, one for the position, and β, which is added to the projections' biases.
     Asked of (translator, record, kind); or of a network, ids with their <eos>, and kind.
     """
     (trace,) = traces(model, [source], [target])

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from core.analysis.inside_head import heads_of
-from core.analysis.stream import Component, Floats, Stream, Trace, What
-from core.experiments.asking import about_pass
+from core.analysis.residual_stream import Component, Floats, Stream, Trace, What
+from core.experiments.experiment import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
@@ -55,9 +55,9 @@ class Removal:
 class ScoreSplit(Frozen):
     """One cell's score q·k/√d_k before any mask, as terms [query component, key component].
 
-    `score` is worked out from what the attention was fed, `weight` is the pass's own. Layer norm is
-    taken at its actual scale (core.analysis.stream). The biases of the two projections are the last
-    components.
+    `score` is recomputed from the attention's input, `weight` is the pass's own. Layer norm is
+    linearised at its actual scale (core.analysis.residual_stream). The biases of the two
+    projections are the last components.
     """
 
     kind: Kind

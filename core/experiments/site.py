@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.inside_head import Site
-from core.experiments.asking import about_pass
+from core.experiments.experiment import about_pass
 from core.model.interface import Kind, Projection, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of

@@ -1,4 +1,4 @@
-"""One pass, watched wherever something is written: what core.analysis.stream takes apart."""
+"""Trace one pass at every point that writes to the residual stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from core.analysis.inside_head import Site
-from core.analysis.stream import SUBLAYERS, Floats, Norm, Trace
+from core.analysis.residual_stream import SUBLAYERS, Floats, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
 from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.experiments.asking import about_pass
+from core.experiments.experiment import about_pass
 from core.model.interface import KINDS, Kind, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.record import Floats

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.stream import Component, Floats, Kind, Trace
+from core.analysis.residual_stream import Component, Floats, Kind, Trace
 from core.data.batches import collate
-from core.experiments.asking import about_pass
+from core.experiments.experiment import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
@@ -26,10 +26,10 @@ Words = tuple[int, int]
 class WordChoice(Frozen):
     """The logit of one target id less that of another at one step, as terms [C] that add up to it.
 
-    Layer norm is taken at its actual scale (core.analysis.stream); the classifier's bias comes
-    last. `edges` split the terms of the heads of a kind, `decoder` or `cross`, by their keys:
-    [L, H, K], and `weights` [L, H, K] are the rows that they attend with. The encoder's heads have
-    their part through the keys of `cross`.
+    Layer norm is linearised at its actual scale (core.analysis.residual_stream); the classifier's
+    bias comes last. `edges` split the terms of the heads of a kind, `decoder` or `cross`, by
+    their keys: [L, H, K], and `weights` [L, H, K] are the rows that they attend with. The encoder's
+    heads have their part through the keys of `cross`.
     """
 
     step: int

@@ -77,7 +77,7 @@ class LibrarySite(AttentionSite):
                 allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
         return allowed
 
-    def put_in_front(self, weigh: Weigh) -> Callable[[], object]:
+    def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         def split(x_BTD: Tensor, to: Projection) -> Tensor:
             return F.linear(x_BTD, *to).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 

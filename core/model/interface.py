@@ -82,7 +82,7 @@ class AttentionSite:
         query, memory, mask = call.args
         return mask[:, 0].expand(len(query), query.shape[1], memory.shape[1])
 
-    def put_in_front(self, weigh: Weigh) -> Callable[[], object]:
+    def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         """Let `weigh` stand in place of the masked softmax, until what is returned is called.
 
         The module gets a method of its own in front of its class's: for whole passes, and for a

@@ -220,7 +220,7 @@ def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
         own = edits.of_site(site.kind, site.layer)
         if own.changes_weights:
             try:
-                undo = site.put_in_front(_Weighing(site, own, clock, limits))
+                undo = site.override_softmax(_Weighing(site, own, clock, limits))
             except RuntimeError as error:
                 raise NestedEditsError(str(error)) from None
             stack.callback(undo)

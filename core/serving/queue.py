@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from core.record.record import TranslationRecord
 from core.serving.backend import MAX_BATCH, Backend, InspectRequest, TranslateRequest
-from core.serving.shares import RECENT_S, SHARE, Shares
+from core.serving.fair_share import RECENT_S, SHARE, FairShare
 
 if TYPE_CHECKING:  # torch comes with it
     from core.translator import Translation
@@ -98,7 +98,7 @@ class Queue:
     one takes its place. Equal requests are answered once. While somebody asks for short sentences,
     long ones take a third of the worker's time at most, in however many tabs. Visitors who have
     used much processor time come after the others, and are throttled while others ask
-    (`core.serving.shares`); queues that are given the same `shares` charge the same accounts.
+    (`core.serving.fair_share`); queues that are given the same `shares` charge the same accounts.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Queue:
         backend: Backend,
         limit: int = LIMIT,
         deadline_s: float = DEADLINE_S,
-        shares: Shares | None = None,
+        shares: FairShare | None = None,
     ) -> None:
         self._backend = backend
         self._limit = limit
@@ -115,7 +115,7 @@ class Queue:
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
         self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
-        self._shares = shares or Shares()
+        self._shares = shares or FairShare()
         self._works = False  # whether there is a worker
         self._short: dict[Hashable, float] = {}  # when each visitor asked for a short sentence last
         self._rest_until = 0.0  # no long sentence is begun before, if others ask for short ones
@@ -125,7 +125,7 @@ class Queue:
         self,
         request: InspectRequest,
         visitor: Hashable = None,
-        still_here: Callable[[], object] = ...,
+        raise_if_cancelled: Callable[[], object] = ...,
         begun: Callable[[float], object] = ...,
     ) -> TranslationRecord: ...
     @overload
@@ -133,19 +133,19 @@ class Queue:
         self,
         request: TranslateRequest,
         visitor: Hashable = None,
-        still_here: Callable[[], object] = ...,
+        raise_if_cancelled: Callable[[], object] = ...,
         begun: Callable[[float], object] = ...,
     ) -> Translation: ...
     def ask(
         self,
         request: Request,
         visitor: Hashable = None,
-        still_here: Callable[[], object] = lambda: None,
+        raise_if_cancelled: Callable[[], object] = lambda: None,
         begun: Callable[[float], object] = lambda seconds: None,
     ) -> Any:
         """The answer to a request, for which the calling thread waits.
 
-        Meanwhile `still_here` is called often; what that raises takes the request out of the line.
+        `raise_if_cancelled` is polled while waiting; what it raises removes the request.
         `begun` is told for how many seconds the request waited before its work began, also where
         it never did. `visitor` is who asks, or None where that does not matter.
 
@@ -155,7 +155,7 @@ class Queue:
         ticket = self._submit(request, visitor)
         try:
             while not ticket.job.answered.wait(POLL_S):
-                still_here()
+                raise_if_cancelled()
                 if ticket.replaced:
                     raise Replaced
                 if time.monotonic() > ticket.asked + self._deadline_s:

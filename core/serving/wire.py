@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from core.checkpoint.problem import CheckpointError
+from core.checkpoint.errors import CheckpointError
 from core.config import DecodeConfig
 from core.record.edits import Edge, EditError, Edits, PositionEdit, Row, Temperature
 from core.record.hidden_states import Activations

@@ -26,7 +26,6 @@ from core.training import model_card as card
 from core.training import resume
 from core.training.data import Epochs, PairFiles, Prepared, prepare
 from core.training.distributed import Processes, joined, restarted
-from core.training.film import Film
 from core.training.loop import (
     EpochEnded,
     Event,
@@ -41,6 +40,7 @@ from core.training.loop import (
 )
 from core.training.recipes import RECIPES, Recipe
 from core.training.scoring import evaluate
+from core.training.snapshots import SnapshotRecorder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,10 +132,10 @@ class _Job:
             **shape,
         }
 
-    def film(self) -> Film:
-        """What takes the points of this run's film."""
+    def snapshot_recorder(self) -> SnapshotRecorder:
+        """Return the recorder of this run's attention snapshots."""
         validation = [pair for text in self.data.validation_text.values() for pair in text]
-        return Film(
+        return SnapshotRecorder(
             self.options.out,
             self.languages,
             self.data.tokenizers,
@@ -248,9 +248,9 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     started = next(events)
     assert isinstance(started, Started)
     curve = started.curve
-    film = job.film() if job.recipe.film and processes.first else None
-    if film:
-        film.started(job.model, started.step)
+    recorder = job.snapshot_recorder() if job.recipe.snapshots and processes.first else None
+    if recorder:
+        recorder.started(job.model, started.step)
     # What is behind counts as done, but not for the time that is left.
     with tqdm(
         initial=started.step,
@@ -267,8 +267,8 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                 continue
             match event:
                 case Stepped(step=step, loss=loss, tokens_per_second=speed):
-                    if film:  # now, before the state that remembers that it did
-                        film.stepped(job.model, step)
+                    if recorder:  # now, before the state that remembers that it did
+                        recorder.stepped(job.model, step)
                     bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
                     bar.update()
                 case Validated(curve=curve):

@@ -71,11 +71,10 @@ class Words:
 class Recipe:
     """Corpora and how often an epoch repeats each, a vocabulary, a shape, and how it is trained.
 
-    `augmentation` is what an epoch changes in the pairs, each time anew. With `film` the run keeps
-    how its attention forms (see core.training.film).
-    `xavier_embeddings` draws the embeddings by Xavier's rule as well, as tutorials do.
-    `half_precision` keeps the trained weights as float16, in half the space.
-    `printed` is what the write-up itself reports, for the table of results.
+    `augmentation` is applied to the pairs afresh in each epoch. With `snapshots` the run records
+    how its attention forms (see core.training.snapshots). `xavier_embeddings` also initialises the
+    embeddings by Xavier's rule, as tutorials do. `half_precision` saves the weights as float16.
+    `printed` is the result that the write-up reports, for the table of results.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Recipe:
     network: dict[str, Any]
     training: TrainConfig
     augmentation: Augmentation | None = None
-    film: bool = False
+    snapshots: bool = False
     xavier_embeddings: bool = False
     half_precision: bool = False
     printed: str = ""
@@ -190,7 +189,7 @@ RECIPES = {
                 validate_every=400,
             ),
             augmentation=_AS_PEOPLE_TYPE,
-            film=True,
+            snapshots=True,
             half_precision=True,
         ),
         Recipe(
@@ -210,7 +209,7 @@ RECIPES = {
                 save_every=100,
             ),
             augmentation=_NAMES_AS_WELL,
-            film=True,
+            snapshots=True,
             half_precision=True,
         ),
         Recipe(
@@ -333,13 +332,13 @@ RECIPES = {
         ),
         Recipe(
             name="smoke-changing",
-            source="this project's tests: pairs that change from epoch to epoch, and a film",
+            source="this project's tests: augmented pairs and attention snapshots",
             corpora={"multi30k": 1},
             vocabulary=JointSubwords(400, spelled=True),
             network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
             training=_SMOKE_TRAINING,
             augmentation=_NAMES_AS_WELL,
-            film=True,
+            snapshots=True,
             half_precision=True,
         ),
     )

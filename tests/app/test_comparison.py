@@ -253,7 +253,7 @@ def test_the_clock_runs_only_while_the_model_is_held(monkeypatch, translator):
 
     class Noting:
         @contextmanager
-        def held(self, still_here):
+        def exclusive_model(self, raise_if_cancelled):
             noted.append("held")
             yield
             noted.append("free")
@@ -266,7 +266,7 @@ def test_the_clock_runs_only_while_the_model_is_held(monkeypatch, translator):
     results.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
     turns = noted[noted.index("held") :]  # before that is the wait in the line
     assert turns == ["held", "clock", "translate", "clock", "free"] * 4
-    with translator.held():  # who holds the network may translate with it
+    with translator.exclusive_model():  # who holds the network may translate with it
         assert translator.translate(["Ein Hund."])[0].text
 
 

@@ -41,7 +41,7 @@ def test_a_quantity_is_the_models_own(local_page: Page, serve, translator, name:
     record = translator.inspect(SENTENCE, decode=_greedy())
     expect(root).to_have_attribute("data-sentence", record.id)
     ids = [[token.id for token in side] for side in (record.source, record.target_out)]
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         found = {"scores": scores, "norms": value_norms}.get(name, lambda *_: rollout(record))(
             model, *ids
         )

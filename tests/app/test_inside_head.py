@@ -44,7 +44,7 @@ def sites(translator) -> dict[str, Site]:
     }
     record = translator.inspect(SENTENCE)
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         return {**found, "shipped": site(model, *ids, "decoder", 2)}
 
 

@@ -129,7 +129,7 @@ def open_page(case: Case) -> tuple[Rendered, Cell]:
     translator = Translator.load(ROOT / f"checkpoints/{case.model}-{case.direction}", device="cpu")
     record = translator.inspect(case.source, decode=DecodeConfig(beam=1))
     ids = [tuple(token.id for token in side) for side in (record.source, record.target_out)]
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         taken = site(model, *ids, case.kind, case.layer)
     return page, Cell(record, taken, case)
 

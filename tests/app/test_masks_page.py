@@ -303,7 +303,7 @@ def test_a_sentence_in_its_batch(shown, net, records):
         logits = model(source, target)[row, : len(right)].double()
         return logits.softmax(-1).gather(1, right[:, None])[:, 0].numpy()
 
-    with net.held() as model, torch.inference_mode():
+    with net.exclusive_model() as model, torch.inference_mode():
         masked = probabilities(model)
         with edited(model, Edits(padding_mask=False)), capture(model) as captured:
             opened = probabilities(model)

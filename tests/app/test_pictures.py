@@ -1235,7 +1235,7 @@ def test_a_long_sentences_picture_is_whole(open_page, long: TranslationRecord) -
 @pytest.fixture(scope="module")
 def quantities(translator: Translator, short: TranslationRecord) -> dict[str, dict]:
     ids = [[token.id for token in side] for side in (short.source, short.target_out)]
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         found = {"scores": scores(model, *ids), "norms": value_norms(model, *ids)}
     found["rollout"] = rollout(short)
     return {

@@ -130,13 +130,13 @@ def test_where_the_maker_leaves_one_of_those_who_wait_makes_it():
         thread.start()
     impatient: list[int] = []
 
-    def still_here():
+    def raise_if_cancelled():
         impatient.append(1)
         if len(impatient) == 2:
             raise KeyError("left")
 
     with pytest.raises(KeyError, match="left"):  # while the maker is still at it
-        store.get("x", lambda: made.append("never"), still_here)
+        store.get("x", lambda: made.append("never"), raise_if_cancelled)
     gone.set()
     for thread in threads:
         thread.join(10)
@@ -173,7 +173,7 @@ class Echo:
         self.name = f"{name} other" if other else name
 
     @contextmanager
-    def held(self, still_here):
+    def exclusive_model(self, raise_if_cancelled):
         yield self.name
 
     def ask(self, request, *who):
@@ -293,14 +293,14 @@ def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeyp
     held, go, seen = Event(), Event(), []
 
     def hold() -> None:
-        with translator.held():
+        with translator.exclusive_model():
             held.set()
             go.wait(10)
 
     holder = Thread(target=hold)
     holder.start()
     held.wait(10)
-    monkeypatch.setattr(results.waiting, "still_here", leaves)
+    monkeypatch.setattr(results.waiting, "raise_if_cancelled", leaves)
     with pytest.raises(Left):
         calls[way]()
     behind = Thread(target=lambda: seen.append(translator.translate(["Ein Hund."])[0].text))

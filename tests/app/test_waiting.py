@@ -6,9 +6,9 @@ from itertools import accumulate
 import pytest
 
 from app.state import waiting
-from core.serving import line, shares
+from core.serving import fair_share, long_tasks
+from core.serving.fair_share import FairShare
 from core.serving.queue import BusyError
-from core.serving.shares import Shares
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def now(monkeypatch):
     who = {"visitor": "busy", "cost": 1.0}
     ticks = accumulate(iter(lambda: who["cost"], None))
     monkeypatch.setattr(waiting, "visitor", lambda: who["visitor"])
-    monkeypatch.setattr(waiting, "still_here", lambda: None)
+    monkeypatch.setattr(waiting, "raise_if_cancelled", lambda: None)
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
-    monkeypatch.setattr(shares, "SHARE", 2.0)  # so that the test need not wait for long
-    monkeypatch.setattr(waiting, "SHARES", Shares())
-    monkeypatch.setattr(line, "give_back", lambda: None)  # which takes half a second
+    monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
+    monkeypatch.setattr(waiting, "SHARES", FairShare())
+    monkeypatch.setattr(long_tasks, "give_back", lambda: None)  # which takes half a second
     return who
 
 
@@ -84,7 +84,7 @@ def test_what_is_made_of_a_step_counts_as_long_work(now):
 
 
 def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
-    monkeypatch.setattr(waiting, "LINE", line.Line(waiting=-1))
+    monkeypatch.setattr(waiting, "LINE", long_tasks.LongTaskQueue(waiting=-1))
     shown = []
 
     def refused() -> None:
@@ -101,6 +101,6 @@ def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
 
 def test_who_is_there_no_more_counts_no_more(now, monkeypatch):
     waiting.SHARES.asks("other")
-    monkeypatch.setattr(shares, "RECENT_S", 0.0)
+    monkeypatch.setattr(fair_share, "RECENT_S", 0.0)
     for _ in range(4):
         assert seconds_of(a_run) < 0.2

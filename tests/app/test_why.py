@@ -14,7 +14,7 @@ from app.views.why.sources import cells as in_cells
 from core.config import DecodeConfig
 from core.experiments.attribution import METHODS
 from core.experiments.head_effects import head_effects
-from core.experiments.lens import lens
+from core.experiments.logit_lens import lens
 from core.experiments.score_split import score_split
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits

@@ -17,10 +17,10 @@ from scipy import stats
 
 from core.analysis.attribution import source_words
 from core.config import DecodeConfig
-from core.experiments.asking import finished
 from core.experiments.attribution import METHODS, attributions, shapley
+from core.experiments.experiment import finished
 from core.experiments.head_effects import head_effects, pair_effects
-from core.experiments.lens import decoder_lens, lens
+from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
 from core.translator import Translator

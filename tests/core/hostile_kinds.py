@@ -277,7 +277,7 @@ def _config() -> list[Kind]:
             Kind(f"sha256 {value!r}"[:40], s.entry(sha256=value), "SHA-256 of")
             for value in (..., "", "0" * 63, "A" * 64, "x" * 64, None, 3, ["0"])
         ),
-        Kind("no own hash", s.edited("config.json", _without_seal), "core.checkpoint.seal"),
+        Kind("no own hash", s.edited("config.json", _without_seal), "core.checkpoint.add_checksum"),
         *(
             Kind(f"own hash {value!r}"[:40], s.unsigned("sha256", value=value), "SHA-256")
             for value in ("", "0" * 64, None, 3, [])

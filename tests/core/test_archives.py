@@ -17,9 +17,9 @@ from core.checkpoint.head_means import FILE, HeadMeans, load_means, save_means
 from core.config import ModelConfig
 from core.data import tatoeba
 from core.model.build import build
+from core.record.attention_snapshots import FILE as FILM
+from core.record.attention_snapshots import AttentionSnapshots, Sentence
 from core.record.edits import Edits
-from core.record.history import FILE as FILM
-from core.record.history import History, Sentence
 from core.record.record import TranslationRecord, check_size
 from core.serving import wire
 from core.training import resume
@@ -64,7 +64,7 @@ def film() -> bytes:
             found.append((weights / weights.sum(-1, keepdims=True)).astype(np.float16))
         maps[kind] = tuple(found)
     roles = {"encoder": 3, "decoder": 3, "cross": 1}
-    return History(
+    return AttentionSnapshots(
         sentences,
         np.array([0, 5, 9], np.int32),
         np.array([3, 2, 1], np.float32),
@@ -102,14 +102,16 @@ def test_a_hostile_record_is_refused(kind, record):
 @pytest.mark.parametrize("kind", FILMS, ids=lambda kind: kind.name)
 def test_a_hostile_film_is_refused(kind, film, tmp_path):
     (tmp_path / FILM).write_bytes(hostile(film, kind))
-    says = "is not a saved film of a training run ("
-    refused(History.load, tmp_path / FILM, says, FILM, kind.says)
+    says = "is not a saved snapshot file ("
+    refused(AttentionSnapshots.load, tmp_path / FILM, says, FILM, kind.says)
 
 
 @pytest.mark.parametrize("what", ["record", "film"])
 def test_every_bit_counts(what, record, film):
     """One bit flipped anywhere: refused, or what it was."""
-    content, kind = {"record": (record, TranslationRecord), "film": (film, History)}[what]
+    content, kind = {"record": (record, TranslationRecord), "film": (film, AttentionSnapshots)}[
+        what
+    ]
     draw = random.Random(0)
     outcomes = set()
     for _ in range(400):
@@ -144,16 +146,16 @@ def test_an_array_may_lie_by_columns(record):
 
 
 def test_a_film_comes_back(film):
-    again = History.load(io.BytesIO(film))
+    again = AttentionSnapshots.load(io.BytesIO(film))
     assert again.to_bytes() == film
     assert again.sentences[0].source == ("a", "b", "<eos>") and again.steps.tolist() == [0, 5, 9]
 
 
 def test_a_film_that_could_not_be_loaded_is_not_saved(film):
     long = tuple("x" * 600_000 for _ in range(2))
-    small = History.load(io.BytesIO(film))
+    small = AttentionSnapshots.load(io.BytesIO(film))
     sentence = Sentence(small.sentences[1].source, ("<bos>",), (long[0],))
-    other = History(
+    other = AttentionSnapshots(
         (Sentence(small.sentences[0].source, ("<bos>", long[1]), (long[1], "<eos>")), sentence),
         *(small.steps, small.loss, small.bleu, small.maps, small.entropy, small.roles),
     )

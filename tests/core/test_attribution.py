@@ -20,8 +20,8 @@ from core.analysis.attribution import (
 )
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
-from core.experiments.asking import Progress, finished
 from core.experiments.attribution import METHODS, attributions, log_probs_seeing, shapley
+from core.experiments.experiment import Progress, finished
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -455,7 +455,7 @@ def test_a_record_is_asked_about_by_its_own_words(translator):
         record.source_text, target_ids=found.target, edits=Edits(hidden_source=hidden)
     )
     places = [tuple(p for p in range(len(record.source)) if p not in hidden)]
-    with translator.holding(record) as network:
+    with translator.model_for(record) as network:
         ours = log_probs_seeing(network, [t.id for t in record.source], list(found.target), places)
     np.testing.assert_allclose(ours[0], seen.log_probs, rtol=0, atol=1e-5)
     assert np.abs(ours[0] - record.log_probs).max() > 1e-4

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
-from core.analysis.doubts import doubts
+from core.analysis.quality_warnings import quality_warnings
+from core.checkpoint.add_checksum import seal
 from core.checkpoint.folder import CheckpointError, list_cards, load, read_card, save_metrics
-from core.checkpoint.seal import seal
 from core.config import DecodeConfig
 from core.data.corpora import read_pairs
 from core.files import json_bytes
@@ -161,7 +161,7 @@ def test_languages_that_are_not_known_are_called_by_their_codes(folder):
     record = translator.inspect("Ein Hund.")
     assert (record.source_language, record.target_language) == ("fr", "yue")
     assert translator.recheck(record).checks == record.checks
-    assert doubts(record).language is None
+    assert quality_warnings(record).language is None
     with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
         read_pairs("multi30k", "val", card.source_language, card.target_language)
 

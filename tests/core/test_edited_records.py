@@ -135,7 +135,7 @@ def test_it_is_saved_with_its_edits_and_checked_again(translator, edits):
 def test_a_check_that_is_not_told_of_the_edits_doubts_the_maps(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         seen = teacher_forced_pass(model, source, target, edits, [h.ids for h in record.hypotheses])
     tokenizers = translator._source, translator._target
     assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
@@ -234,7 +234,7 @@ def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
     old = dataclasses.replace(record, edits=Edits())
     with pytest.raises(ValueError, match="made under edits, which its file does not hold"):
         translator.recheck(old)
-    with pytest.raises(ValueError, match="cannot be asked about here"), translator.holding(old):
+    with pytest.raises(ValueError, match="cannot be asked about here"), translator.model_for(old):
         pass
 
 
@@ -245,7 +245,7 @@ def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
 def test_a_question_is_answered_under_the_records_edits(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits, activations=True)
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
-    with translator.held() as model, edited(model, edits, translator._means(edits)):
+    with translator.exclusive_model() as model, edited(model, edits, translator._means(edits)):
         expected = value_norms(model, *ids)
     found = value_norms(translator, record)
     for kind in KINDS:

@@ -267,7 +267,7 @@ def test_the_outside_check_is_not_talked_round(translator):
     edits = Edits(hidden_source=(1,))
     record = translator.inspect(SENTENCE, None, edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         seen = teacher_forced_pass(model, source, target, edits, [h.ids for h in record.hypotheses])
     tokenizers = translator._source, translator._target
     assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
@@ -301,7 +301,7 @@ def test_edits_without_an_answer_are_one_line(translator):
 
 def test_what_is_held_and_fed(translator):
     assert translator.tokens(SENTENCE, "source") == translator.inspect(SENTENCE).source
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         assert isinstance(model, Baseline) == (translator.card.architecture == "baseline")
         assert translator._lock.locked()
     assert not translator._lock.locked()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.checkpoint import folder as checkpoint
+from core.checkpoint.add_checksum import seal
 from core.checkpoint.folder import load, read_card
-from core.checkpoint.seal import seal
 from core.files import (
     cache_folder,
     check_writable,

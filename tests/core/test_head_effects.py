@@ -9,7 +9,7 @@ import torch
 
 from core.analysis.head_effects import HeadEffects, PairEffects
 from core.experiments import head_effects as module
-from core.experiments.asking import Progress, finished
+from core.experiments.experiment import Progress, finished
 from core.experiments.head_effects import (
     each_head_effects,
     head_effects,
@@ -240,8 +240,8 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     batches, asked = [], module.log_probs_without
 
     @contextmanager
-    def holding(own):
-        with Translator.holding(translator, own) as network:
+    def model_for(own):
+        with Translator.model_for(translator, own) as network:
             batches.append("held")
             yield network
 
@@ -251,7 +251,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
         return asked(*arguments)
 
     monkeypatch.setattr(module, "log_probs_without", watched)
-    monkeypatch.setattr(translator, "holding", holding, raising=False)
+    monkeypatch.setattr(translator, "model_for", model_for, raising=False)
     steps = pair_effects(translator, record, "encoder")
     assert not batches
     for _ in range(2):

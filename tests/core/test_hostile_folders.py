@@ -33,13 +33,13 @@ def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(kind, good, tmp_p
         def read(*_: object) -> None:
             raise WeightsRead
 
-        monkeypatch.setattr("core.checkpoint.gate.read_exactly", read)
+        monkeypatch.setattr("core.checkpoint.validate.read_exactly", read)
     with pytest.raises(CheckpointError) as caught:
         load(folder)
     line = str(caught.value)
     assert line.isprintable() and "`" not in line.split("`")[0] and len(line) < 900
     assert kind.says in line, line
-    assert any(way in line for way in ("git checkout -- ", "core.checkpoint.seal"))
+    assert any(way in line for way in ("git checkout -- ", "core.checkpoint.add_checksum"))
     cards, problems = list_cards(tmp_path)
     assert [card.folder.name for card in cards if card.folder != folder] == ["good-de-en"]
     assert len(problems) == (folder not in [card.folder for card in cards])

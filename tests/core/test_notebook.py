@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from core.config import DecodeConfig
-from core.experiments.lens import decoder_lens, decoder_lenses, lens, lenses
+from core.experiments.logit_lens import decoder_lens, decoder_lenses, lens, lenses
 from core.experiments.padding import padding_effect
 from core.experiments.positions import equivariance, extrapolation
 from core.experiments.score_parts import embedded, score_parts, scores
@@ -342,7 +342,7 @@ def assert_equal(some: object, others: object) -> None:
 def test_a_question_is_put_to_a_translator_and_a_record(translator, record, name):
     question, rest = QUESTIONS[name]
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
-    with translator.held() as network:
+    with translator.exclusive_model() as network:
         expected = question(network, *ids, *rest)
     assert_equal(question(translator, record, *rest), expected)
 
@@ -353,7 +353,7 @@ def test_questions_about_one_side_or_several_records(translator, records, record
     ids = source, [t.id for t in record.target_out]
     off = Edits(heads_off=frozenset({("cross", 1, 0)}))
     both = [[[t.id for t in getattr(r, s)] for r in records] for s in ("source", "target_out")]
-    with translator.held() as network:
+    with translator.exclusive_model() as network:
         moved = equivariance(network, source, order, False)
         sides = embedded(network, source, "source"), embedded(network, target_in, "target")
         padded = padding_effect(network, *both, 2)
@@ -381,6 +381,6 @@ def test_a_record_of_another_network_is_not_asked_about(translator, record):
 
 
 def test_the_network_is_held_while_it_is_asked(translator, record):
-    with translator.holding(record) as network:
+    with translator.model_for(record) as network:
         assert translator._lock.locked() and network is translator._model
     assert not translator._lock.locked()

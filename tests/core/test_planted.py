@@ -51,7 +51,7 @@ def record(translator):
 @pytest.fixture(scope="module")
 def evidence(translator, record):
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         return teacher_forced_pass(
             model, source, target, hypotheses=[h.ids for h in record.hypotheses]
         ).evidence
@@ -244,7 +244,7 @@ def layers_reversed(translator: Translator, monkeypatch) -> None:
 
 
 def position_table_off_by_one(translator: Translator, monkeypatch) -> None:
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         for positions in (model.embeddings.source_positions, model.embeddings.target_positions):
             monkeypatch.setitem(positions._buffers, "table", positions.table.roll(-1, dims=0))
 
@@ -261,7 +261,7 @@ def no_eos_in_the_length(translator: Translator, monkeypatch) -> None:
 
 
 def steps_see_another_position(translator: Translator, monkeypatch) -> None:
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         honest = model.embeddings.target_token
     monkeypatch.setattr(
         model.embeddings,
@@ -281,7 +281,7 @@ CODE_FAULTS = {
 
 @pytest.mark.parametrize("fault", CODE_FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_in_the_code_turns_its_line_red(translator, monkeypatch, fault):
-    with translator.held() as model:
+    with translator.exclusive_model() as model:
         if fault is steps_see_another_position and not isinstance(model, Transformer):
             pytest.skip("torch.nn.Transformer is given the whole prefix at each step")
     fault(translator, monkeypatch)

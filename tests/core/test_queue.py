@@ -12,11 +12,10 @@ import pytest
 
 from core.config import DecodeConfig
 from core.record.edits import Edits
-from core.serving import line as lines
+from core.serving import fair_share, long_tasks
 from core.serving import queue as queues
-from core.serving import shares
 from core.serving.backend import MAX_BATCH, InspectRequest, TranslateRequest
-from core.serving.line import Line
+from core.serving.long_tasks import LongTaskQueue
 from core.serving.queue import BusyError, LateError, Queue, Replaced
 
 SOON = 20  # seconds after which a test has hung
@@ -53,14 +52,17 @@ class Asked(threading.Thread):
         self.gone, self.waited, self.answer = False, None, None
         self.start()
 
-    def still_here(self):
+    def raise_if_cancelled(self):
         if self.gone:
             raise GeneratorExit
 
     def run(self):
         try:
             self.answer = self.queue.ask(
-                self.request, self.visitor, self.still_here, lambda s: setattr(self, "waited", s)
+                self.request,
+                self.visitor,
+                self.raise_if_cancelled,
+                lambda s: setattr(self, "waited", s),
             )
         except BaseException as error:
             self.answer = error
@@ -208,7 +210,7 @@ def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatc
     cost = [1.0]  # seconds of a batch
     ticks = accumulate(iter(lambda: cost[0], None))
     monkeypatch.setattr(queues.time, "thread_time", lambda: next(ticks))
-    monkeypatch.setattr(shares, "SHARE", 2.0)  # so that the test need not wait for long
+    monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
     backend.go.release(100)
     for i in range(5):  # nobody else is here: no pause
         alone = Asked(queue, f"{i}", "abuser")
@@ -249,7 +251,7 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
 
 
 def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
-    shared = shares.Shares()
+    shared = fair_share.FairShare()
     queue = Queue(backend, shares=shared)
     shared.charge("greedy", 1.0)  # as a page's run does, or another model's queue: still in credit
     asked = [Asked(queue, "a first one")]
@@ -279,7 +281,7 @@ def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):
     assert there() is None
 
 
-def long_work(line: Line, name: str, said: list[str], waits=lambda ahead: None):
+def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahead: None):
     """A long work of three steps, which says where it is."""
 
     def begin():
@@ -295,15 +297,15 @@ def long_work(line: Line, name: str, said: list[str], waits=lambda ahead: None):
 @pytest.fixture
 def quickly(monkeypatch):
     """Without the half second that it takes to collect all garbage beside torch."""
-    monkeypatch.setattr(lines, "give_back", lambda: None)
+    monkeypatch.setattr(long_tasks, "give_back", lambda: None)
 
 
 def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
-    line, said = Line(), []
+    line, said = LongTaskQueue(), []
     first = long_work(line, "first", said)
     assert next(first) == 0
     ahead, threads = {}, []
-    for i in range(lines.WAITING):
+    for i in range(long_tasks.WAITING):
         work = long_work(line, f"{i}", said, lambda n, i=i: ahead.setdefault(i, n))
         threads.append(threading.Thread(target=list, args=(work,), daemon=True))
         threads[-1].start()
@@ -318,7 +320,7 @@ def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
 
 
 def test_who_leaves_the_line_makes_room(quickly):
-    line, said = Line(waiting=1), []
+    line, said = LongTaskQueue(waiting=1), []
     first = long_work(line, "first", said)
     next(first)
 
@@ -338,15 +340,15 @@ def test_memory_is_given_back_when_nothing_holds_it_any_more(monkeypatch):
         """Weights in double precision."""
 
     there, gone = [], []
-    monkeypatch.setattr(lines, "give_back", lambda: gone.append(there[-1]() is None))
+    monkeypatch.setattr(long_tasks, "give_back", lambda: gone.append(there[-1]() is None))
 
     def begin():
         large = Large()
         there.append(weakref.ref(large))
         yield from range(3)
 
-    assert list(Line().steps(begin)) == [0, 1, 2]
-    stopped = Line().steps(begin)
+    assert list(LongTaskQueue().steps(begin)) == [0, 1, 2]
+    stopped = LongTaskQueue().steps(begin)
     next(stopped)
     stopped.close()
     assert gone == [True, True]

@@ -525,7 +525,7 @@ def test_target_ids_are_shown_as_given(translator):
 
 def until_two_ask(lock) -> None:
     latest = time.monotonic() + 20
-    while len(lock._waiting) < 2:
+    while len(lock._queue) < 2:
         assert time.monotonic() < latest, "the other does not wait"
         time.sleep(0.001)
 
@@ -555,7 +555,7 @@ def test_a_long_list_lets_others_in_between_its_batches(translator):
     others: list[threading.Thread] = []
 
     def other() -> None:
-        with translator.held():  # what is done behind it may take longer than a batch
+        with translator.exclusive_model():  # what is done behind it may take longer than a batch
             translator.inspect("Ein Hund.")
             served.append("other")
 

@@ -82,7 +82,7 @@ def test_the_translation_is_the_one_of_a_search_that_never_stops_early(translato
     """Taking the best of the first K that finish would give another translation of each."""
     found = translator.translate(SENTENCES, DecodeConfig(beam=BEAM))
     for source, translation in zip(sources(translator), found, strict=True):
-        with translator.held() as model:
+        with translator.exclusive_model() as model:
             finished, _, bounds = by_hand(model, source)
         best_score, log_prob, ids = max(one for step in finished for one in step)
         best = translation.hypotheses[0]
@@ -106,7 +106,7 @@ def test_an_end_that_is_no_result_was_overtaken_if_it_was_among_the_k_best(trans
     """Below the K best of its step it never counted as an end: it was pruned."""
     seen = set()
     for source in sources(translator):
-        with translator.held() as model:
+        with translator.exclusive_model() as model:
             tree = search_tree(model, torch.tensor([source]), DecodeConfig(beam=BEAM))
             _, ranked, _ = by_hand(model, source)
         results = {h.ids for h in tree.hypotheses}

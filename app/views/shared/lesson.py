@@ -14,8 +14,8 @@ from app.figures.experiments import change_figure
 from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import results, visit
-from app.views.shared.doubts import show_doubts
 from app.views.shared.figure import show
+from app.views.shared.quality_warnings import show_quality_warnings
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
@@ -64,7 +64,7 @@ def ask_for_sentence() -> Lesson:
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
-    show_doubts(record, controls.learned(card), chosen.source)
+    show_quality_warnings(record, controls.learned(card), chosen.source)
     return Lesson(card, record, chosen.decode, chosen.direction)
 
 

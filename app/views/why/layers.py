@@ -20,7 +20,7 @@ def lens(lesson: Lesson) -> None:
     )
     _grid(
         lesson,
-        "core.experiments.lens:lens",
+        "core.experiments.logit_lens:lens",
         "The most probable token after each sub-layer",
         "why_lens",
         "Read a column from top to bottom: in which row does the token at its foot first appear?",
@@ -36,7 +36,7 @@ def decoder_lens(lesson: Lesson) -> None:
     )
     _grid(
         lesson,
-        "core.experiments.lens:decoder_lens",
+        "core.experiments.logit_lens:decoder_lens",
         "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
         "A token that is in its column from the first row on needs no context in the source: the "

@@ -1,4 +1,4 @@
-"""Takes the points of the film of a run: which steps, which sentences, and what is measured."""
+"""Record attention snapshots during training: which steps, which sentences, which metrics."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from core.analysis import roles
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs, pad
 from core.model.build import Model
+from core.record.attention_snapshots import FILE, KINDS, AttentionSnapshots, Floats, Sentence
 from core.record.capture import capture
-from core.record.history import FILE, KINDS, Floats, History, Sentence
 from core.search.many import translate_ids
 from core.text.tokenizer import BOS, Tokenizer
 from core.training.loop import validation_loss
@@ -33,14 +33,14 @@ _EVEN = 22  # further points up to the end
 _SAMPLE = 64  # validation pairs
 
 
-def film_steps(steps: int) -> frozenset[int]:
+def snapshot_steps(steps: int) -> frozenset[int]:
     """At which steps of a run a point is taken: close together first, then evenly, and the last."""
     early = [step for step in _EARLY if step < steps]
     even = np.linspace(early[-1], steps, _EVEN + 1)[1:].round().astype(int).tolist()
     return frozenset((*early, *even))
 
 
-class Film:
+class SnapshotRecorder:
     """Collects a run's points in its folder's history.npz, which is whole after each of them."""
 
     def __init__(
@@ -55,13 +55,13 @@ class Film:
         self._file = folder / FILE
         self._tokenizers = tokenizers
         self._device = device
-        self._steps = film_steps(steps)
+        self._steps = snapshot_steps(steps)
         shown = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
         self._ids = list(encode_pairs(shown, *tokenizers))
         self._sentences = tuple(self._tokens(*ids) for ids in self._ids)
         chosen = np.linspace(0, len(validation) - 1, min(_SAMPLE, len(validation)))
         self._sample = [validation[i] for i in chosen.round().astype(int)]
-        self._history: History | None = None
+        self._history: AttentionSnapshots | None = None
 
     def _tokens(self, source: list[int], target: list[int]) -> Sentence:
         def texts(side: Tokenizer, ids: list[int]) -> tuple[str, ...]:
@@ -74,14 +74,14 @@ class Film:
     def started(self, model: Model, step: int) -> None:
         """Go on from a run's state after `step`: later points, of a lost part, are taken again.
 
-        Raises ValueError if the file is no film, or one of another run.
+        Raises ValueError if the file holds no snapshots, or those of another run.
         """
         if step and self._file.is_file():
-            self._history = History.load(self._file).until(step)
+            self._history = AttentionSnapshots.load(self._file).until(step)
             if self._history.sentences != self._sentences:
                 raise ValueError(
-                    f"{self._file} shows other tokens than this run's: delete it, and the film "
-                    "goes on from here"
+                    f"{self._file} shows other tokens than this run's: delete it, and the "
+                    "snapshots start from here"
                 )
         if self._history is None or step not in self._history.steps:
             self.stepped(model, step)
@@ -97,7 +97,7 @@ class Film:
         self._history = point if self._history is None else self._history.and_then(point)
         self._history.save(self._file)
 
-    def _measure(self, model: Model, step: int) -> History:
+    def _measure(self, model: Model, step: int) -> AttentionSnapshots:
         maps: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
         for source, target in self._ids:
             ids = pad([source]), pad([[BOS, *target[:-1]]])
@@ -110,7 +110,7 @@ class Film:
         results = translate_ids(model, sources, DecodeConfig(beam=1), self._device)
         outputs = [self._tokenizers[1].decode(list(best[0].ids)) for best in results]
         bleu = sacrebleu.corpus_bleu(outputs, [[target for _, target in self._sample]]).score
-        return History(
+        return AttentionSnapshots(
             sentences=self._sentences,
             steps=np.array([step], np.int32),
             loss=np.array([validation_loss(model, pairs, 2048, self._device)], np.float32),
@@ -134,7 +134,7 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
 
 
 def _roles(kind: str, maps: list[Floats]) -> Floats:
-    """Mean over sentences of the weight on what core.record.history.ROLES names, [R, L, H]."""
+    """Return the weight on each role in ROLES, averaged over sentences [R, L, H]."""
     means = []
     for m in maps:
         if kind == "cross":

@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.analysis.doubts import LOW, Doubts, doubts, doubts_about, least_certain, other_language
+from core.analysis.quality_warnings import (
+    LOW,
+    QualityWarnings,
+    least_certain,
+    other_language,
+    quality_warnings,
+    warnings_about,
+)
 from core.translator import Translator
 from tests.small import SENTENCES
 
@@ -67,32 +74,32 @@ def test_few_words_or_words_of_both_languages_say_nothing(text):
 
 
 def test_each_sign_is_a_doubt_by_itself():
-    assert not Doubts()
+    assert not QualityWarnings()
     each = {"unknown": ("😀",), "language": "French", "probability": 0.0, "wordless": True}
     each |= {"capitals": True, "lost": ("17",)}
     for name, value in each.items():
-        found = Doubts(**{name: value})
+        found = QualityWarnings(**{name: value})
         assert found and len(found.reasons("German")) == 1
-    assert len(Doubts(**each).reasons("German")) == 6
+    assert len(QualityWarnings(**each).reasons("German")) == 6
 
 
 def test_a_usual_sentence_raises_no_doubt(translator):
-    assert not doubts(translator.inspect("Zwei junge Männer spielen im Park Fußball."))
+    assert not quality_warnings(translator.inspect("Zwei junge Männer spielen im Park Fußball."))
 
 
 def test_an_emoji_is_named_as_it_was_typed(translator):
-    found = doubts(translator.inspect("Ein Hund 😀 schläft."))
+    found = quality_warnings(translator.inspect("Ein Hund 😀 schläft."))
     assert found and found.unknown == ("😀",) and found.language is None
 
 
 def test_a_low_probability_is_that_of_the_searched_tokens(translator):
     record = translator.inspect("qqq ÄÖÜ zzxx wurb")
     mean = float(np.exp(record.log_probs.mean()))
-    assert mean < LOW and doubts(record).probability == pytest.approx(mean)
+    assert mean < LOW and quality_warnings(record).probability == pytest.approx(mean)
     # Of a translation that was given, the probability says nothing about the source.
-    assert doubts(translator.inspect("Ein Hund.", "glim nork flurb")).probability is None
+    assert quality_warnings(translator.inspect("Ein Hund.", "glim nork flurb")).probability is None
     sure = dataclasses.replace(record, log_probs=np.full_like(record.log_probs, np.log(LOW + 0.01)))
-    assert doubts(sure).probability is None
+    assert quality_warnings(sure).probability is None
 
 
 @pytest.mark.parametrize(
@@ -119,13 +126,13 @@ def test_a_low_probability_is_that_of_the_searched_tokens(translator):
     ],
 )
 def test_signs_are_counted_from_source_and_translation(source, translation, expected):
-    assert doubts_about(source, translation, "German", (), 1.0) == Doubts(**expected)
+    assert warnings_about(source, translation, "German", (), 1.0) == QualityWarnings(**expected)
 
 
 def test_reasons_say_the_probability_in_percent_and_the_first_unknown_parts():
     low, unknown = (
-        Doubts(probability=0.374),
-        Doubts(unknown=("a", "b", "c", "d", "e")),
+        QualityWarnings(probability=0.374),
+        QualityWarnings(unknown=("a", "b", "c", "d", "e")),
     )
     assert low.reasons("German") == ["its tokens have a mean probability of only 37 %"]
     (reason,) = unknown.reasons("German", lambda text: text.upper())
@@ -135,7 +142,10 @@ def test_reasons_say_the_probability_in_percent_and_the_first_unknown_parts():
 def test_a_translators_doubts_are_those_of_its_record(translator):
     for text in ("Zwei Hunde.", "Ein Hund 😀.", "...", "The dog is with a man.", "qqq zzxx wurb"):
         (one,) = translator.translate([text])
-        found, expected = translator.doubts(one), doubts(translator.inspect(text))
+        found, expected = (
+            translator.quality_warnings(one),
+            quality_warnings(translator.inspect(text)),
+        )
         same = [(d.unknown, d.language, d.wordless, d.capitals, d.lost) for d in (found, expected)]
         assert same[0] == same[1], text
         both = [d.probability or 0.0 for d in (found, expected)]

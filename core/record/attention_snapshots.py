@@ -1,4 +1,4 @@
-"""The film of a training run: how each head's attention formed, frozen, in numpy only.
+"""Attention snapshots of a training run: how each head's attention formed, frozen, in numpy only.
 
 Axes: P points of the run, L layers, H heads, Q query, K key, R roles.
 """
@@ -30,7 +30,7 @@ ROLES = {
 """What a head's weight is counted towards, in the order of the axis R."""
 
 _FORMAT = 1
-_MOST_UNPACKED = 32 << 20  # bytes; a film of the shipped networks takes 1.3 MB
+_MOST_UNPACKED = 32 << 20  # bytes; those of the shipped networks take 1.3 MB
 _MOST_WORDS = 1 << 20
 _HEADER = 256  # bytes, at most, in front of an array that numpy saves
 _ROUNDING = 4e-3  # of a row of float16 weights
@@ -53,7 +53,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, eq=False)
-class History(Frozen):
+class AttentionSnapshots(Frozen):
     """Points of one run: steps [P], and at each the loss (nats a target token) and BLEU [P] of a
     small validation sample, and of the fixed sentences the maps and what heads did.
 
@@ -106,12 +106,12 @@ class History(Frozen):
         if kind == "decoder" and np.triu(maps, 1).any():
             raise ValueError("a decoder map has a masked cell that is not exactly 0")
 
-    def until(self, step: int) -> History:
+    def until(self, step: int) -> AttentionSnapshots:
         """The points up to a step, that included."""
         return self._of(slice(0, int((self.steps <= step).sum())))
 
-    def _of(self, part: slice) -> History:
-        return History(
+    def _of(self, part: slice) -> AttentionSnapshots:
+        return AttentionSnapshots(
             self.sentences,
             self.steps[part],
             self.loss[part],
@@ -121,15 +121,15 @@ class History(Frozen):
             {kind: values[part] for kind, values in self.roles.items()},
         )
 
-    def and_then(self, later: History) -> History:
+    def and_then(self, later: AttentionSnapshots) -> AttentionSnapshots:
         """These points and those of a later part of the same run."""
         if self.sentences != later.sentences:
-            raise ValueError("the two parts of a film show different sentences")
+            raise ValueError("the two parts show different sentences")
 
         def both(a: Any, b: Any) -> Any:
             return np.concatenate((a, b))
 
-        return History(
+        return AttentionSnapshots(
             self.sentences,
             both(self.steps, later.steps),
             both(self.loss, later.loss),
@@ -160,7 +160,7 @@ class History(Frozen):
         total = coded.nbytes + sum(array.nbytes + _HEADER for array in arrays.values())
         if coded.nbytes > _MOST_WORDS - _HEADER or total > _MOST_UNPACKED - _HEADER:
             raise ValueError(
-                f"a film of {total / 1e6:,.0f} MB is too large: the limit is "
+                f"snapshots of {total / 1e6:,.0f} MB are too large: the limit is "
                 f"{mega(_MOST_UNPACKED)}, take fewer points or shorter sentences"
             )
         np.savez_compressed(buffer, allow_pickle=False, words=coded, **arrays)
@@ -171,20 +171,20 @@ class History(Frozen):
         content = self.to_bytes()
         if len(content) > LIMIT:
             raise ValueError(
-                f"a film of {len(content):,} bytes is too large: the limit is {LIMIT:,}; "
+                f"snapshots of {len(content):,} bytes are too large: the limit is {LIMIT:,}; "
                 "take fewer points or shorter sentences"
             )
         write_atomic(file, content)
 
     @classmethod
-    def load(cls, file: Path | BinaryIO) -> History:
+    def load(cls, file: Path | BinaryIO) -> AttentionSnapshots:
         """Read what `to_bytes` wrote, checked again.
 
         Raises ValueError, one line, for whatever is no such file. Sizes are looked at before
         anything is unpacked: at most 3 MB as it is, and 32 MB unpacked.
         """
         remedy = "delete it, or train again to make one"
-        with archive(file, "a saved film of a training run", remedy, _MOST_UNPACKED, LIMIT) as npz:
+        with archive(file, "a saved snapshot file", remedy, _MOST_UNPACKED, LIMIT) as npz:
             words = npz.words("words", _MOST_WORDS)
             if not isinstance(words, dict) or set(words) != {"format", "sentences"}:
                 raise ValueError("its words are no format and sentences")

@@ -18,7 +18,7 @@ RECENT_S = 30.0
 """Seconds after a request for which its visitor counts as active."""
 
 
-class Shares:
+class FairShare:
     """Accounts of processor time, shared by all threads.
 
     An account owes the seconds it has used, and its debt shrinks with time, as in a leaky bucket:

@@ -1,6 +1,6 @@
 """Writes the SHA-256 of config.json into it, for folders of before it carried one.
 
-python -m core.checkpoint.seal FOLDER...
+python -m core.checkpoint.add_checksum FOLDER...
 
 Everything else about a folder is checked first, as when it is loaded: what is wrong elsewhere stays
 refused. Whether the configuration itself is the right one (where a norm stands, how many heads
@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> None:
 
 def parser() -> Parser:
     """The command line."""
-    p = Parser(prog="python -m core.checkpoint.seal", description=__doc__)
+    p = Parser(prog="python -m core.checkpoint.add_checksum", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
     return p
 

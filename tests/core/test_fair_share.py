@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.serving.shares import Shares
+from core.serving.fair_share import FairShare
 
 STEP_S = 0.05
 
@@ -14,7 +14,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.shares = Shares(lambda: self.now)
+        self.shares = FairShare(lambda: self.now)
         self.used: dict[str, float] = {}
 
     def work(self, who: str, seconds: float = STEP_S) -> None:

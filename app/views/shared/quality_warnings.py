@@ -6,17 +6,17 @@ from app.look.glossary import meaning
 from app.look.labels import labels, segments
 from app.look.markdown import plain
 from app.look.numbers import percent
-from core.analysis.doubts import doubts, least_certain
+from core.analysis.quality_warnings import least_certain, quality_warnings
 from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 
 
-def show_doubts(record: TranslationRecord, learned: str, typed: str = "") -> None:
+def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = "") -> None:
     """Write a warning with all reasons, if there are any; then the least certain token.
 
     `learned` says what sentences the network was trained on, `typed` is the source as it came.
     """
-    result = doubts(record)
+    result = quality_warnings(record)
     with st.container(key="doubts"):
         if result:
             reasons = result.reasons(record.source_language, _visible)

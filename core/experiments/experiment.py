@@ -46,7 +46,7 @@ def finished(steps: Iterable[Progress[R]]) -> R:
 class Holder(Protocol):
     """Who owns a network and lends it, such as a Translator."""
 
-    def holding(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
+    def model_for(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
         """The network behind a record, under its edits, until the block ends.
 
         Raises ValueError for another's record.
@@ -109,7 +109,7 @@ def _lent(
     def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not isinstance(second, TranslationRecord):
             return question(partial(nullcontext, first), second, *rest, **named)
-        return question(partial(first.holding, second), *asked(second), *rest, **named)
+        return question(partial(first.model_for, second), *asked(second), *rest, **named)
 
     return ask
 
@@ -133,9 +133,9 @@ def about_passes(question: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R])
         if len({record.edits for record in second}) > 1:
             raise ValueError("these records were made under different edits: ask of each by itself")
         for record in second[1:]:
-            with first.holding(record):
+            with first.model_for(record):
                 pass  # each is looked at; the network runs under the edits of all once
-        with first.holding(second[0]) as network:
+        with first.model_for(second[0]) as network:
             sources, targets = zip(*map(ids_of, second), strict=True)
             return question(network, sources, targets, *rest, **named)
 
@@ -149,7 +149,7 @@ def _about(question: Callable[..., R], ids: Callable[..., tuple[Ids, ...]]) -> Q
             return question(first, second, *rest, **named)
         if "edits" in signature(question).parameters:
             named["edits"] = second.edits
-        with first.holding(second) as network:
+        with first.model_for(second) as network:
             return question(network, *ids(second, *rest), *rest, **named)
 
     return ask

@@ -70,7 +70,7 @@ _FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WO
 
 
 @dataclass(frozen=True)
-class Doubts:
+class QualityWarnings:
     """Reasons to doubt a translation; false where there are none.
 
     `unknown` are the parts of the source for which the network has no token, as they were typed;
@@ -88,7 +88,7 @@ class Doubts:
     lost: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return self != Doubts()
+        return self != QualityWarnings()
 
     def reasons(self, source_language: str, shown: Callable[[str], str] = str) -> list[str]:
         """Return one clause for each reason; `shown` makes hidden characters visible."""
@@ -111,9 +111,9 @@ class Doubts:
         return found
 
 
-def doubts(record: TranslationRecord) -> Doubts:
-    """Return the doubts about a record; a given target has no probability to doubt."""
-    return doubts_about(
+def quality_warnings(record: TranslationRecord) -> QualityWarnings:
+    """Return the reasons to doubt a record; a given target has no probability to doubt."""
+    return warnings_about(
         record.source_text,
         record.translation,
         record.source_language,
@@ -122,15 +122,15 @@ def doubts(record: TranslationRecord) -> Doubts:
     )
 
 
-def doubts_about(
+def warnings_about(
     source: str,
     translation: str,
     source_language: str,
     unknown: tuple[str, ...],
     probability: float,
-) -> Doubts:
-    """Return the doubts about a translation with this mean probability (geometric) per token."""
-    return Doubts(
+) -> QualityWarnings:
+    """Return the reasons to doubt a translation, given its mean probability per token."""
+    return QualityWarnings(
         unknown,
         other_language(source, source_language),
         probability if probability < LOW else None,

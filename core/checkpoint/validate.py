@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.configuration import FILE, Configuration, Listed
+from core.checkpoint.errors import about
 from core.checkpoint.header import largest_file, read_header
-from core.checkpoint.problem import about
 from core.checkpoint.strict_json import parse
 from core.data.corpora import LANGUAGES
 from core.files import current, opened, read, read_exactly, sha256

@@ -6,7 +6,7 @@ import torch
 
 from core.checkpoint.folder import load
 from core.data.batches import collate
-from core.experiments.lens import decoder_lens, decoder_lenses, lens, lenses
+from core.experiments.logit_lens import decoder_lens, decoder_lenses, lens, lenses
 from core.record.activations import hidden_states
 from core.text.tokenizer import EOS
 from tests import small

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import Batch, collate, pad
-from core.experiments.asking import Ids, about_pass, about_passes
+from core.experiments.experiment import Ids, about_pass, about_passes
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.activations import hidden_states

@@ -13,10 +13,10 @@ import torch
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.data.batches import pad
+from core.record.attention_snapshots import LIMIT, AttentionSnapshots
 from core.record.capture import capture
-from core.record.history import LIMIT, History
 from core.text.tokenizer import BOS, EOS
-from core.training.film import SENTENCES, Film, film_steps
+from core.training.snapshots import SENTENCES, SnapshotRecorder, snapshot_steps
 from core.translator import Translator
 from tests.core.conftest import run_train
 from tests.core.test_training import _send_self
@@ -31,16 +31,16 @@ def run(data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def history(run):
-    return History.load(run / "history.npz")
+    return AttentionSnapshots.load(run / "history.npz")
 
 
 def test_points_are_close_at_the_beginning_and_reach_the_end():
     for steps in (10_400, 28_000):
-        points = sorted(film_steps(steps))
+        points = sorted(snapshot_steps(steps))
         assert points[:5] == [0, 50, 100, 200, 400] and points[-1] == steps and len(points) >= 24
         gaps = np.diff(points[4:])
         assert gaps.max() - gaps.min() <= 1
-    assert film_steps(12) == frozenset(range(13))
+    assert snapshot_steps(12) == frozenset(range(13))
 
 
 def test_a_run_keeps_all_its_points_and_a_map_is_the_networks(run, history):
@@ -85,11 +85,13 @@ def test_a_stopped_run_ends_with_the_same_film_and_the_same_weights(data, run, t
         with pytest.raises(SystemExit, match="stopped after step 6"):
             run_train("--data", data, "--out", tmp_path / "s", recipe="smoke-changing")
     half = tmp_path / "s/history.npz"
-    assert History.load(half).steps.tolist() == list(range(7))
+    assert AttentionSnapshots.load(half).steps.tolist() == list(range(7))
     spoiled = bytearray(half.read_bytes())
     spoiled[len(spoiled) // 3] ^= 1
     half.write_bytes(spoiled)
-    with pytest.raises(ValueError, match="history.npz is not a saved film .* delete it") as caught:
+    with pytest.raises(
+        ValueError, match="history.npz is not a saved snapshot file .* delete it"
+    ) as caught:
         run_train("--data", data, "--out", tmp_path / "s", "--resume", recipe="smoke-changing")
     assert str(caught.value).isprintable()
     half.write_bytes((run / "history.npz").read_bytes())  # as if killed after a point was taken
@@ -100,7 +102,7 @@ def test_a_stopped_run_ends_with_the_same_film_and_the_same_weights(data, run, t
 
 
 def test_filming_changes_no_weight(data, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("core.training.film.film_steps", lambda steps: frozenset())
+    monkeypatch.setattr("core.training.snapshots.snapshot_steps", lambda steps: frozenset())
     run_train("--data", data, "--out", tmp_path / "n", recipe="smoke-changing")
     name = "model.safetensors"
     assert (tmp_path / "n" / name).read_bytes() == (run / name).read_bytes()
@@ -109,7 +111,7 @@ def test_filming_changes_no_weight(data, run, tmp_path, monkeypatch):
 def test_a_point_leaves_the_model_in_its_mode(run, tmp_path):
     found = load(run)
     tokenizers = found.source_tokenizer, found.target_tokenizer
-    film = Film(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
+    film = SnapshotRecorder(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
     for training in (True, False):
         found.model.train(training)
         film.started(found.model, 0)
@@ -117,12 +119,12 @@ def test_a_point_leaves_the_model_in_its_mode(run, tmp_path):
 
 
 def test_what_is_saved_is_loaded_without_pickle_and_within_its_limit(history, tmp_path):
-    again = History.load(io.BytesIO(history.to_bytes()))
+    again = AttentionSnapshots.load(io.BytesIO(history.to_bytes()))
     assert again.to_bytes() == history.to_bytes() and len(history.to_bytes()) < LIMIT
     for wrong in (b"no film", history.to_bytes()[:-200]):
         (tmp_path / "x").write_bytes(wrong)
-        with pytest.raises(ValueError, match="is not a saved film of a training run"):
-            History.load(tmp_path / "x")
+        with pytest.raises(ValueError, match="is not a saved snapshot file"):
+            AttentionSnapshots.load(tmp_path / "x")
 
 
 @pytest.mark.parametrize("part", ["steps", "loss", "entropy", "row", "future", "shape", "nan"])
@@ -158,8 +160,8 @@ def test_a_point_of_a_trained_network_is_as_measured_here(tmp_path):
     """Every number of one point, in every head, from passes and a search made in this test."""
     found = load(SHIPPED)
     both = found.source_tokenizer, found.target_tokenizer
-    Film(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").started(found.model, 0)
-    point = History.load(tmp_path / "history.npz")
+    SnapshotRecorder(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").started(found.model, 0)
+    point = AttentionSnapshots.load(tmp_path / "history.npz")
 
     def ids(pair):
         return [[t.id for t in k.encode(x)] + [EOS] for k, x in zip(both, pair, strict=True)]

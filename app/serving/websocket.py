@@ -1,4 +1,4 @@
-"""The door of one websocket: what may come in, at what pace, and when an idle one is closed."""
+"""Guard one websocket: which messages may come in, at what rate, and when an idle one is closed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROTOCOL_ERROR, NOT_BINARY, POLICY, TOO_LARGE = 1002, 1003, 1008, 1009
 
 
-class Door:
+class GuardedWebsocket:
     """The `receive` and `send` that Streamlit gets for one websocket, in place of the server's."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Door:
         return {"type": "websocket.disconnect", "code": POLICY}
 
     async def send(self, message: Message) -> None:
-        """Send on, until the door has closed the connection."""
+        """Send on, until this class has closed the connection."""
         if not self._closed:
             await self._send(message)
 

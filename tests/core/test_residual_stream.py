@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.stream import Component
+from core.analysis.residual_stream import Component
 from core.checkpoint.folder import load
 from core.experiments.tracing import traces
 from core.record.editing import edited

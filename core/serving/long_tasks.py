@@ -15,7 +15,7 @@ WAITING = 4
 T = TypeVar("T")
 
 
-class Line:
+class LongTaskQueue:
     """Long work in the threads of those who ask for it, one after another."""
 
     def __init__(self, waiting: int = WAITING) -> None:
