@@ -1,4 +1,4 @@
-"""Draws the cross-attention of every decoder head while one token was produced."""
+"""Draws the cross-attention of every decoder head for one produced token."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.look.labels import labels
 from app.look.palette import PALETTES
 from core.record.record import TranslationRecord
 
-_LONGEST = 14  # characters of a word over its column; the hover shows all of it
+_LONGEST = 14  # characters of a column label; the hover shows the whole word
 _WIDTH = 560
 
 
 def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
-    """The last row of every cross map [layers × heads + 1, source tokens]; below, their mean."""
+    """Draw the last row of each cross map and their mean, [layers × heads + 1, source tokens]."""
     palette = PALETTES[theme]
     L, H, _, S = record.cross.shape
     weights = record.cross[:, :, -1].reshape(L * H, S)
@@ -50,7 +50,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             "range": row_ticks["range"][::-1],
             "title": {"text": "layer.head", "standoff": 4},
         },
-        # A line over the mean, and one between layers.
+        # Lines between layers, and above the mean.
         shapes=[
             {
                 "type": "line",

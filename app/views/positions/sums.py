@@ -28,7 +28,7 @@ def sums(lesson: Lesson) -> None:
     result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(
-        vectors.lengths_figure(result, positions.place_words(tokens, first), theme),
+        vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
         "Compare the dashes with the bars: the length of the position with that of the embedding.",
     )
