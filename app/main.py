@@ -1,4 +1,4 @@
-"""Headlight's entry: the path line, the page list, and the frame around every page."""
+"""Entry point of the app: import path, page list, and the frame around every page."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
+"""Scratch and baseline: checklist, maps of both models, matched heads, tensor names."""
 
 import numpy as np
 import streamlit as st
@@ -23,12 +23,12 @@ from core.record.record import TranslationRecord
 
 
 def shape(lengths: tuple[int, ...]) -> str:
-    """384 × 128"""
+    """Format a shape: 384 × 128."""
     return " × ".join(map(str, lengths))
 
 
 def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
-    """The two chosen models in words, and what a difference between them would mean."""
+    """Name the two models and say what a difference between them would mean."""
     names = f"First: {plain(name(first))}. Second: {plain(name(second))}. "
     if first.card.weights_sha256 != second.card.weights_sha256:
         return names + (
@@ -44,7 +44,7 @@ def what_is_compared(first: models.Implementation, second: models.Implementation
 
 
 def own_translations(first: TranslationRecord, second: TranslationRecord) -> str:
-    """Whether two models with the same weights translate alike, and how far apart they are."""
+    """Say whether two models with the same weights translate alike, and how closely."""
     if first.target_out != second.target_out:
         return "The two write different translations, although they hold the same weights."
     largest = float(np.abs(first.log_probs - second.log_probs).max())
@@ -107,7 +107,7 @@ try:
         results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
     )
     shared = first, second
-except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+except ValueError as error:  # InputError, CheckpointError: one user-facing line
     st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")

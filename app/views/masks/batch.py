@@ -1,4 +1,4 @@
-"""Shows a typed batch of sentences or ids, the masks of its pass, and their shapes in torch."""
+"""Shows a batch of sentences or ids, its masks, and their shapes in torch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from core.data.corpora import LANGUAGES
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.experiments.batch_masks import BatchMasks
 
 Rows = tuple[tuple[int, ...], ...]
 Words = dict[str, list[list[str]]]
-"""By side and sentence, the tokens that were fed in."""
+"""Labels of the tokens fed in, by side and sentence."""
 
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
@@ -50,7 +50,7 @@ PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combin
 
 
 def batch(lesson: Lesson) -> tuple[str, ...]:
-    """Ask for a batch and show its masks; sentences are returned for the rest of the page."""
+    """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
         "Several sentences are computed in one tensor, so the shorter ones are filled up with "
         "padding, id 0. Type some, one a line, and each is translated; or type ids.",
@@ -61,7 +61,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
     others = [example.text(lesson.direction) for example in examples(lesson.direction)[1:3]]
     opening = "\n".join([first, *(text for text in others if text != first)])
     if typed == "sentences":
-        # The box follows the visitor's sentence until something is typed into it.
+        # Until it is edited, the box follows the visitor's sentence.
         key = f"mask_batch_{lesson.record.id}"
         address.settle_text(key, opening, "mask_batch")
         text = st.text_area(
@@ -94,7 +94,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
         result = lesson.run("core.experiments.batch_masks:batch_masks", source, target)
-    except ValueError as error:  # one line for the reader
+    except ValueError as error:  # one user-facing line
         st.error(plain(error))
         return ()
     for side, ids, number in (("source", result.source, 1), ("target", result.target_in, 0)):
@@ -112,10 +112,10 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
 
 
 def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
-    """Ids of the texts and of their translations as they are fed in, and both in words."""
+    """Return the ids of the texts and translations as fed in, and their labels."""
     from core.experiments.batch_masks import check_count
 
-    check_count(len(texts), "sentences")  # before any is translated
+    check_count(len(texts), "sentences")  # before translating any
     records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
@@ -128,7 +128,7 @@ def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Word
 
 @waiting.fragment
 def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
-    """One sentence's mask in one kind of attention, in its parts; then all shapes."""
+    """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(
             "Attention",
@@ -137,7 +137,9 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             "mask_kind",
         )
         numbers = {row: str(row + 1) for row in range(len(result.source))}
-        padded = int(np.argmin((result.target_in != 0).sum(1)))  # the one with most to see
+        padded = int(
+            np.argmin((result.target_in != 0).sum(1))
+        )  # the shortest target has most padding
         key = "mask_sentence" if words else "mask_ids_sentence"
         row = choose("Sentence", numbers, padded, key)
     queries = "source" if kind == "encoder" else "target"
@@ -185,7 +187,7 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
 
 
 def _names(ids: NDArray[np.int64], words: list[str] | None) -> list[str]:
-    """The words of a row, and <pad> behind them; without words, the ids themselves."""
+    """Return a row's labels followed by <pad>; without words, its ids."""
     if words is None:
         return ["<pad>" if i == 0 else str(i) for i in ids]
     return [*words, *["<pad>"] * (len(ids) - len(words))]

@@ -1,4 +1,4 @@
-"""The lesson on masks: who may look at whom, how a cell is masked, and what if it were not."""
+"""The lesson on masks: what is masked, how, and what happens without masks."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Takes the causal mask, the padding mask, or one word away, and shows what that changes."""
+"""Removes the causal mask, the padding mask or one word, and shows the effect."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from core.serving.queue import BusyError
 if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
-ROUNDING = 1e-5  # of a probability: less is what float32 passes in other batches differ by
-NOTHING = 0.005  # of a mean probability: less is not worth a verdict
+ROUNDING = 1e-5  # of a probability: float32 passes in different batches differ by less
+NOTHING = 0.005  # of a mean probability: smaller changes get no verdict
 
 
 def without_causal(lesson: Lesson) -> None:
-    """The leak under teacher forcing; then two networks that were trained with and without."""
+    """Show the leak under teacher forcing, and two networks trained with and without the mask."""
     from core.record.edits import Edits
 
     record = lesson.record
@@ -87,7 +87,7 @@ def without_causal(lesson: Lesson) -> None:
 
 
 def _leaked(gained: float) -> str:
-    """What a mean gain of probability says, by its sign and its size."""
+    """Interpret a mean gain of probability by sign and size."""
     if gained < -NOTHING:
         return (
             "On the whole the tokens to come disturb this network: it was trained behind the mask, "
@@ -99,10 +99,10 @@ def _leaked(gained: float) -> str:
 
 
 def _train() -> None:
-    """Train both small networks when asked, and draw them as they learn."""
-    asked = st.button("Train the two networks now", key="train_cheating")
+    """Train both small networks on request, and draw their progress."""
+    clicked = st.button("Train the two networks now", key="train_cheating")
     holder = st.empty()
-    if asked:
+    if clicked:
         points = []
         try:
             with closing(results.cheating(Bar(holder).waits)) as learning:
@@ -143,7 +143,7 @@ def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None
 
 
 def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
-    """One sentence by itself, in its batch, and in its batch without the padding mask."""
+    """Compare a sentence alone, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
         st.caption("Type two sentences or more above: padding exists only in a batch.")
         return
@@ -196,7 +196,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
 
 
 def without_a_word(lesson: Lesson) -> None:
-    """A source word that no query may look at, and the translation that then results."""
+    """Hide a source word from every query, and translate again."""
     from core.record.edits import Edits
 
     record = lesson.record

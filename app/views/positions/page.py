@@ -1,4 +1,4 @@
-"""The lesson on positions: the table, what it adds to words, what if not, and a score split."""
+"""The lesson on positions: the table, its effect on tokens and scores, and interventions."""
 
 import streamlit as st
 
@@ -22,7 +22,7 @@ CONTENTS = {
     "what-if": "What if the positions were others?",
     "scores": "How much of a score is position?",
 }
-"""The page's sections by their anchors, in order."""
+"""Section titles by anchor, in order."""
 
 st.title("Positions")
 st.caption(

@@ -1,4 +1,4 @@
-"""Shows what adding positions does to this sentence's vectors: lengths, angles, and a plane."""
+"""Shows what adding positions does to this sentence's vectors: norms, angles, a projection."""
 
 import numpy as np
 import streamlit as st
@@ -14,7 +14,7 @@ from core.analysis.position_table import sums as summed
 
 @waiting.fragment
 def sums(lesson: Lesson) -> None:
-    """Lengths and angles per token, then all of them in two dimensions."""
+    """Show norms and angles per token, then all tokens in two dimensions."""
     record = lesson.record
     st.write(
         "The first layer reads one vector for each token: its embedding, times √d_model so that "

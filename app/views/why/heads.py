@@ -1,4 +1,4 @@
-"""Switches off every head by itself, and every pair: which matter, and which cover for another."""
+"""Ablates every head and every pair of heads: which matter, which back each other up."""
 
 import math
 
@@ -16,17 +16,17 @@ from app.views.why.cost import HEADS
 from core.analysis.difference import KINDS
 
 _SHOWN = 12
-_LITTLE = 0.05  # nats: a change of a probability by about a twentieth of itself
+_LITTLE = 0.05  # nats: changes a probability by about 5 %
 
 
 def name_of(kind: str, layer: int, head: int) -> str:
-    """A head as people count it."""
+    """Return a head's name, counted from 1."""
     return f"{kind} {layer + 1}.{head + 1}"
 
 
 @waiting.fragment
 def matters(lesson: Lesson) -> None:
-    """The heads without which the translation, or one token of it, changes most."""
+    """Show the heads whose ablation changes the translation, or one token, most."""
     record = lesson.record
     words = labels(record.target_out, 1)
     with st.container(width=320):
@@ -77,7 +77,7 @@ def matters(lesson: Lesson) -> None:
 
 
 def pairs(lesson: Lesson) -> None:
-    """All pairs of heads of a kind, switched off together."""
+    """Show the interaction of all pairs of heads of a kind."""
     st.write(
         "Switch off two heads at once. If more is lost than the two changes added, the heads cover "
         "for each other: each can do the other's work. If less is lost, they need each other: once "
