@@ -252,7 +252,7 @@ def test_the_leak(shown, net, records):
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have tokens to come, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole the tokens to come disturb this network: it was trained behind the "
+        "to them. On the whole the tokens to come disturb this network: it was trained with the "
         "mask, where it could not learn to use them."
     )
     texts_are(

@@ -471,7 +471,7 @@ def test_nothing_else_on_the_page_is_a_number(shown, net, record):
     shown.claim_matching(r"Over all heads, the parts add .*")
     compared = ("position_table", "position_waves", "rotation_matrix", "rotation_circles")
     compared += ("sum_lengths", "sum_plane", "position_probabilities")
-    fixed = ("§3.5, table 3, row E", "2 × 2 blocks")
+    fixed = ("§3.5, table 3, row E", "(§3.4 of the paper)", "2 × 2 blocks")
     shown.everything_was_claimed(
         but=lambda item: (
             in_the_sidebar(item)
