@@ -192,6 +192,85 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ZWEI MÄNNER SPIELEN FUSSBALL.",
+        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen darauf, dass der Regen endlich aufhört.",
+    ],
+)
+def test_a_change_that_percentages_cannot_show_is_told_in_log_probabilities(source):
+    """From <0.1 % to <0.1 % says nothing; where the ends differ as people see them, they stand."""
+    one = record(source)
+    changes = {k: v.sum(-1) for k, v in head_effects(network("scratch-de-en"), one).changes.items()}
+    kind, layer, head, change = heads_in_order(changes)[0]
+    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
+    before = float(one.log_probs.sum())
+    assert max(math.exp(before), math.exp(before + change)) < 0.0005, "both are below 0.1 %"
+    page(source).claim(
+        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, the "
+        f"log-probability of the whole translation goes from {bare(before, 2)} to "
+        f"{bare(before + change, 2)} ({signed(change, 2)} nats).",
+        "why_matters",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rank", "written"),
+    [(4, "4th"), (11, "11th"), (21, "21st"), (22, "22nd"), (113, "113th"), (1003, "1,003rd")],
+)
+def test_ranks_are_written_as_people_write_them(rank, written):
+    from app.views.why.words import _ordinal
+
+    assert _ordinal(rank) == written
+
+
+@pytest.mark.parametrize(
+    ("terms", "losses", "said"),
+    [
+        ((1.0, 2.0), (0.9, 2.1), "each of the 2 heads shown takes away between half of its term"),
+        ((1.0,), (0.9,), "Switched off, the one head shown takes away between half of its term"),
+        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 takes away the opposite of its term when"),
+        (
+            (1.0, 2.0, 3.0, 8.0),
+            (-0.5, 0.2, 9.0, 14.0),
+            "heads shown, 1 takes away the opposite of its term and 2 take away less than half of, "
+            "or more than twice, their term when switched off. The furthest off of these is c3:",
+        ),
+        ((1.0, 2.0), (0.2, 2.0), "shown, 1 takes away less than half of, or more than twice, its"),
+    ],
+)
+def test_what_the_terms_get_wrong_is_counted_in_words_that_fit(terms, losses, said):
+    from types import SimpleNamespace
+
+    from app.views.why.words import _disagreement
+
+    largest = [(SimpleNamespace(label=f"c{n}"), t) for n, t in enumerate(terms, start=1)]
+    assert said in _disagreement(largest, list(losses))
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, " None of the 14 intervals holds 0."),
+        (
+            1,
+            " 1 of the 14 intervals holds 0: whether that word speaks for the token or against it "
+            "stays open.",
+        ),
+        (
+            7,
+            " 7 of the 14 intervals hold 0: whether those words speak for the token or against it "
+            "stays open.",
+        ),
+    ],
+)
+def test_intervals_that_hold_nothing_leave_nothing_open(count, said):
+    from app.views.why.sources import _open
+
+    assert _open(count, 14) == said
+
+
 # Pairs.
 
 
@@ -808,6 +887,10 @@ def test_what_a_network_without_norms_in_these_places_is_told(monkeypatch):
 def test_one_word_has_no_order():
     shown_page = page("Hallo", "open_sources")
     shown_page.claim("With one word there is no order to compare.", "why_agreement_note")
+    shown_page.claim(
+        "For every token, the bars add up to the difference between all words and none exactly; "
+        "they come from 2 subsets of the words."
+    )
     table = shown_page.table("why_agreement")
     assert not any(table["this token"]) and not any(table["all tokens"])
     assert "With 1 word here they are exact" in shown_page.texts("open_sources", "markdown")[0]
