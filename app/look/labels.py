@@ -5,6 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
+ATTENTION = {
+    "encoder": "encoder's self-attention",
+    "decoder": "decoder's self-attention",
+    "cross": "cross-attention",
+}
+"""Names of the kinds of attention in a sentence, after "the"."""
+
 
 class Named(Protocol):
     """Anything with a text to show, such as a token of a record or a tokenizer."""

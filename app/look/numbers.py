@@ -29,6 +29,11 @@ def scientific(value: float) -> str:
     return f"{sign}{digits}\u00a0·\u00a010{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
+def within(error: float) -> str:
+    """Say how closely a sum adds up, as the end of a sentence: to within 3.6 · 10⁻¹⁵."""
+    return f" to within {scientific(error)}" if error else " exactly"
+
+
 def percent(share: float) -> str:
     """Format a share as the explorer does: 58 %, with a no-break space.
 

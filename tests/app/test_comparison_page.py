@@ -228,8 +228,8 @@ def test_which_head_is_which(pages, similarities, which):
         assert array(ring["x"]).tolist() == partner.tolist()
         assert array(ring["y"]).tolist() == list(range(N))
     kept = int((partner == np.arange(N)).sum())
-    subtitle = f"{kept} of {N} belong to their own number"
-    assert titles(figure) == ("Heads of cross attention, matched", subtitle)
+    subtitle = f"{kept} of {N} are matched to the head of the same number"
+    assert titles(figure) == ("Heads of the cross-attention, matched", subtitle)
     table = next(t for t in page.tables[""] if "in common" in t)
     assert list(table["first"]) == heads
     assert list(table["second"]) == [heads[p] for p in partner]

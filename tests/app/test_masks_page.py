@@ -198,6 +198,36 @@ def test_one_row_from_score_to_weight(shown, records):
     shown.claim_matching(rf"Look at the {masked} masked cells: .*they hold exactly 0, and .*")
 
 
+@pytest.mark.parametrize("masked", [1, -1])
+def test_one_masked_or_unmasked_cell_is_singular(net, masked):
+    T = len(net.inspect("Schnee").target_in)
+    masked %= T
+    row = T - 1 - masked
+    page = render("masks", source="Schnee", direction="de-en", closing_row=str(row))
+    page.claim(
+        (
+            "Look at the masked cell: before the mask it scores like any other; after the softmax "
+            f"it holds exactly 0, and the other {T - 1} share all the weight."
+        )
+        if masked == 1
+        else f"Look at the {masked} masked cells: before the mask they score like any other; after "
+        "the softmax they hold exactly 0, and the only other cell gets all the weight."
+    )
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_only_padded_sentences_have_padding(records, kind):
+    lengths = [len(r.target_in if kind == "decoder" else r.source) for r in records]
+    for row, length in enumerate(lengths):
+        query = {"mask_kind": kind, "mask_sentence": str(row)}
+        page = render("masks", source=SENTENCE, direction="de-en", **query)
+        texts = " ".join(page.texts(kind="caption"))
+        longest = length == max(lengths)
+        assert ("This sentence has no padding" in texts) == longest
+        assert ("p padding" in texts) != longest
+        assert ("staircase" in texts) == (kind == "decoder")
+
+
 def test_the_table_of_mask_values(shown):
     """Computed here from the scores of the strip, in the named precision."""
     z = array(traces(shown.figure("closing_strip"), type="heatmap")[0]["z"]).astype(float)
@@ -236,7 +266,7 @@ def test_the_leak(shown, net, records):
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have tokens to come, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole the tokens to come disturb this network: it was trained behind the "
+        "to them. On the whole the tokens to come disturb this network: it was trained with the "
         "mask, where it could not learn to use them."
     )
 

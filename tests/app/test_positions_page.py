@@ -409,6 +409,15 @@ def test_the_parts_of_a_score(record, weights, kind):
     assert from_scientific(match[1]) < 1e-5
 
 
+@pytest.mark.parametrize(("source", "repeated"), [("Ein Hund läuft.", False), (SENTENCE, True)])
+def test_repeated_tokens_are_mentioned_only_if_there_are_any(net, source, repeated):
+    ids = [token.id for token in net.inspect(source).source]
+    assert (len(set(ids)) < len(ids)) == repeated
+    texts = " ".join(render("positions", source=source, direction="de-en").texts())
+    assert ("A token that comes twice has one ring" in texts) == repeated
+    assert ("No token comes twice in this sentence" in texts) != repeated
+
+
 def test_every_number_on_the_page_is_compared(shown, net, record):
     """Texts that other tests compare on similar pages are recognised by their beginnings."""
     test_products_by_distance(shown, record)
@@ -426,7 +435,7 @@ def test_every_number_on_the_page_is_compared(shown, net, record):
         shown,
         *("position_table", "position_waves", "rotation_matrix", "rotation_circles"),
         *("sum_lengths", "sum_plane", "position_probabilities"),
-        fixed=("§3.5, table 3, row E", "2 × 2 blocks"),
+        fixed=("§3.5, table 3, row E", "(§3.4 of the paper)", "2 × 2 blocks"),
     )
 
 

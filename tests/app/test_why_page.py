@@ -81,8 +81,22 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
             re.fullmatch(rf".+ \(({TIME})\)", item.text)
         )
 
-    fixed = (" can go alone: ", " of these 12 heads ", "(DecoderLens, Langedijk et al. 2023)")
+    fixed = (
+        " matter little by themselves: ",
+        " of these 12 heads ",
+        "(DecoderLens, Langedijk et al. 2023)",
+    )
     nothing_else(page, "why_heads", *figures, fixed=fixed, but=has_its_own_test)
+
+
+def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, int, float]]:
+    """Return kind, layer, head and change of all heads, the largest change first."""
+    heads = [
+        (kind, *at, float(v))
+        for kind, a in head_effects(net, rec).changes.items()
+        for at, v in np.ndenumerate(a.sum(-1) if token is None else a[..., token])
+    ]
+    return sorted(heads, key=lambda head: -abs(head[3]))
 
 
 @pytest.mark.parametrize("token", [None, 2])
@@ -90,20 +104,14 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
 def test_heads_that_matter(net, source, token):
     page = open_page(source, **({} if token is None else {"why_for": str(token)}))
     rec = record(source)
-    heads = sorted(
-        (
-            (kind, *at, float(v))
-            for kind, a in head_effects(net, rec).changes.items()
-            for at, v in np.ndenumerate(a.sum(-1) if token is None else a[..., token])
-        ),
-        key=lambda head: -abs(head[3]),
-    )
+    heads = heads_by_effect(net, rec, token)
     kind, layer, head, change = heads[0]
     before = float(rec.log_probs.sum() if token is None else rec.log_probs[token])
     words = names(rec.target_out, 1)
     what = "the whole translation" if token is None else f"“{words[token]}”"
+    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
     page.claim(
-        f"Head {head + 1} of layer {layer + 1} of the {kind} attention matters most: without it, "
+        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, "
         f"the probability of {what} goes from {percent(math.exp(before))} to "
         f"{percent(math.exp(before + change))} ({signed(change, 2)} nats).",
         "why_matters",
@@ -127,16 +135,90 @@ def test_heads_that_matter(net, source, token):
         f"{harm} of these 12 heads {'does' if harm == 1 else 'do'} harm here: the probability "
         "rises when the head is switched off."
         if harm
-        else "Every head shown here lowers the probability when it is switched off."
+        else "The probability falls with each of these heads switched off."
     )
     little = sum(abs(v) < 0.05 for *_, v in heads)
     half = {1: "Most heads", 0: "Half of the heads", -1: "Fewer than half of the heads"}
     page.claim(
-        f"{half[int(np.sign(2 * little - len(heads)))]} can go alone: {little} of {len(heads)} "
-        f"({percent(little / len(heads))}) change the log-probability by less than 0.05 nats. What "
-        "a head does may also be done by another one, which the next section tests."
+        f"{half[int(np.sign(2 * little - len(heads)))]} matter little by themselves: switched off "
+        f"one at a time, {little} of {len(heads)} ({percent(little / len(heads))}) "
+        f"{'changes' if little == 1 else 'change'} the log-probability by less than 0.05 nats. "
+        "Another head may do the same work, which the next section tests."
     )
     check_the_rest(page)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ZWEI MÄNNER SPIELEN FUSSBALL.",
+        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen darauf, dass der Regen "
+        "endlich aufhört.",
+    ],
+)
+def test_a_change_that_percentages_cannot_show_is_given_in_log_probabilities(net, source):
+    rec = record(source)
+    kind, layer, head, change = heads_by_effect(net, rec)[0]
+    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
+    before = float(rec.log_probs.sum())
+    assert max(math.exp(before), math.exp(before + change)) < 0.0005, "both are below 0.1 %"
+    open_page(source).claim(
+        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, the "
+        f"log-probability of the whole translation goes from {number(before, 2)} to "
+        f"{number(before + change, 2)} ({signed(change, 2)} nats).",
+        "why_matters",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rank", "written"),
+    [(4, "4th"), (11, "11th"), (21, "21st"), (22, "22nd"), (113, "113th"), (1003, "1,003rd")],
+)
+def test_ordinals(rank, written):
+    from app.views.why.words import _ordinal
+
+    assert _ordinal(rank) == written
+
+
+@pytest.mark.parametrize(
+    ("terms", "losses", "text"),
+    [
+        ((1.0, 2.0), (0.9, 2.1), "each of the 2 heads shown takes away between half of its term"),
+        ((1.0,), (0.9,), "Switched off, the one head shown takes away between half of its term"),
+        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 takes away the opposite of its term when"),
+        (
+            (1.0, 2.0, 3.0, 8.0),
+            (-0.5, 0.2, 9.0, 14.0),
+            "heads shown, 1 takes away the opposite of its term and 2 take away less than half of, "
+            "or more than twice, their term when switched off. The furthest off of these is c3:",
+        ),
+        ((1.0, 2.0), (0.2, 2.0), "shown, 1 takes away less than half of, or more than twice, its"),
+    ],
+)
+def test_heads_whose_terms_are_wrong_are_counted(terms, losses, text):
+    from types import SimpleNamespace
+
+    from app.views.why.words import _disagreement
+
+    largest = [(SimpleNamespace(label=f"c{n}"), t) for n, t in enumerate(terms, start=1)]
+    assert text in _disagreement(largest, list(losses))
+
+
+OPEN = " for the token or against it stays open."
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, " None of the 14 intervals holds 0."),
+        (1, f" 1 of the 14 intervals holds 0: whether that word speaks{OPEN}"),
+        (7, f" 7 of the 14 intervals hold 0: whether those words speak{OPEN}"),
+    ],
+)
+def test_intervals_that_hold_0_are_counted(count, text):
+    from app.views.why.sources import _open
+
+    assert _open(count, 14) == text
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
@@ -319,9 +401,9 @@ def check_terms(page, net, rec, choice, pair) -> None:
     low, high = figure["layout"]["xaxis"]["range"]
     assert low <= np.nanmin(lost) and np.nanmax(lost) <= high
     match = page.claim_matching(
-        rf"All {len(choice.terms)} terms add up to the difference to (.+?); layer norm is held at "
-        "its actual scale. Grey is what the difference really loses when the head is switched off. "
-        "Cross heads bring what the source says."
+        rf"All {len(choice.terms)} terms add up to the difference to within (.+?); layer norm is "
+        "held at its actual scale. Grey is what the difference really loses when the head is "
+        "switched off. Cross heads bring what the source says."
     )
     assert 0 <= from_scientific(match[1]) < 1e-4
     heads = [h for h in zip(labels, terms, lost, strict=True) if not math.isnan(h[2])]
@@ -330,12 +412,20 @@ def check_terms(page, net, rec, choice, pair) -> None:
     most = len(opposite + other) > len(heads) / 2
     what = "the terms as effects" if most else "every term as an effect"
     name, term, true = max(opposite + other, key=lambda h: abs(h[1] - h[2]))
+    counts = [
+        f"{len(ones)} {'takes' if len(ones) == 1 else 'take'} away {share} "
+        f"{'its' if len(ones) == 1 else 'their'} term"
+        for ones, share in (
+            (opposite, "the opposite of"),
+            (other, "less than half of, or more than twice,"),
+        )
+        if ones
+    ]
     page.claim(
-        f"Do not read {what}. Of the {len(heads)} heads shown, {len(opposite)} take "
-        f"away the opposite of their term when switched off, and {len(other)} less than half of it "
-        f"or more than twice as much. Most of all {name}: its term predicts that the difference "
-        f"changes by {signed(-term)} without it; in truth it changes by {signed(-true)}, because "
-        "layer norms and later layers react.",
+        f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)} when "
+        f"switched off. The furthest off of these is {name}: its term predicts that the "
+        f"difference changes by {signed(-term)} without it; in truth it changes by "
+        f"{signed(-true)}, because layer norms and later layers react.",
         "why_disagree",
     )
 
@@ -556,13 +646,11 @@ def test_sources(net, source):
             [c, f"{signed(a, 2)} to {signed(b, 2)}"]
             for c, a, b in zip(columns, low, high, strict=True)
         ]
-        unsure = (
-            f" Of the {len(words)} intervals {((low <= 0) & (high >= 0)).sum()} hold 0: of these "
-            "words it is open whether they speak for the token or against it."
-        )
+        count = ((low <= 0) & (high >= 0)).sum()
+        unsure = f" {count} of the {len(words)} intervals hold 0: whether those words speak{OPEN}"
     match = page.claim_matching(
-        r"The bars add up to the difference between all words and none to (.+?), over all tokens; "
-        rf"they come from {referee.subsets:,} subsets of the words\." + re.escape(unsure)
+        r"For every token, the bars add up to the difference between all words and none to within "
+        rf"(.+?); they come from {referee.subsets:,} subsets of the words\." + re.escape(unsure)
     )
     assert 0 <= from_scientific(match[1]) < 1e-12
     check_methods(page, answers, referee, step, token, columns)
@@ -631,8 +719,9 @@ def check_agreement(page, answers, referee, step) -> None:
     }.items():
         assert citation in about[method]
     note = (
-        "Spearman's rank correlation with the Shapley values, best first: 1 is the same order of "
-        "words, 0 no relation, −1 the reverse. *All tokens* is the mean over the translation."
+        "Spearman's rank correlation with the Shapley values, best for this token first: 1 is the "
+        "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
+        "translation."
     )
     if referee.exact:
         assert list(table["this token"]) == [number(rho[m][step], 2) for m in order]
@@ -654,9 +743,9 @@ def check_agreement(page, answers, referee, step) -> None:
             ]
             undecided.append(sum(low <= 0 <= high for low, high in ends))
         note += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Of the 21 pairs "
-            f"of methods, the sample leaves {undecided[0]} open for this token and {undecided[1]} "
-            "for all tokens: which of the two is better, other orders might decide otherwise."
+            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
+            "methods is nearer to the Shapley values, the sample leaves open for "
+            f"{undecided[0]} of the 21 pairs on this token, and for {undecided[1]} on all tokens."
         )
     page.claim(note, "why_agreement_note")
     for item in page.found("why_agreement"):
@@ -674,7 +763,7 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
         model = dataclasses.replace(card.model, norm_first=False, final_norm=False)
         return dataclasses.replace(card, model=model), rec
 
-    note = "This network has its layer norms behind each sub-layer. Norm rollout leaves them out."
+    note = "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
     every = ("open_lens", "open_decoder_lens", "open_sources")
     usual = render("why", *every, source=SHORT)
     assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))
@@ -688,6 +777,10 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
 def test_one_word_has_no_order():
     page = open_page("Hallo", "open_sources")
     page.claim("With one word there is no order to compare.", "why_agreement_note")
+    page.claim(
+        "For every token, the bars add up to the difference between all words and none exactly; "
+        "they come from 2 subsets of the words."
+    )
     table = page.table("why_agreement")
     assert not any(table["this token"]) and not any(table["all tokens"])
     assert "With 1 word here they are exact" in page.texts("open_sources", "markdown")[0]
