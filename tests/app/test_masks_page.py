@@ -238,6 +238,21 @@ def test_a_sentence_without_padding_is_not_said_to_have_any(records, kind):
         assert ("staircase" in texts) == (kind == "decoder")
 
 
+@pytest.mark.parametrize(("row", "padded"), [(0, True), (1, False)])
+def test_the_padding_that_is_spoken_of_is_the_keys(row, padded):
+    """In cross-attention the keys are the source's, however the target is padded."""
+    page = render(
+        "masks",
+        direction="de-en",
+        mask_input="ids",
+        mask_source_ids="[1, 5, 0]\n[1, 8, 7]",
+        mask_target_ids="[1, 5, 6, 2]\n[1, 5, 2, 0]",
+        mask_kind="cross",
+        mask_ids_sentence=str(row),
+    )
+    assert ("This sentence has no padding" in " ".join(page.texts(kind="caption"))) != padded
+
+
 def test_the_table_of_mask_values(shown, net, records):
     """Each is worked out here, from the scores in the strip, in the precision that it names."""
     figure = shown.figure("closing_strip")

@@ -196,7 +196,7 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
     "source",
     [
         "ZWEI MÄNNER SPIELEN FUSSBALL.",
-        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen darauf, dass der Regen endlich aufhört.",
+        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen auf das Ende des Regens.",
     ],
 )
 def test_a_change_that_percentages_cannot_show_is_told_in_log_probabilities(source):

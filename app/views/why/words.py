@@ -36,7 +36,8 @@ def word_choice(lesson: Lesson) -> None:
     """One token against one of its alternatives: terms, ribbons, and predictions beside truth."""
     record = lesson.record
     words = labels(record.target_out, 1)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    # Streamlit's list is taller than its buttons by the space above it: centred, their boxes align.
+    with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
