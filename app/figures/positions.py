@@ -21,6 +21,7 @@ from app.figures.style import (
     text_width,
     tick,
     word_ticks,
+    words_below,
 )
 from app.look.labels import labels
 from app.look.numbers import number, scientific
@@ -159,9 +160,8 @@ def waves_figure(
     length, d_model = positions.shape
     palette = PALETTES[theme]
     words = position_labels(tokens, first)
-    pitch = NARROW / length
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, below, pitch = words_below(words, _LONGEST, NARROW)
+    bottom = 30 + below
     strip, top = 64, 76
     paper = is_sinusoidal(positions)
     limit = float(np.abs(positions).max())
@@ -236,7 +236,6 @@ def waves_figure(
             **ticks,
             "anchor": "free",
             "position": 0,
-            "tickangle": -45 if pitch >= 21 else -90,
             "title": {"text": "pos and its token"},
         }
     )

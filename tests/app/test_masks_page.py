@@ -228,6 +228,20 @@ def test_only_padded_sentences_have_padding(records, kind):
         assert ("staircase" in texts) == (kind == "decoder")
 
 
+@pytest.mark.parametrize(("row", "padded"), [(0, True), (1, False)])
+def test_padding_is_that_of_the_keys(row, padded):
+    """In cross-attention the keys are source tokens, however the target is padded."""
+    page = render(
+        "masks",
+        mask_input="ids",
+        mask_source_ids="[1, 5, 0]\n[1, 8, 7]",
+        mask_target_ids="[1, 5, 6, 2]\n[1, 5, 2, 0]",
+        mask_kind="cross",
+        mask_ids_sentence=str(row),
+    )
+    assert ("This sentence has no padding" in " ".join(page.texts(kind="caption"))) != padded
+
+
 def test_the_table_of_mask_values(shown):
     """Computed here from the scores of the strip, in the named precision."""
     z = array(traces(shown.figure("closing_strip"), type="heatmap")[0]["z"]).astype(float)

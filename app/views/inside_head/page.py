@@ -91,4 +91,12 @@ with st.container(key="head_sentence"):
 head_stages = stages(inside, key, keys, first, float(row[key]), visit.theme())
 overview(head_stages)
 show(head_stages, card.architecture)
-section("Why does this head look there?", "open_score", why, card, record, place)
+section(
+    "Why does this head look there?",
+    "open_score",
+    why,
+    card,
+    record,
+    place,
+    promise="The score of this cell, split by what wrote its query and its key",
+)

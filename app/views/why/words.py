@@ -36,7 +36,8 @@ def word_choice(lesson: Lesson) -> None:
     """Compare a token with one alternative: terms, ribbons, predicted and true effects."""
     record = lesson.record
     words = labels(record.target_out, 1)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    # Streamlit's select box has extra space above; centring aligns it with the buttons.
+    with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
