@@ -19,8 +19,8 @@ from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_explorer_arithmetic import as_words
-from tests.app.test_going_about import at, expect_query, go_to
-from tests.app.test_going_about import query as in_address
+from tests.app.test_navigation import at, expect_query, go_to
+from tests.app.test_navigation import query as in_address
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 COMPOUND = "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre."

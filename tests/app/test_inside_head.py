@@ -18,7 +18,7 @@ from tests import small
 from tests.app.page_checks import ROOT, number, record
 from tests.app.rendered import render
 from tests.app.test_figures import HOSTILE, strings
-from tests.app.test_going_about import expect_query
+from tests.app.test_navigation import expect_query
 
 MAIN = ROOT / "app/main.py"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."

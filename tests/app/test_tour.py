@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from app.views.tour.stops import STOPS
 from tests.app.page_checks import ROOT, percent, record, translator
-from tests.app.test_going_about import expect_query
+from tests.app.test_navigation import expect_query
 
 MAIN = ROOT / "app/main.py"
 # Means over all rows are smaller than the shares of single words.

@@ -17,7 +17,7 @@ from core.record.edits import Edge, Edits, PositionEdit, Row, Temperature
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted
-from tests.app.test_going_about import expect_query, go_to
+from tests.app.test_navigation import expect_query, go_to
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 GREEDY = DecodeConfig(beam=1)
