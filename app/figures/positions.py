@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
-    NARROW,
     beside,
     curve,
     diverging,
@@ -158,7 +157,7 @@ def waves_figure(
     length, d_model = positions.shape
     palette = PALETTES[theme]
     words = place_words(tokens, first)
-    ticks, below, _ = words_below(words, _LONGEST, NARROW)
+    ticks, below, pitch = words_below(words, _LONGEST)
     bottom = 30 + below
     strip, top = 64, 76
     paper = is_sinusoidal(positions)

@@ -109,8 +109,7 @@ try:
     found = (
         f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
         f"{head.head + 1} does so most: it puts **{percent(head.share)}** of its weight "
-        f"{stop.measured}. "
-        f"{result.said}"
+        f"{stop.measured}. {result.said}"
     ).strip()
 except LookupError as missing:
     found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
