@@ -196,7 +196,8 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
     "source",
     [
         "ZWEI MÄNNER SPIELEN FUSSBALL.",
-        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen auf das Ende des Regens.",
+        "Vor dem alten Rathaus stehen viele Menschen mit roten Regenschirmen und warten darauf, "
+        "dass der Regen endlich aufhört, während ein Mann mit einem Hund an ihnen vorbeiläuft.",
     ],
 )
 def test_a_change_that_percentages_cannot_show_is_told_in_log_probabilities(source):
