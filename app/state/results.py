@@ -16,10 +16,10 @@ from app.look.labels import label
 from app.state import log, waiting
 from app.state.models import Model, cards, key_of, served, translator
 from app.state.store import Store
-from core.analysis.difference import KINDS
 from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
+from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest

@@ -17,7 +17,8 @@ from core.analysis.head_effects import HeadEffects, PairEffects
 from core.experiments.experiment import Holder, Ids, Lend, Progress, in_turns
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
-from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, Side
+from core.kinds import KINDS, Kind
+from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
 from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS

@@ -17,7 +17,8 @@ from core.experiments.experiment import about_pass, about_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.record.teacher_forced import site_scores, teacher_forced_pass
 
 Floats = NDArray[np.float64]

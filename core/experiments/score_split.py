@@ -18,7 +18,8 @@ from core.experiments.experiment import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
-from core.model.interface import Kind, Seq2Seq
+from core.kinds import Kind
+from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS

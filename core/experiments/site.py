@@ -13,7 +13,8 @@ from torch import Tensor
 
 from core.analysis.inside_head import Site
 from core.experiments.experiment import about_pass
-from core.model.interface import Kind, Projection, Seq2Seq
+from core.kinds import Kind
+from core.model.interface import Projection, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of
 from core.record.edits import Edits

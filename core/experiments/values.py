@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from core.experiments.experiment import about_pass
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.record import Floats
 from core.text.tokenizer import BOS

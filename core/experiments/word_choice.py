@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.residual_stream import Component, Floats, Kind, Trace
+from core.analysis.residual_stream import Component, Floats, Trace
 from core.data.batches import collate
 from core.experiments.experiment import about_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
+from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits

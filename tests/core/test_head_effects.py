@@ -16,9 +16,9 @@ from core.experiments.head_effects import (
     log_probs_without,
     pair_effects,
 )
+from core.kinds import KINDS
 from core.model.baseline import copy_to_baseline
 from core.model.build import build
-from core.model.interface import KINDS
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS, EOS

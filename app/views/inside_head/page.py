@@ -13,8 +13,8 @@ from app.views.inside_head.stages import overview, show, stages
 from app.views.inside_head.why import why
 from app.views.shared.axes import axis_words
 from app.views.shared.section import section
-from core.analysis.difference import KINDS
 from core.analysis.inside_head import inside_head
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 

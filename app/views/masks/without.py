@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.figures.experiments import change_figure, cheating_figure
 from app.look.glossary import meaning
-from app.look.labels import is_punctuation, labels, word_labels
+from app.look.labels import labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
@@ -21,6 +21,7 @@ from app.views.shared.lesson import Lesson, edited, show_edited
 from app.views.shared.long_work import Bar
 from core.analysis import leaks
 from core.analysis.attribution import source_words
+from core.record.words import is_punctuation
 from core.serving.queue import BusyError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from app.views.shared.long_work import Bar
 from app.views.why.cost import HEADS
-from core.analysis.difference import KINDS
+from core.kinds import KINDS
 
 _SHOWN = 12
 _LITTLE = 0.05  # nats: a change of a probability by about a twentieth of itself

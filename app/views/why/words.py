@@ -11,17 +11,18 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
-from app.look.labels import is_punctuation, label, labels
+from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
+from core.kinds import Kind
+from core.record.words import is_punctuation
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.experiments.word_choice import Rivals, WordChoice
-    from core.model.interface import Kind
     from core.record.record import RecordToken, TranslationRecord
 
 _BARS = 14
