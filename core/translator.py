@@ -16,7 +16,8 @@ from torch import Tensor
 
 from core.accelerate.network import accelerate
 from core.analysis.quality_warnings import QualityWarnings, warnings_about
-from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
+from core.checkpoint.folder import Card, Checkpoint, CheckpointError
+from core.checkpoint.folder import load as load_checkpoint
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
@@ -47,6 +48,7 @@ from core.search.tree import WrittenTree, search_tree
 from core.text.texts import list_of_texts, one_text
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
 
+_SHIPPED = Path(__file__).parents[1] / "checkpoints"
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
@@ -71,6 +73,24 @@ class Translation:
     def log_prob(self) -> float:
         """Log-probability of the translation with its <eos>, in nats."""
         return self.hypotheses[0].log_prob
+
+
+def load(name: str | Path, device: str = "auto") -> "Translator":
+    """Load a translator by the name of a shipped checkpoint, or from a folder.
+
+    Raises CheckpointError for a name or folder that does not exist or does not verify, and
+    ValueError for an unknown device.
+    """
+    folder = Path(name)
+    if not folder.is_dir() and folder.name == str(name):
+        folder = _SHIPPED / folder
+        if not folder.is_dir():
+            names = sorted(f.name for f in _SHIPPED.glob("*/") if (f / "config.json").is_file())
+            raise CheckpointError(
+                f"{str(name)[:80]!r} is not a folder or a shipped checkpoint: "
+                f"choose {', '.join(names)}"
+            )
+    return Translator.load(folder, device)
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,7 @@ class Translator:
         Raises CheckpointError, and ValueError for a device that is not here.
         """
         device = pick_device(device)
-        return cls(load(folder, device), device)
+        return cls(load_checkpoint(folder, device), device)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
         """Pickle and copy by loading the folder again, so that another process can."""
@@ -225,18 +245,19 @@ class Translator:
             self._lock.release()
 
     @contextmanager
-    def model_for(self, record: TranslationRecord) -> Generator[Seq2Seq]:
+    def model_for(
+        self, record: TranslationRecord, raise_if_cancelled: Callable[[], object] = lambda: None
+    ) -> Generator[Seq2Seq]:
         """Exclusive access to the model that made a record, with the record's edits applied.
 
-        Raises ValueError, in one line, for a record of other
-        weights, or one made under edits that it does not hold.
+        Raises ValueError, in one line, for a record of other weights, or one whose edits are lost.
         """
         try:
             self._check_own(record)
             means = self._means(record.edits)
         except ValueError as error:
             raise ValueError(f"this record cannot be asked about here: {error}") from None
-        with self._lock, edited(self._model, record.edits, means):
+        with self.exclusive_model(raise_if_cancelled), edited(self._model, record.edits, means):
             yield self._model
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.analysis.inside_head import heads_of
 from core.analysis.residual_stream import Component, Floats, Stream, Trace, What
-from core.experiments.experiment import about_pass
+from core.experiments.experiment import of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
@@ -107,7 +107,7 @@ class ScoreSplit(Frozen):
         return abs(float(self.terms.sum()) - self.score)
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def score_split(
     model: Seq2Seq,

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+import core
 from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
@@ -76,7 +77,7 @@ place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
 address.keep({**place, "words": None}, "head")
 
 source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
-site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
+site = results.run(card, core.site, source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
     position = f"At the position of “{queries[query]}”"

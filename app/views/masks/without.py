@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+import core
 from app.figures.experiments import change_figure, cheating_figure
 from app.look.glossary import meaning
 from app.look.labels import labels, word_labels
@@ -163,7 +164,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
     sources = tuple(results.ids(record.source) for record in records)
     targets = tuple(results.ids(record.target_out) for record in records)
-    result = lesson.run("core.experiments.padding:padding_effect", sources, targets, row)
+    result = lesson.run(core.padding_effect, sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
