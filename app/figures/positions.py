@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
-    NARROW,
     beside,
     curve,
     diverging,
@@ -160,7 +159,7 @@ def waves_figure(
     length, d_model = positions.shape
     palette = PALETTES[theme]
     words = position_labels(tokens, first)
-    ticks, below, pitch = words_below(words, _LONGEST, NARROW)
+    ticks, below, pitch = words_below(words, _LONGEST)
     bottom = 30 + below
     strip, top = 64, 76
     paper = is_sinusoidal(positions)

@@ -42,11 +42,6 @@ def segments(text: str) -> list[tuple[str, bool]]:
     return parts
 
 
-def is_punctuation(text: str) -> bool:
-    """Return whether all characters are punctuation (Unicode category P)."""
-    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
-
-
 def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
     """Return the tokens' labels; repeated ones get their token number: in₃ … in₉.
 

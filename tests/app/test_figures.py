@@ -18,6 +18,7 @@ from app.figures.why import terms_figure
 from app.look.labels import label, labels
 from app.views.why.sources import cells
 from core.analysis.position_table import sums
+from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
 from tests.app.page_checks import is_blue
 
@@ -63,7 +64,7 @@ def make_record(source: list[str], target: list[str], d_model: int = 16) -> Tran
         weights_sha256="0",
         source_language="German",
         target_language="English",
-        search="greedy",
+        decode=DecodeConfig(beam=1),
         source_text="",
         translation="",
         source=tuple(map(word, source)),

@@ -14,7 +14,6 @@ from scipy import stats
 
 from core.analysis.attribution import source_words
 from core.experiments.attribution import METHODS, attributions, shapley
-from core.experiments.experiment import finished
 from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
@@ -152,8 +151,8 @@ def test_heads_that_matter(net, source, token):
     "source",
     [
         "ZWEI MÄNNER SPIELEN FUSSBALL.",
-        "Vor dem Rathaus warten viele Menschen mit roten Regenschirmen darauf, dass der Regen "
-        "endlich aufhört.",
+        "Vor dem alten Rathaus stehen viele Menschen mit roten Regenschirmen und warten darauf, "
+        "dass der Regen endlich aufhört, während ein Mann mit einem Hund an ihnen vorbeiläuft.",
     ],
 )
 def test_a_change_that_percentages_cannot_show_is_given_in_log_probabilities(net, source):
@@ -224,7 +223,7 @@ def test_intervals_that_hold_0_are_counted(count, text):
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
 def test_pairs(net, kind):
     page = open_page(SHORT, "open_pairs", why_pairs=kind)
-    both = finished(pair_effects(net, record(SHORT), kind)).pairs.sum(-1)
+    both = pair_effects(net, record(SHORT), kind).pairs.sum(-1)
     one = both.diagonal()
     beyond = both - one[:, None] - one
     np.fill_diagonal(beyond, 0)
@@ -609,7 +608,7 @@ def short(row: np.ndarray, places: int) -> list[str]:
 def test_sources(net, source):
     rec, page = record(source), open_page(source, "open_sources")
     words = source_words(rec.source)
-    answers, referee = attributions(net, rec), finished(shapley(net, rec))
+    answers, referee = attributions(net, rec), shapley(net, rec)
     exact = referee.exact
     assert exact == (len(words) <= 10)
     step = len(rec.target_out) - 3
