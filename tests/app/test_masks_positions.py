@@ -177,6 +177,6 @@ def test_a_section_is_computed_when_it_is_opened(name, link, opened, monkeypatch
     inside = ("hidden_word", "position_change", "position_change_side", "parts_kind")
     widgets = [*page.app.selectbox, *page.app.get("segmented_control"), *page.app.button_group]
     assert [key for key in inside if key in {w.key for w in widgets}] == opened
-    quick = {"masks": {"batch_masks"}, "positions": {"table", "embedded"}}[name]
-    slow = {function.split(":")[-1] for function in functions} - quick - {"scores"}
+    quick = {"masks": {"batch_masks"}, "positions": {"position_encodings", "embedded"}}[name]
+    slow = {getattr(function, "__name__", function) for function in functions} - quick - {"scores"}
     assert slow == ({"edits"} if opened else set())

@@ -271,9 +271,9 @@ def test_pairs_without_interaction(monkeypatch):
 
     original = results.ask
 
-    def additive(card, function, *rest, **callbacks):
-        answer = original(card, function, *rest, **callbacks)
-        if not function.endswith("pair_effects"):
+    def additive(card, experiment, *rest, **callbacks):
+        answer = original(card, experiment, *rest, **callbacks)
+        if experiment is not pair_effects:
             return answer
         one = answer.pairs.sum(-1).diagonal()
         pairs = (one[:, None] + one)[..., None]
