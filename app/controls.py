@@ -335,7 +335,7 @@ def model_note() -> None:
         if scores:
             st.caption(
                 f"Validation BLEU, on sentences that it was not trained on: {scores}. "
-                "Other text: expect errors.",
+                "Expect errors on other kinds of text.",
                 help=meaning("BLEU"),
             )
         if card.note:

@@ -85,7 +85,7 @@ def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
 EXAMPLES = (
     Example(
         "A word twice",
-        ("Which man, which shirt is meant?", "Which man, which shirt is meant?"),
+        ("Which man and which shirt is meant?", "Which man and which shirt is meant?"),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
         (
@@ -95,7 +95,7 @@ EXAMPLES = (
     ),
     Example(
         "Word order",
-        ("Fußball comes last: where in English?", "soccer comes in the middle: and in German?"),
+        ("Fußball comes last: where in English?", "soccer comes in the middle: where in German?"),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
         (
@@ -119,7 +119,7 @@ EXAMPLES = (
     Example(
         "A split verb",
         (
-            "bereitet … zu is one verb: and in English?",
+            "bereitet … zu is one verb: what is it in English?",
             "is preparing: in how many places in German?",
         ),
         "Eine Frau bereitet in der Küche das Essen zu.",
@@ -132,8 +132,8 @@ EXAMPLES = (
     Example(
         "A verb at the end",
         (
-            "After wenn the verb comes last: and after if?",
-            "rains is the third word: and in German?",
+            "After wenn the verb comes last: where after if?",
+            "rains is the third word: where is it in German?",
         ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
@@ -144,7 +144,10 @@ EXAMPLES = (
     ),
     Example(
         "Unknown letters",
-        ("What the vocabulary lacks is marked.", "What the vocabulary lacks is marked."),
+        (
+            "Characters outside the vocabulary are marked.",
+            "Characters outside the vocabulary are marked.",
+        ),
         "Ein Tourist aus 東京 fotografiert einen Hund.",
         "A tourist from 東京 takes a picture of a dog.",
         (

@@ -170,7 +170,7 @@ def extrapolation_figure(
         ),
         layout(
             theme,
-            "The same sentence, further and further up the table",
+            "The same sentence, moved up the table",
             "mean probability of its translation's tokens",
             height=300,
         ),

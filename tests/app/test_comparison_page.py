@@ -109,8 +109,8 @@ def records(models, which):
 
 
 SHARED = (
-    "Both hold the same weights, so a difference beyond rounding would be a mistake in one of the "
-    "two codes."
+    "Both hold the same weights, so a difference beyond rounding would be an error in one of the "
+    "two implementations."
 )
 
 
@@ -133,14 +133,14 @@ SHARED = (
             {"second_model": "baseline"},
             f"scratch-de-en: as trained, in {CODES[0]}",
             f"baseline-de-en: as trained, in {CODES[1]}",
-            "They were trained apart from each other, so their maps may differ without a mistake "
-            "in either code.",
+            "They were trained independently, so their maps may differ even if both "
+            "implementations are correct.",
         ),
         (
             {"second_model": "scratch"},
             f"scratch-de-en: as trained, in {CODES[0]}",
             f"scratch-de-en: as trained, in {CODES[0]}",
-            "That is one model twice: choose another one to compare it with.",
+            "Both are the same model: choose another one to compare.",
         ),
     ],
 )
@@ -247,7 +247,7 @@ def test_which_head_is_which(pages, similarities, which):
             f"Matched heads have {percent(matched.mean())} of their attention in common on "
             f"average, heads of the same number {percent(own.mean())}."
         )
-    page.claim_matching(rf"Models that were trained apart .*, over {len(EXAMPLES)} sentences, .*")
+    page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences, .*")
 
 
 def facts(folder: str, code: str, own, forced) -> dict[str, str]:
@@ -329,7 +329,7 @@ def test_the_curves_of_training(pages, which):
         assert array(trace["x"]).tolist() == [point["step"] for point in curve]
         assert array(trace["y"]).tolist() == [point[loss] for point in curve]
     assert axis_titles(figure) == ("optimiser step", "loss")
-    one = "One curve: both hold the weights of this training."
+    one = "One curve: both have the weights of this training run."
     assert (one in pages[which].texts(kind="caption")) == (which == SAME)
 
 

@@ -110,7 +110,7 @@ def test_masks_and_their_axes(records, kind, query, key):
     (rows, row_words, row_title), (columns, column_words, column_title) = sides[query], sides[key]
     everything = np.ones((len(rows), len(columns)), bool)
     padding, causal = everything & (columns != PAD), np.tril(everything)
-    parts = {"Padding mask: all there is": ("combined", padding, everything)}
+    parts = {"Padding mask: the only one": ("combined", padding, everything)}
     if kind == "decoder":
         parts = {
             "Padding mask": ("padding", padding, everything),
@@ -156,7 +156,7 @@ def test_masks_and_their_axes(records, kind, query, key):
 def test_shapes_in_torch(shown, records, net):
     B, H = len(records), net.card.model.num_heads
     S, T = max(len(r.source) for r in records), max(len(r.target_in) for r in records)
-    table = next(t for t in shown.tables[""] if "as held" in t)
+    table = next(t for t in shown.tables[""] if "as stored" in t)
     assert table.to_numpy().tolist() == [
         ["source mask in the encoder", f"[{B}, 1, 1, {S}]", f"[{B}, {H}, {S}, {S}]"],
         ["source mask in cross-attention", f"[{B}, 1, 1, {S}]", f"[{B}, {H}, {T}, {S}]"],
@@ -279,8 +279,8 @@ def test_the_leak(shown, net, records):
         f"Mean probability of the right token: from **{percent(before.mean())}** to "
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
-        f"rows that have tokens to come, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole the tokens to come disturb this network: it was trained with the "
+        f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
+        "to them. On the whole, future tokens disturb this network: it was trained with the "
         "mask, where it could not learn to use them."
     )
 
@@ -384,7 +384,7 @@ def test_two_small_networks_and_what_they_learned():
     page = render("masks", "open_causal", source=SENTENCE, state={"kept cheating": points})
     page.claim_matching(
         rf"After {STEPS} steps the right token gets 75\u00a0% without the mask and 12\u00a0% with "
-        rf"it; a guess gets {re.escape(percent(1 / WORDS))}\. .*"
+        rf"it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
     )
     figure = page.figure("cheating")
     curves = {t["name"]: array(t["y"]).tolist() for t in traces(figure, mode="lines+markers")}

@@ -51,9 +51,9 @@ def test_typed_ids_give_the_published_matrices():
     expected[:, 5:] = False
     cells = table(page.figure("mask_combined")).astype(float)
     assert np.array_equal(np.isfinite(cells), expected)
-    shapes = next(t for t in page.tables[""] if "as held" in t)
+    shapes = next(t for t in page.tables[""] if "as stored" in t)
     held = ["[2, 1, 1, 9]", "[2, 1, 1, 9]", "[2, 1, 1, 7]", "[7, 7]", "[2, 1, 7, 7]"]
-    assert list(shapes["as held"]) == held
+    assert list(shapes["as stored"]) == held
     box = page.app.text_area(key="mask_source_ids")
     box.set_value("[1, two]").run()
     line = "row 1 is no list of ids: write numbers, such as [1, 5, 0]"

@@ -270,7 +270,7 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
     texts_are(
         shown,
         "extrapolation",
-        "The same sentence, further and further up the table",
+        "The same sentence, moved up the table",
         "mean probability of its translation's tokens",
         "k, added to every position",
         "probability",
@@ -354,7 +354,7 @@ def test_other_positions(net, record, change, sides):
     assert side(header, "queries") == side(header, "keys") == numbered(record.source, 1)
     assert header["queries"]["words"] == "German token being read"
     assert FORMULAS[change] in page.texts("open_what_if", "latex")[0]
-    only = "Only the target's positions are edited: the encoder sees none of it."
+    only = "Only the target's positions are edited, which the encoder does not see."
     assert (only in page.texts()) == (sides == "target")
 
 

@@ -34,8 +34,8 @@ def test_the_note_is_the_checkpoints(direction, model):
         f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
     )
     page.claim(
-        f"Validation BLEU, on sentences that it was not trained on: {scores}. Other text: expect "
-        "errors.",
+        f"Validation BLEU, on sentences that it was not trained on: {scores}. Expect errors on "
+        "other kinds of text.",
         "model_note",
     )
     page.claim_matching(
@@ -70,13 +70,13 @@ def test_a_hint_states_only_facts_about_the_sentence(example):
         "rains is the third word": example.en.split()[2:3] == ["rains"],
         "bereitet … zu is one verb": "bereitet" in example.de and example.de.endswith("zu."),
         "is preparing": "is preparing" in example.en,
-        "What the vocabulary lacks is marked.": True,
+        "Characters outside the vocabulary are marked.": True,
     }
     for hint, text in zip(example.look_for, (example.de, example.en), strict=True):
         claim, _, _ = hint.rpartition(": ")
         if claim or not hint.endswith("?"):
             assert statements[claim or hint], hint
-        assert hint.endswith("?") or hint == "What the vocabulary lacks is marked."
+        assert hint.endswith("?") or hint == "Characters outside the vocabulary are marked."
         for word in re.findall(r"Straßenmusiker|street musician|Fußball|soccer|rains", hint):
             assert word in text
 

@@ -132,7 +132,7 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
         return
     layer, head = np.unravel_index(share.argmax(), share.shape)
     text = (
-        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does so most: it "
+        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does this most: it "
         f"puts **{percent(share.max())}** of its weight {ON[direction, number]}."
     )
     if kind == "cross":
@@ -147,7 +147,7 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
         text += " " + "; ".join(rows) + "."
         words = [places(record.target_out, w)[n] for w, _, n in PAIRS.get((direction, number), [])]
         if any(len(word) > 1 for word in words):
-            text += " Of a word in several tokens, the first counts."
+            text += " For a word of several tokens, the first one counts."
     page.claim(text, "tour_text")
     header, (values,) = map_row(page, f"tour_map_{number}")
     np.testing.assert_array_equal(values, record.maps(kind))

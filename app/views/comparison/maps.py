@@ -34,8 +34,8 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         st.write(
             f"**All weights agree within 1e-5.** The largest difference over all {cells:,} "
             f"weights, of every kind, layer and head, is **{size}**: the two add the same numbers "
-            "in another order, and float32 rounds after about seven digits. The checklist above "
-            "repeats the comparison in float64, where a difference may not exceed 1e-12."
+            "in a different order, and float32 rounds after about seven digits. The checklist "
+            "above repeats the comparison in float64, where a difference may not exceed 1e-12."
         )
     elif same_weights:
         st.error(
@@ -44,9 +44,9 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         )
     else:
         st.write(
-            f"**The largest difference over all {cells:,} weights is {size}.** These two learned "
-            "apart from each other, so their maps differ; each head is compared with the one "
-            "matched to it below, because their heads are numbered by chance."
+            f"**The largest difference over all {cells:,} weights is {size}.** These two were "
+            "trained independently, so their maps differ; each head is compared with the one "
+            "matched to it below, because their heads are numbered arbitrarily."
         )
 
 

@@ -33,14 +33,14 @@ def what_is_compared(first: models.Implementation, second: models.Implementation
     names = f"First: {plain(name(first))}. Second: {plain(name(second))}. "
     if first.card.weights_sha256 != second.card.weights_sha256:
         return names + (
-            "They were trained apart from each other, so their maps may differ without a mistake "
-            "in either code."
+            "They were trained independently, so their maps may differ even if both "
+            "implementations are correct."
         )
     if first.architecture == second.architecture:
-        return names + "That is one model twice: choose another one to compare it with."
+        return names + "Both are the same model: choose another one to compare."
     return names + (
-        "Both hold the same weights, so a difference beyond rounding would be a mistake in one of "
-        "the two codes."
+        "Both hold the same weights, so a difference beyond rounding would be an error in one "
+        "of the two implementations."
     )
 
 
@@ -128,8 +128,8 @@ else:
 
 st.subheader("Which head is which?")
 st.markdown(
-    "Models that were trained apart from each other number their heads by chance: head 3 of one "
-    "has nothing to do with head 3 of the other. So their heads are paired by what they look at, "
+    "Independently trained models number their heads arbitrarily: head 3 of one has nothing to do "
+    "with head 3 of the other. So their heads are paired by what they look at, "
     f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
     help=meaning("head"),
 )
@@ -150,7 +150,7 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
 elif same_weights:
     st.write(
         "The two chosen above share their weights, so each head must be matched to itself. Choose "
-        "two checkpoints above to pair the heads of models that were trained apart."
+        "two checkpoints above to pair the heads of independently trained models."
     )
 if result is not None:
     heads(result, same_weights)
@@ -162,8 +162,8 @@ if same_weights:
     st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
 else:
     st.markdown(
-        "Compare models that were trained apart by their BLEU; whether the code is right, the "
-        "checklist says.",
+        "Compare independently trained models by their BLEU; the checklist says whether the code "
+        "is right.",
         help=meaning("BLEU", "log-probability", "nats"),
     )
 lowest = float(min(record.log_probs.min() for record in own))
@@ -180,7 +180,7 @@ curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.me
 if curves:
     show(comparison.curves_figure(curves, visit.theme()), "curves")
     if same_weights:
-        st.caption("One curve: both hold the weights of this training.")
+        st.caption("One curve: both have the weights of this training run.")
 
 st.subheader("The same weights under two names")
 st.write(

@@ -68,7 +68,7 @@ def speed(
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
         bar = Bar()
         try:
-            with st.spinner("Translating in turns…"):
+            with st.spinner("Translating alternately…"):
                 seconds = results.decoding_seconds(pair, source, search.decode, ROUNDS, bar.waits)
         except ValueError as error:  # BusyError: one user-facing line
             st.error(plain(error))
@@ -89,12 +89,11 @@ def speed(
             f"fast as the {words[against]}."
         )
         st.caption(
-            f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, in turns, "
-            f"on {models.device_label(pair[0].card)}."
+            f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, "
+            f"alternating, on {models.device_label(pair[0].card)}."
             + (
-                " The scratch code keeps the keys and values of what it has written; "
-                "torch.nn.Transformer has no such memory and computes the whole prefix again for "
-                "each token."
+                " The scratch code has a KV cache; torch.nn.Transformer has none and recomputes "
+                "the whole prefix for each token."
                 if len(set(codes)) == 2
                 else ""
             )

@@ -55,7 +55,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
     """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
         "Several sentences are computed in one tensor, so the shorter ones are filled up with "
-        "padding, id 0. Type some, one a line, and each is translated; or type ids.",
+        "padding, id 0. Enter one sentence per line, and each is translated; or enter ids.",
         help=meaning("token", "<bos>", "<eos>"),
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
@@ -67,7 +67,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         key = f"mask_batch_{lesson.record.id}"
         address.settle_text(key, opening, "mask_batch")
         text = st.text_area(
-            f"{LANGUAGES[lesson.card.source_language]} sentences, one a line",
+            f"{LANGUAGES[lesson.card.source_language]} sentences, one per line",
             key=key,
             height=110,
             persist_state="session",
@@ -75,7 +75,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         address.keep_choice("mask_batch", text, opening)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
-        st.caption("The target is fed in without its last id: that one is only to be predicted.")
+        st.caption("The target is fed in without its last id, which is only predicted.")
         columns = st.columns(2)
         typed_ids = []
         for column, side, usual in zip(
@@ -165,22 +165,22 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
                 np.ones_like(padding) if part == "causal" else padding,
                 np.ones_like(causal) if part == "padding" else causal,
             )
-            title = PARTS[part] if kind == "decoder" else "Padding mask: all there is"
+            title = PARTS[part] if kind == "decoder" else "Padding mask: the only one"
             subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are unmasked"
             figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(FORMULA[kind])
     st.write(
-        "In torch a mask is a boolean tensor, True = may attend. It is held once a sentence, with "
-        "axes of length 1 where all heads or all queries share it, and broadcasts to [batch, head, "
-        "query, key] where it is used."
+        "In torch a mask is a boolean tensor, True = may attend. It is stored once per "
+        "sentence, with axes of length 1 where all heads or all queries share it, and broadcasts "
+        "to [batch, head, query, key] where it is used."
     )
     st.table(
         [
             {
                 "mask": shape.name,
-                "as held": str(list(shape.held)),
+                "as stored": str(list(shape.held)),
                 "broadcast to": str(list(shape.used)),
             }
             for shape in result.shapes

@@ -33,7 +33,7 @@ def mask_value(lesson: Lesson) -> None:
     record = lesson.record
     st.markdown(
         "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
-        "is one row of the decoder's self-attention, which looks back at what is written.",
+        "is one row of the decoder's self-attention, which may look at the tokens written so far.",
         help=meaning("softmax", "weight"),
     )
     layers, heads = record.decoder.shape[:2]
@@ -66,7 +66,7 @@ def mask_value(lesson: Lesson) -> None:
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked)
         if masked
-        else "Nothing is masked here: the last row may look at all that is written.",
+        else "Nothing is masked here: the last row may look at every token written so far.",
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
@@ -97,19 +97,18 @@ def _values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
         "Other code writes a very low number into masked cells, or adds it to the score. As long "
-        "as one cell is unmasked, that changes nothing but rounding: the exponential of either is "
-        "0. The difference shows in a row in which every cell is masked, such as one of a sentence "
-        "of padding: −∞ gives NaN, which is why the attention of this project returns 0 there; a "
-        "number written in spreads attention evenly over what should be masked; a number added "
-        "keeps the scores apart if the precision has room for both, and the row looks as if there "
-        "were no mask."
+        "as one cell is unmasked, only rounding differs, because the exponential of either is 0. "
+        "The difference shows in a fully masked row, such as one of a sentence that is all "
+        "padding: −∞ gives NaN, so the attention here returns 0 instead; a number written in "
+        "spreads attention evenly over the masked cells; a number added preserves the score "
+        "differences if the precision allows, so the row looks unmasked."
     )
     st.table(
         [
             {
                 "mask value": FILLS[v.fill],
                 "precision": v.precision,
-                "held as": number(v.held, 0),
+                "stored as": number(v.held, 0),
                 "weight on masked cells": scientific(v.on_masked),
                 "largest change of another weight": scientific(v.change),
                 "all masked, written in": _span(v.all_written),
@@ -119,9 +118,9 @@ def _values(variants: Sequence[MaskedRow]) -> None:
         ]
     )
     st.caption(
-        "In the last column, a range means that the sum kept the scores apart, as if nothing were "
-        "masked; one number for each cell means that it lost them. Near −10⁴, float32 has steps of "
-        "0.001 and bfloat16 of 64: a score smaller than half a step is lost."
+        "In the last column, a range means that the sum preserved the score differences, as if "
+        "nothing were masked; one number for each cell means that it lost them. Near −10⁴, "
+        "float32 has steps of 0.001 and bfloat16 of 64: a score smaller than half a step is lost."
     )
 
 

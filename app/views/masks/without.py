@@ -64,8 +64,8 @@ def without_causal(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "leak",
-        "A dot above its bar: seeing the tokens to come made the right token more probable. A dot "
-        "below: it made it less probable.",
+        "A dot above its bar: seeing future tokens made the right token more probable. A dot "
+        "below: less probable.",
     )
     st.latex(
         r"\text{gain} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
@@ -77,13 +77,13 @@ def without_causal(lesson: Lesson) -> None:
         f"Mean probability of the right token: from **{percent(leak.masked.mean())}** to "
         f"**{percent(leak.open.mean())}** (gain {number(leak.gained, 3, sign='+')}); of "
         f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
-        f"have tokens to come, {percent(share)} of the decoder's self-attention now goes to them. "
+        f"have future tokens, {percent(share)} of the decoder's self-attention now goes to them. "
         + _leaked(leak.gained)
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
-        "Random tokens show it: two small networks, with and without the mask, learn on sequences "
-        "drawn by chance, in which nothing can be predicted."
+        "Random tokens show it: two small networks, with and without the mask, learn on random "
+        "sequences, in which nothing can be predicted."
     )
     _train()
 
@@ -92,12 +92,12 @@ def _leaked(gained: float) -> str:
     """Interpret a mean gain of probability by sign and size."""
     if gained < -NOTHING:
         return (
-            "On the whole the tokens to come disturb this network: it was trained with the mask, "
+            "On the whole, future tokens disturb this network: it was trained with the mask, "
             "where it could not learn to use them."
         )
     if gained <= NOTHING:
-        return "On the whole that changes next to nothing."
-    return "On the whole the answer leaked into the rows that should predict it."
+        return "On the whole, that changes next to nothing."
+    return "On the whole, the answer leaked into the rows that should predict it."
 
 
 def _train() -> None:
@@ -123,9 +123,9 @@ def _train() -> None:
         last = points[-1]
         st.caption(
             f"After {last.step} steps the right token gets {percent(last.open)} without the mask "
-            f"and {percent(last.masked)} with it; a guess gets {percent(1 / WORDS)}. Random tokens "
-            "cannot be predicted, so whatever exceeds the guess was copied from the input. A "
-            "network that writes by itself has no such input."
+            f"and {percent(last.masked)} with it; guessing gives {percent(1 / WORDS)}. Random "
+            "tokens cannot be predicted, so anything above guessing was copied from the input. A "
+            "network that generates text has no such input."
         )
 
 
@@ -147,7 +147,7 @@ def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None
 def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     """Compare a sentence alone, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
-        st.caption("Type two sentences or more above: padding exists only in a batch.")
+        st.caption("Enter at least two sentences above: padding exists only in a batch.")
         return
     try:
         records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
@@ -188,8 +188,8 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
         f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
         "padding."
         if result.padded
-        else "No sentence of the batch is longer: there is no padding behind this one, so nothing "
-        "can change but the last digits. Choose a shorter one."
+        else "No sentence of the batch is longer, so this one has no padding and nothing can "
+        "change but the last digits. Choose a shorter one."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
@@ -221,7 +221,7 @@ def without_a_word(lesson: Lesson) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "Tokens that fall depended on the hidden word; the network predicts the others from "
-            "the rest of the sentence and from what is written.",
+            "Tokens whose probability falls depended on the hidden word; the network predicts the "
+            "others from the rest of the sentence and from the tokens written so far.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

@@ -61,7 +61,7 @@ def beyond(lesson: Lesson) -> None:
     longest, reached = _longest(lesson.card)
     st.write(
         f"{reached} A longer text would bring new words as well as new positions. So here the "
-        "words stay, and k is added to every position of both sides."
+        "words stay the same, and k is added to every position of both sides."
     )
     own = max(len(lesson.record.source), len(lesson.record.target_out))
     last = 4 * longest

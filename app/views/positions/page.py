@@ -19,7 +19,7 @@ CONTENTS = {
     "learned": "Sinusoids or a learned table?",
     "beyond": "Beyond the longest training sentence",
     "order": "Without positions, order means nothing",
-    "what-if": "What if the positions were others?",
+    "what-if": "What if the positions were different?",
     "scores": "How much of a score is position?",
 }
 """Section titles by anchor, in order."""

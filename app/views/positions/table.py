@@ -107,7 +107,7 @@ def rotation(lesson: Lesson) -> None:
         st.write("This model learned its positions: there is no formula, so no such matrix either.")
         return
     st.write(
-        "Going k positions on is the same linear map from everywhere: each pair (sin, cos) turns "
+        "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
         "by its own angle. So a network can learn “k to the left” once for all positions."
     )
     st.latex(
@@ -119,7 +119,7 @@ def rotation(lesson: Lesson) -> None:
     address.settle("rotation_k", range(1, half + 1), 3)
     address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
-    position = columns[1].slider("p, the pos that it starts from", 0, half - 1, key="rotation_p")
+    position = columns[1].slider("p, the starting pos", 0, half - 1, key="rotation_p")
     address.keep_choice("rotation_k", k, 3)
     address.keep_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]

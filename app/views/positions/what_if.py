@@ -104,7 +104,7 @@ def what_if(lesson: Lesson) -> None:
         result,
         ("as trained", "edited"),
         "position",
-        "Tokens that fall depended on the positions as they were; the others did not need them.",
+        "Tokens whose probability falls depended on the original positions; the others did not.",
     )
     _maps(
         record,
@@ -121,7 +121,7 @@ def what_if(lesson: Lesson) -> None:
         "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, "
         "and does one that looks at a certain token keep its column?"
         if side != "target"
-        else "Only the target's positions are edited: the encoder sees none of it."
+        else "Only the target's positions are edited, which the encoder does not see."
     )
 
 

@@ -31,8 +31,8 @@ def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = 
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
             st.caption(
-                f"Read without the characters of typesetting in it ({names}): soft hyphens and "
-                "ligatures become the plain text behind them."
+                f"Typesetting characters were replaced ({names}): soft hyphens and ligatures are "
+                "read as plain text."
             )
         if (least := least_certain(record)) is not None:
             place, probability = least

@@ -108,7 +108,7 @@ try:
     row = {"q": result.query, "k": None}
     measured = (
         f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
-        f"{head.head + 1} does so most: it puts **{percent(head.share)}** of its weight "
+        f"{head.head + 1} does this most: it puts **{percent(head.share)}** of its weight "
         f"{stop.measured}. {result.said}"
     ).strip()
 except LookupError as missing:

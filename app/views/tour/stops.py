@@ -77,7 +77,9 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
         shown = _cross(record, cells)
         if not split:
             return shown
-        return replace(shown, said=f"{shown.said} Of a word in several tokens, the first counts.")
+        return replace(
+            shown, said=f"{shown.said} For a word of several tokens, the first one counts."
+        )
 
     return find
 
