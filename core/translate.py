@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from core.command import Parser, counting, main, whole_number
+from core.command import Parser, main, progress_bar, whole_number
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.data.text_files import decoded
@@ -39,7 +39,7 @@ def run(arguments: Namespace) -> None:
         texts = list(decoded(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
-        with counting(len(texts)) as done:
+        with progress_bar(len(texts)) as done:
             for part in _parts(counts, _AT_ONCE * arguments.batch_tokens):
                 found = translator.translate(texts[part], decode, arguments.batch_tokens, done)
                 for line, one in enumerate(found, start=first + part.start):
