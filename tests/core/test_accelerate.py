@@ -17,8 +17,6 @@ from core.config import DecodeConfig
 from core.data.batches import pad
 from core.model.build import build
 from core.model.decoding import KVCache
-from core.record.editing import edited
-from core.record.edits import Edits
 from core.search.beam import search
 from core.text.tokenizer import BOS, EOS
 from tests import small
@@ -293,19 +291,6 @@ def test_nan_weights_give_nan_logits():
         model.decoder[0].cross_attention.key.weight[3] = torch.nan
     logits, _ = model.step(torch.tensor([BOS]), model.start(small.ids(1, 4)))
     assert logits.isnan().all()
-
-
-@needs_compiler
-def test_edits_apply_to_steps():
-    model = network()
-    source, target = small.ids(2, 6), small.ids(2, 5, first=BOS)
-    uniform = Edits(heads_uniform=frozenset({("cross", 1, 0)}))
-    for edits in (uniform, Edits(heads_off=frozenset({("decoder", 0, 1)})), Edits()):
-        with edited(model, edits), torch.inference_mode():
-            state = model.start(source)
-            for t in range(5):
-                logits, state = model.step(target[:, t], state)
-            assert_close(logits, model(source, target)[:, -1], rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize(

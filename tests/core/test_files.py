@@ -130,23 +130,6 @@ def test_a_failed_write_with_an_unchanged_manifest_leaves_nothing_behind(tmp_pat
     assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 2
 
 
-def test_a_write_stopped_after_the_commit_keeps_the_new_files(tmp_path, monkeypatch):
-    write_transaction(tmp_path, OLD, "manifest")
-    replace = Path.replace
-
-    def stop(part: Path, file: Path) -> None:
-        replace(part, file)
-        if file.name == "manifest":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", stop)
-        with pytest.raises(KeyboardInterrupt):
-            write_transaction(tmp_path, NEW, "manifest")
-    finish_commit(tmp_path, "manifest")
-    assert content(tmp_path) == NEW
-
-
 def test_other_files_are_left_alone(tmp_path):
     (tmp_path / "film.part").write_bytes(b"a download")
     (tmp_path / "film-0123456789ab").write_bytes(b"another")

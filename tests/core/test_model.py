@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 
-from core.accelerate.layers import Dropout, Linear, linear, replace_dropout
+from core.accelerate.layers import Dropout, replace_dropout
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.model.build import build
 from core.model.masks import causal_mask, padding_mask, target_mask
@@ -29,20 +29,6 @@ def test_sinusoids_follow_the_paper():
             angle = position / 10000 ** (2 * i / 16)
             assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
-
-
-@pytest.mark.parametrize("shape", [(1,), (1, 1), (5, 1), (1, 5), (2, 4), (3, 3), (4, 5), (0, 3)])
-@pytest.mark.parametrize("biased", [True, False])
-def test_linear_equals_torch_with_and_without_a_gradient(shape, biased):
-    layer, x = Linear(6, 9, biased).double(), torch.randn(*shape, 6, dtype=torch.float64)
-    expected = F.linear(x, layer.weight, layer.bias)
-    assert_close(layer(x), expected, rtol=0, atol=1e-12)
-    with torch.inference_mode():
-        found = linear(x, layer.weight, layer.bias)
-        assert_close(found, expected.detach(), rtol=0, atol=1e-12)
-        assert found.is_contiguous()
-    layer(x).sum().backward()
-    assert_close(layer.weight.grad, x.reshape(-1, 6).sum(0).expand(9, 6), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("eps", [1e-5, 0.1])

@@ -168,33 +168,6 @@ def test_steps_equal_the_full_pass_for_any_reordering(which, variant, seed, data
         prefixes = [[*prefixes[r], row(seed + t, 4)[i]] for i, r in enumerate(rows)]
 
 
-@examples(30)
-@given(which, variant, seed, st.integers(1, 4), st.data())
-def test_steps_equal_the_full_pass_in_a_beam(which, variant, seed, beam, data):
-    """K hypotheses per sentence that follow their own survivors, while sentences finish."""
-    model = network(which, variant)
-    lengths = data.draw(st.lists(st.integers(2, 8), min_size=1, max_size=3))
-    encoded = [row(seed + i, n) for i, n in enumerate(lengths)]
-    active = list(range(len(encoded)))
-    rows = [n for n in active for _ in range(beam)]
-    state = model.start(pad(encoded)).select(torch.tensor(rows))
-    prefixes = [[BOS] for _ in rows]
-    for t in range(data.draw(st.integers(1, 6))):
-        logits, state = model.step(torch.tensor([p[-1] for p in prefixes]), state)
-        sources = [encoded[n] for n in active for _ in range(beam)]
-        full = model(pad(sources), torch.tensor(prefixes))[:, -1]
-        assert_close(logits, full, **LIMIT)
-        places = data.draw(st.sets(st.integers(0, len(active) - 1), min_size=1).map(sorted))
-        active = [active[place] for place in places]
-        rows = [
-            beam * place + data.draw(st.integers(0, beam - 1))
-            for place in places
-            for _ in range(beam)
-        ]
-        state = state.select(torch.tensor(rows))
-        prefixes = [[*prefixes[r], 4 + (seed + t + i) % 30] for i, r in enumerate(rows)]
-
-
 def masked_rows(mask_score: float | None) -> Tensor:
     """Weights over scores 0, 1, 2 of a query with one unmasked key, and of one without."""
     q, k = torch.ones(1, 1, 2, 1).double(), torch.arange(3.0).double().view(1, 1, 3, 1)
