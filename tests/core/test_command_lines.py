@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from core import analyse, benchmark, command, evaluate, train, translate, verify
-from core.training.scoring import evaluate as score
 from core.translator import InputError, Translator
 
 COMMANDS = (analyse, benchmark, evaluate, train, translate, verify)
@@ -130,6 +129,24 @@ def test_a_signal_at_any_time_ends_any_command_with_one_line(checkpoint_folder, 
             stopped += 1
     print(f"\n{stopped} of 36 commands stopped by a signal: one line each, the others were done")  # noqa: T201
     assert stopped > 24
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "message"),
+    [
+        (translate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (evaluate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (
+            train,
+            ["--recipe", "smoke", "--data", "nowhere", "--out", "x"],
+            "nowhere/multi30k/train.de.gz does not exist",
+        ),
+    ],
+)
+def test_failures_give_one_line_and_an_exit_code(lines, module, arguments, message):
+    code, _, error = lines(module, *arguments)
+    assert code == 1 and error.startswith("error: ") and error.count("\n") == 1
+    assert message in error
 
 
 class Started:
@@ -271,16 +288,6 @@ def test_a_validation_text_that_is_too_long_is_rejected_before_training(
     assert code == 1 and error.count("\n") == 1
     assert "validation pair 4 has 401 tokens with <eos>: the limit is 256" in error
     assert not (tmp_path / "c").exists()
-
-
-def test_blank_text_is_not_scored(checkpoint_folder):
-    from core.checkpoint.folder import load
-    from core.config import DecodeConfig
-
-    found = load(checkpoint_folder)
-    for pairs, side in (([(" ", "A dog.")], "sources"), ([("Ein Hund.", "\t ")], "references")):
-        with pytest.raises(ValueError, match=f"the {side} of all 1 pairs are empty"):
-            score(found, pairs, DecodeConfig(), "cpu")
 
 
 def test_json_is_written_to_pipes_links_and_devices(tmp_path):
@@ -450,10 +457,22 @@ def test_translate_reports_a_closed_stream(translating, closed):
     assert error.decode().startswith(f"error: standard {name} is closed")
 
 
-def test_blank_lines_stay_blank(translating):
-    code, out, error = translating().end(b"\n \n\t\nEin Mann.\n")
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("\n \n\t\nEin Mann.\n", ["", "", "", "Ein Mann."]),
+        (
+            "Eine Frau\u2028liest ein Buch.\nEin Hund.",
+            ["Eine Frau\u2028liest ein Buch.", "Ein Hund."],
+        ),
+    ],
+)
+def test_translate_is_line_for_line(translating, translating_folder, text, lines):
+    code, out, error = translating().end(text.encode())
+    expected = Translator.load(translating_folder, "cpu").translate(lines)
     assert (code, error) == (0, b"")
-    assert out.split(b"\n")[:3] == [b""] * 3 and out.count(b"\n") == 4
+    assert out.decode() == "".join(translation.text + "\n" for translation in expected)
 
 
 def test_a_closed_output_pipe_ends_with_one_line():
@@ -520,21 +539,18 @@ def test_an_invalid_alignment_is_rejected_before_any_pass(
 
 
 def test_quality_warnings_go_to_standard_error_with_line_numbers():
+    root = Path(__file__).parents[2]
     lines = ["Ein Hund läuft.", "...", "", "EIN MANN SPIELT FUSSBALL."]
-    command = [sys.executable, "-m", "core.translate", "--device", "cpu", "--beam", "1"]
-    command += ["--checkpoint", "checkpoints/captions-de-en", "--batch-tokens", "8"]
-    text = "\ufeff" + "\n".join(lines) + "\n"
-    done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], input=text.encode(), capture_output=True
-    )
+    options = ["--device", "cpu", "--beam", "1", "--batch-tokens", "8"]
+    options += ["--checkpoint", str(root / "checkpoints/captions-de-en")]
+    text = ("\ufeff" + "\n".join(lines) + "\n").encode()
+    program = [sys.executable, "-m", "core.translate", *options]
+    done = subprocess.run(program, cwd=root, input=text, capture_output=True)
     assert done.returncode == 0
-    said = done.stderr.decode().splitlines()
-    numbers = [line.split(":")[0] for line in said if line.startswith("line ")]
+    warnings = done.stderr.decode().splitlines()
+    numbers = [line.split(":")[0] for line in warnings if line.startswith("line ")]
     assert numbers == ["line 2", "line 4"]
-    assert "has no word" in said[0] and "in capitals" in said[1]
-    written = done.stdout.decode().splitlines()
-    assert len(written) == len(lines) and "line" not in done.stdout.decode()
-    plain = subprocess.run(
-        command, cwd=Path(__file__).parents[2], input=text[1:].encode(), capture_output=True
-    )
-    assert plain.stdout == done.stdout, "the byte-order mark is ignored"
+    assert "has no word" in warnings[0] and "in capitals" in warnings[1]
+    assert done.stdout.count(b"\n") == len(lines) and b"line" not in done.stdout
+    plain = Started(translate, *options).end(text.removeprefix(b"\xef\xbb\xbf"))
+    assert plain == (0, done.stdout, done.stderr), "the byte-order mark is ignored"

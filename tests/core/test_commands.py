@@ -1,8 +1,6 @@
-"""The command lines as other programs use them: JSON, line by line, one-line errors."""
+"""What `evaluate` scores and reports."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -28,12 +26,6 @@ KEYS = [
     "loss_per_token",
     "bits_per_char",
 ]
-
-
-def command(*arguments: object, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], input=text.encode(), capture_output=True
-    )
 
 
 @pytest.fixture
@@ -121,6 +113,7 @@ def test_a_pair_that_is_too_long_is_named(scores, tmp_path):
     [
         ("", "", "there are no sentence pairs to score"),
         ("Hund\nHund\n", "\n  \n", "the references of all 2 pairs are empty"),
+        (" \n", "A dog.\n", "the sources of all 1 pairs are empty"),
     ],
 )
 def test_nothing_to_score_gives_one_line_and_an_exit_code(
@@ -139,42 +132,8 @@ def test_nothing_to_score_gives_one_line_and_an_exit_code(
     assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()
 
 
-def test_translate_is_line_for_line(checkpoint_folder):
-    lines = ["Ein Hund.", "", "Eine Frau\u2028liest ein Buch.", "Ein Mann."]
-    done = command(
-        "core.translate", "--checkpoint", checkpoint_folder, text="\n".join(lines) + "\n"
-    )
-    assert done.returncode == 0, done.stderr
-    written = done.stdout.decode().removesuffix("\n").split("\n")
-    expected = Translator.load(checkpoint_folder).translate(lines)
-    assert written == [t.text for t in expected]
-
-
 def test_progress_counts_every_sentence(checkpoint_folder):
     counts: list[int] = []
     lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
     Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, done=counts.append)
     assert sum(counts) == len(lines) and len(counts) > 2
-
-
-def test_no_input_gives_no_output(checkpoint_folder):
-    done = command("core.translate", "--checkpoint", checkpoint_folder)
-    assert (done.returncode, done.stdout) == (0, b"")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["core.translate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (["core.evaluate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (
-            ["core.train", "--recipe", "smoke", "--data", "nowhere", "--out", "x"],
-            "nowhere/multi30k/train.de.gz does not exist",
-        ),
-    ],
-)
-def test_failures_give_one_line_and_an_exit_code(arguments, message):
-    done = command(*arguments)
-    assert done.returncode == 1
-    error = done.stderr.decode()
-    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
