@@ -135,5 +135,5 @@ def test_nothing_to_score_gives_one_line_and_an_exit_code(
 def test_progress_counts_every_sentence(checkpoint_folder):
     counts: list[int] = []
     lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
-    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, done=counts.append)
+    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, on_progress=counts.append)
     assert sum(counts) == len(lines) and len(counts) > 2

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from core.data.batches import pad
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.model.transformer import scaled_dot_product_attention
 from core.record.capture import capture, explicit_attention
 from core.text.tokenizer import BOS, EOS, PAD
