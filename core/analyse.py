@@ -20,8 +20,8 @@ from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
     Parser,
-    counting,
     main,
+    progress_bar,
     refuse_unwritable,
     table,
     whole_number,
@@ -50,7 +50,7 @@ def alignment(arguments: Namespace) -> None:
         arguments.one_based,
         arguments.gold_target_first,
     )
-    with counting(len(pairs)) as done:
+    with progress_bar(len(pairs)) as done:
         rows = align(checkpoint, pairs, gold, device, done)
     first = sorted(rows, key=lambda row: row.score.aer)[:_SHOWN]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
@@ -70,7 +70,7 @@ def importances(arguments: Namespace) -> None:
     """How the loss changes without each head."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as done:
+    with progress_bar(heads, " heads") as done:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
     table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change of the loss, 95 %")])
     table(
@@ -96,7 +96,7 @@ def words(arguments: Namespace) -> None:
     """How well a head's direct effect on a choice of words predicts what switching it off does."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as done:
+    with progress_bar(heads, " heads") as done:
         found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, done)
     largest = found.largest(arguments.largest)
     rows: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def means(arguments: Namespace) -> None:
     """Write what each head adds in the mean beside the weights, for edits that put it there."""
     refuse_unwritable("--checkpoint", arguments.checkpoint / FILE)
     checkpoint, pairs, device = _encoded(arguments)
-    with counting(len(pairs)) as done:
+    with progress_bar(len(pairs)) as done:
         parts = head_means(checkpoint.model, batches_of(pairs, device), done)
     corpus = f"{arguments.src.name}, {arguments.ref.name}"
     save_means(arguments.checkpoint, HeadMeans(parts, len(pairs), corpus))

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from core.command import Parser, counting, main, whole_number
+from core.command import Parser, main, progress_bar, whole_number
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
-from core.data.text_files import decoded
+from core.data.text_files import decode_lines
 from core.files import printable
 from core.translator import Translator
 
@@ -36,10 +36,10 @@ def run(arguments: Namespace) -> None:
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
     for lines in arriving(sys.stdin.buffer):
-        texts = list(decoded(lines, "standard input", number))
+        texts = list(decode_lines(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
-        with counting(len(texts)) as done:
+        with progress_bar(len(texts)) as done:
             for part in _parts(counts, _AT_ONCE * arguments.batch_tokens):
                 found = translator.translate(texts[part], decode, arguments.batch_tokens, done)
                 for line, one in enumerate(found, start=first + part.start):

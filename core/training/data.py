@@ -53,7 +53,7 @@ class Epochs:
         if epoch:
             pairs = begun() if begun else EncodedPairs(self._make(epoch))
         if self.ahead and epoch + 1 not in self._begun:
-            self._begun[epoch + 1] = EncodedPairs.begin(self._make(epoch + 1))
+            self._begun[epoch + 1] = EncodedPairs.in_background(self._make(epoch + 1))
         return pairs
 
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint
-from core.command import counting
+from core.command import progress_bar
 from core.config import DecodeConfig
 from core.data import names
 from core.data.batches import encode_pairs
@@ -45,9 +45,9 @@ def evaluate(
                 f"pair {number} has {max(map(len, pair))} tokens with <eos>: the limit is {limit}, "
                 "leave it out or shorten it"
             )
-    with counting(len(ids)) as done:
+    with progress_bar(len(ids)) as done:
         sources = [source[:-1] for source, _ in ids]
-        results = translate_ids(checkpoint.model, sources, decode, device, done=done)
+        results = translate_ids(checkpoint.model, sources, decode, device, on_progress=done)
     outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in results]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])

@@ -120,7 +120,7 @@ def _files() -> list[Kind]:
     for name in ("config.json", WEIGHTS, TOKENIZER):
         kinds.append(Kind(f"{name} is missing", s.gone(name), "is missing"))
         for what, put in s.NOT_FILES.items():
-            says = "link" if "link" in what else "no regular file"
+            says = "link" if "link" in what else "not a regular file"
             kinds.append(Kind(f"{name} is a {what}", s.replaced(name, put), says))
     for name, kind in (("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         kinds += [
@@ -466,12 +466,12 @@ def _tokenizer() -> list[Kind]:
         "vocabulary empty": (vocabulary({}), "must be <pad>"),
         "merges missing": (s.tokens(lambda v: v.pop("merges") and None), "merges"),
         "merges an object": (merges({}), "merges"),
-        "a merge of three": (merges([["a", "b", "c"]]), "no pair"),
-        "a merge of numbers": (merges([[1, 2]]), "no pair"),
-        "a merge as text": (merges(["a b"]), "no pair"),
-        "a merge of strangers": (merges([["§", "¶"]]), "leaves the vocabulary"),
-        "a merge to a stranger": (merges([["a", "a"]]), "leaves the vocabulary"),
-        "a merge to <eos>": (s.tokens(a_special_made), "which nobody may type"),
+        "a merge of three": (merges([["a", "b", "c"]]), "not a pair"),
+        "a merge of numbers": (merges([[1, 2]]), "not a pair"),
+        "a merge as text": (merges(["a b"]), "not a pair"),
+        "a merge of strangers": (merges([["§", "¶"]]), "is not in the vocabulary"),
+        "a merge to a stranger": (merges([["a", "a"]]), "is not in the vocabulary"),
+        "a merge to <eos>": (s.tokens(a_special_made), "produces the special token"),
         "digits maybe": (s.tokens(lambda v: v | {"single_digits": "no"}), "single_digits"),
         "<eos> elsewhere": (s.tokens(swapped), "must be <eos>"),
         "<unk> by another name": (s.tokens(called_otherwise), "must be <unk>"),
@@ -484,7 +484,7 @@ def _tokenizer() -> list[Kind]:
                     "vocabulary": dict(zip(SPECIALS, range(4), strict=True)),
                 }
             ),
-            "no token of a language",
+            "only special tokens",
         ),
         "a token more": (s.tokens(one_more), "a vocabulary of 61 tokens, and 60"),
         "a token twice": (
@@ -496,11 +496,11 @@ def _tokenizer() -> list[Kind]:
             "twice",
         ),
         **{
-            f"id {id!r}": (s.numbered(id), "do not run from 0")
+            f"id {id!r}": (s.numbered(id), "are not 0, 1, 2")
             for id in (60, 10**6, 1 << 31, -1, 5, "59", True, 59.0, None)
         },
         **{
-            f"token {text[:20]!r}": (s.piece(text), "is no token")
+            f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
             for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
         },
         "words: of a language whose rules are not known": (
@@ -510,18 +510,18 @@ def _tokenizer() -> list[Kind]:
         **{
             f"words: {what}": (s.words(**changes), says)
             for what, changes, says in (
-                ("a path as language", {"language": "../../os"}, "no code"),
+                ("a path as language", {"language": "../../os"}, "not a language code"),
                 ("no language", {"language": ...}, "language"),
                 ("another language", {"language": "fr"}, "its language is 'fr'"),
                 ("of one language only", {}, "its language is 'de', not 'en'"),
                 ("a path", {"vocabulary": "/etc/passwd"}, "vocabulary"),
-                ("numbers", {"vocabulary": [1] * 56}, "no text"),
-                ("twice", {"vocabulary": ["a"] * 56}, "stands twice"),
-                ("<eos>", {"vocabulary": ["<eos>"]}, "id of its own"),
+                ("numbers", {"vocabulary": [1] * 56}, "not a string"),
+                ("twice", {"vocabulary": ["a"] * 56}, "contains a word twice"),
+                ("<eos>", {"vocabulary": ["<eos>"]}, "special token <eos>"),
                 ("too few", {"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
                 ("lower maybe", {"lower": 1}, "lower"),
                 ("a rule", {"rule": "x"}, "has no 'rule'"),
-                ("for a terminal", {"vocabulary": [ESCAPE]}, "is no token"),
+                ("for a terminal", {"vocabulary": [ESCAPE]}, "is not a valid token"),
             )
         },
     }
