@@ -75,7 +75,7 @@ def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
 def test_what_cannot_be_asked_is_one_line(checkpoint_folder, text):
     (text / "s.de").write_text("")
     (text / "s.en").write_text("")
-    with pytest.raises(ValueError, match="holds no sentence: at least 1"):
+    with pytest.raises(ValueError, match="contains no sentences: at least 1"):
         run("importance", *given(text, checkpoint_folder))
     (text / "s.de").write_text("Hund " * 300 + "\n")
     (text / "s.en").write_text("dog\n")

@@ -348,7 +348,7 @@ def test_notes_of_another_kind_are_refused(run, changes):
     stopped(run)
     assert resumed(run)["progress"] == {"step": 3}
     stopped(run, **changes)
-    with pytest.raises(ValueError, match="is damaged or of another version"):
+    with pytest.raises(ValueError, match="is damaged or from another version"):
         resumed(run)
 
 
@@ -379,7 +379,7 @@ def test_a_state_of_another_kind_is_refused(run, change):
     resumed(run)
     change(tensors, notes)
     file.write_bytes(without_seal(tensors, notes))
-    with pytest.raises(ValueError, match="is damaged or of another version"):
+    with pytest.raises(ValueError, match="is damaged or from another version"):
         resumed(run)
 
 

@@ -245,7 +245,7 @@ def test_each_epoch_is_encoded_anew_and_no_pair_is_longer_than_the_limit(data):
 def test_the_next_epoch_is_encoded_by_a_process_beside(data, monkeypatch):
     found, same = (prepare(RECIPES["smoke-changing"], DE_EN, data).train for _ in range(2))
     assert isinstance(found, Epochs) and isinstance(same, Epochs)
-    found.ahead = True
+    found.prefetch = True
     order = [0, 0, 1, 2, 4]  # the last is not the one that was begun
     here = os.getpid()
     made: list[int] = []
@@ -309,4 +309,4 @@ def test_a_card_says_what_an_epoch_changes(data, tmp_path):
     run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4, recipe="smoke-changing")
     card = (tmp_path / "c/MODEL_CARD.md").read_text()
     assert "25% have a source as people type it" in card and "up to 6 in all" in card
-    assert "shown 10 times. 10% of all words fall into subwords at a random place" in card
+    assert "shown 10 times. 10% of all words are split into subwords at random" in card

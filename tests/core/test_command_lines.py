@@ -487,9 +487,9 @@ def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
 
 
 def test_neighbours_are_translated_together_up_to_a_number_of_tokens():
-    parts = list(translate._parts([3, 3, 0, 9, 1], 8))
+    parts = list(translate._chunks([3, 3, 0, 9, 1], 8))
     assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
-    assert list(translate._parts([], 8)) == []
+    assert list(translate._chunks([], 8)) == []
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])

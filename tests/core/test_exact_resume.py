@@ -143,9 +143,9 @@ def flips(content: bytes, count: int, seed: int) -> list[tuple[int, int]]:
 def refused(content: bytes, folder: Path) -> None:
     (folder / STATE).write_bytes(content)
     model = build("scratch", small.config())
-    with pytest.raises(ValueError, match="is damaged or of another version") as caught:
+    with pytest.raises(ValueError, match="is damaged or from another version") as caught:
         resume.read(folder, model, torch.optim.Adam(model.parameters()), {}, Processes())
-    assert "\n" not in str(caught.value) and "delete it and start anew" in str(caught.value)
+    assert "\n" not in str(caught.value) and "delete it and start again" in str(caught.value)
 
 
 def test_a_flipped_bit_is_refused_in_one_line(stopped):
@@ -202,7 +202,7 @@ def test_notes_of_another_version_are_refused_in_one_line(stopped):
     tensors, notes = resume._opened((stopped / STATE).read_bytes())
     progress = json.loads(notes["progress"]) | {"mood": "good"}
     (stopped / STATE).write_bytes(save(tensors, {**notes, "progress": json.dumps(progress)}))
-    with pytest.raises(ValueError, match="is of another version.*mood"):
+    with pytest.raises(ValueError, match="is from another version.*mood"):
         run(stopped, resuming=True)
 
 

@@ -82,7 +82,7 @@ def test_entropy_and_roles_are_those_of_the_maps(history):
 def test_a_stopped_run_ends_with_the_same_film_and_the_same_weights(data, run, tmp_path):
     with pytest.MonkeyPatch.context() as monkeypatch:
         _send_self(monkeypatch, signal.SIGTERM, 6)
-        with pytest.raises(SystemExit, match="stopped after step 6"):
+        with pytest.raises(SystemExit, match="stopped and saved after step 6"):
             run_train("--data", data, "--out", tmp_path / "s", recipe="smoke-changing")
     half = tmp_path / "s/history.npz"
     assert AttentionSnapshots.load(half).steps.tolist() == list(range(7))

@@ -368,9 +368,9 @@ def test_saving_between_validations_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"config": replace(CONFIG, seed=6)}, "whose training seed is 5 and not 6"),
-        ({"identity": {"recipe": "other"}}, "whose recipe is this and not other"),
-        ({"identity": {"vocabulary": "x"}}, "whose recipe is this and not None"),
+        ({"config": replace(CONFIG, seed=6)}, "its training seed is 5, not 6"),
+        ({"identity": {"recipe": "other"}}, "its recipe is this, not other"),
+        ({"identity": {"vocabulary": "x"}}, "its recipe is this, not None"),
     ],
 )
 def test_the_state_of_another_run_is_refused(tmp_path, changed, message):
@@ -384,7 +384,7 @@ def test_a_torn_state_is_refused_in_one_line(tmp_path):
     run_steps(tmp_path, replace(CONFIG, steps=2))
     state = tmp_path / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="is damaged or of another version"):
+    with pytest.raises(ValueError, match="is damaged or from another version"):
         run_steps(tmp_path, CONFIG, resuming=True)
 
 
@@ -413,7 +413,7 @@ def test_a_state_without_its_step_is_damaged(tmp_path):
         notes = opened.metadata()
     for progress in ("{}", "3", '{"step": null}'):
         save_file(load_file(state), state, {**notes, "progress": progress})
-        with pytest.raises(ValueError, match="is damaged or of another version"):
+        with pytest.raises(ValueError, match="is damaged or from another version"):
             run_steps(tmp_path, CONFIG, resuming=True)
 
 
@@ -600,7 +600,9 @@ def test_a_signal_saves_and_stops_in_one_line(data, checkpoint_folder, tmp_path,
     before = signal.getsignal(number)
     with pytest.MonkeyPatch.context() as monkeypatch:
         _send_self(monkeypatch, number, 7)
-        with pytest.raises(SystemExit, match="stopped after step 7 and saved: go on with --resume"):
+        with pytest.raises(
+            SystemExit, match="stopped and saved after step 7: continue with --resume"
+        ):
             run_train("--data", data, "--out", tmp_path / "s")
     assert signal.getsignal(number) is before
     run_train("--data", data, "--out", tmp_path / "s", "--resume")
@@ -619,7 +621,7 @@ def test_a_run_in_a_folder_with_one_must_say_resume(data, tmp_path):
             run_train("--data", data, "--out", tmp_path / "s")
     with pytest.raises(ValueError, match="already holds a run"):
         run_train("--data", data, "--out", tmp_path / "s")
-    with pytest.raises(ValueError, match="whose direction is de-en and not en-de"):
+    with pytest.raises(ValueError, match="its direction is de-en, not en-de"):
         run_train("--data", data, "--out", tmp_path / "s", "--resume", "--direction", "en-de")
 
 
@@ -636,7 +638,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
         sync(file)
 
     monkeypatch.setattr("core.files.os.fsync", full)
-    with pytest.raises(OSError, match="cannot save: .*No space left .*go on with --resume"):
+    with pytest.raises(OSError, match="cannot save: .*No space left .*continue with --resume"):
         run_train("--data", data, "--out", folder)
     monkeypatch.undo()
     if (folder / "config.json").exists():
