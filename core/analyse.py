@@ -21,8 +21,8 @@ from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
     Parser,
-    counting,
     main,
+    progress_bar,
     refuse_unwritable,
     table,
     whole_number,
@@ -52,7 +52,7 @@ def alignment(arguments: Namespace) -> None:
         arguments.one_based,
         arguments.gold_target_first,
     )
-    with counting(len(pairs)) as on_progress:
+    with progress_bar(len(pairs)) as on_progress:
         rows = align(checkpoint, pairs, gold, device, on_progress)
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
@@ -72,7 +72,7 @@ def importances(arguments: Namespace) -> None:
     """Measure how ablating each head changes the loss."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as on_progress:
+    with progress_bar(heads, " heads") as on_progress:
         loss, rows = importance(checkpoint.model, pairs, arguments.method, device, on_progress)
     table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change in loss, 95 % CI")])
     table(
@@ -98,7 +98,7 @@ def words(arguments: Namespace) -> None:
     """Compare each head's direct logit effect on a word with the effect of ablating the head."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as on_progress:
+    with progress_bar(heads, " heads") as on_progress:
         found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, on_progress)
     largest = found.largest(arguments.largest)
     rows: list[dict[str, Any]] = []
@@ -127,7 +127,7 @@ def means(arguments: Namespace) -> None:
     """Write each head's mean output to the checkpoint folder, for mean ablation."""
     refuse_unwritable("--checkpoint", arguments.checkpoint / FILE)
     checkpoint, pairs, device = _encoded(arguments)
-    with counting(len(pairs)) as on_progress:
+    with progress_bar(len(pairs)) as on_progress:
         parts = head_means(checkpoint.model, batches_of(pairs, device), on_progress)
     corpus = f"{arguments.src.name}, {arguments.ref.name}"
     save_means(arguments.checkpoint, HeadMeans(parts, len(pairs), corpus))

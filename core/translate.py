@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from core.command import Parser, counting, main, whole_number
+from core.command import Parser, main, progress_bar, whole_number
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.data.text_files import decoded
@@ -38,7 +38,7 @@ def run(arguments: Namespace) -> None:
         texts = list(decoded(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
-        with counting(len(texts)) as on_progress:
+        with progress_bar(len(texts)) as on_progress:
             for chunk in _chunks(counts, _CHUNK_BATCHES * arguments.batch_tokens):
                 translations = translator.translate(
                     texts[chunk], decode, arguments.batch_tokens, on_progress

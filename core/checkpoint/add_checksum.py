@@ -15,12 +15,12 @@ from core.checkpoint.configuration import FILE, own_sha256
 from core.checkpoint.folder import load
 from core.checkpoint.strict_json import read_small
 from core.command import Parser, main
-from core.files import finish_together, write_json
+from core.files import finish_commit, write_json
 
 
 def seal(folder: Path) -> str:
     """Load a folder, then write its configuration's hash, and return it. Raises CheckpointError."""
-    finish_together(folder, FILE)  # what waits for this config.json would not be found by another
+    finish_commit(folder, FILE)  # what waits for this config.json would not be found by another
     load(folder, sealed=False)
     file = folder / FILE
     config = read_small(file)

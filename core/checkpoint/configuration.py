@@ -20,7 +20,7 @@ _LANGUAGE = re.compile("[a-z]{2,8}")  # its code, which a direction and a link h
 _HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 # What the project itself writes into a folder, or takes for a file that waits for its name (see
-# core.files.write_together). Some file systems do not tell large letters from small ones.
+# core.files.write_transaction). Some file systems do not tell large letters from small ones.
 _RESERVED = re.compile(
     r"(config\.json|metrics\.json|model_card\.md|head_means\.safetensors|history\.npz"
     r"|state\.safetensors|snapshot-.*|.*\.part|[^.]*-[0-9a-f]{12}(\..*)?)",

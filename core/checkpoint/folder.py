@@ -23,12 +23,12 @@ from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import Parts, read_parts
 from core.config import ModelConfig
 from core.files import (
-    finish_together,
+    finish_commit,
     json_bytes,
     printable,
     sha256,
     write_atomic,
-    write_together,
+    write_transaction,
 )
 
 if TYPE_CHECKING:
@@ -120,12 +120,12 @@ def save(
     }
     config["sha256"] = own_sha256(config)
     files |= {"metrics.json": metrics_bytes(metrics), "config.json": json_bytes(config)}
-    write_together(folder, files, switch="config.json")
+    write_transaction(folder, files, manifest="config.json")
 
 
 def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
     """Write new metrics beside a checkpoint, or where there is none yet."""
-    finish_together(folder, "config.json")  # or older ones that still wait would replace these
+    finish_commit(folder, "config.json")  # or older ones that still wait would replace these
     write_atomic(folder / "metrics.json", metrics_bytes(metrics))
 
 
@@ -218,7 +218,7 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
 
     from core.accelerate.network import accelerate
     from core.checkpoint.smoke_test import try_out
-    from core.device import own_defaults
+    from core.device import torch_defaults
     from core.model.build import build
     from core.text import load as load_tokenizer
 
@@ -226,7 +226,7 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
     with about(card.folder / config.weights.name):
         for name, tensor in tensors.items():
             check_range(name, tensor)
-    with own_defaults(device), torch.no_grad():
+    with torch_defaults(device), torch.no_grad():
         model = build(card.architecture, card.model)
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
@@ -235,6 +235,6 @@ def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Chec
         target = load_tokenizer(parts.target_tokenizer)
     model = model.to(device, torch.float32).eval()  # whatever torch's default type is
     accelerate(model)
-    with own_defaults(device):
+    with torch_defaults(device):
         try_out(model, source, target, device)
     return Checkpoint(card, model, source, target)

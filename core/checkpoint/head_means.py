@@ -15,7 +15,7 @@ from torch import Tensor
 from core.checkpoint.errors import about, quoted
 from core.checkpoint.header import check_range, largest_file, read_header
 from core.config import ModelConfig
-from core.files import printable, read, write_atomic
+from core.files import printable, safe_read, write_atomic
 from core.model.interface import KINDS, Kind
 from core.model.shapes import Shapes
 
@@ -58,7 +58,7 @@ def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMe
         "--src FILE --ref FILE`"
     )
     with about(file, remedy):
-        content = read(file, largest_file(shapes))
+        content = safe_read(file, largest_file(shapes))
         _, metadata = read_header(io.BytesIO(content), len(content), shapes)
         tensors = from_bytes(content)
         for kind, part_LHD in tensors.items():

@@ -7,7 +7,7 @@ from typing import Any
 from core.checkpoint.configuration import FILE
 from core.checkpoint.errors import CheckpointError, about
 from core.checkpoint.strict_json import read_small
-from core.files import MOST_SETTINGS, current, json_bytes, printable
+from core.files import MAX_CONFIG_BYTES, committed_file, json_bytes, printable
 
 _MOST_SCORES = 100  # corpora that a network was scored on
 
@@ -18,7 +18,7 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     `curve` is a list of objects of finite numbers, each with `step`, `train_loss` and `val_loss`;
     `final` holds an object by corpus, of finite numbers and texts. A folder may have no such file.
     """
-    file = current(folder, "metrics.json", FILE)
+    file = committed_file(folder, "metrics.json", FILE)
     try:
         with about(file):
             try:
@@ -37,7 +37,7 @@ def metrics_bytes(metrics: dict[str, Any]) -> bytes:
     Its last point stays, and so does the one of the lowest validation loss.
     """
     content = json_bytes(metrics)
-    while len(content) > MOST_SETTINGS and len(curve := metrics["curve"]) > 2:
+    while len(content) > MAX_CONFIG_BYTES and len(curve := metrics["curve"]) > 2:
         best = min(curve, key=lambda row: row["val_loss"])
         thinned = [row for i, row in enumerate(reversed(curve)) if i % 2 == 0 or row is best]
         metrics = metrics | {"curve": thinned[::-1]}

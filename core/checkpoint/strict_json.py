@@ -5,14 +5,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from core.files import MOST_SETTINGS, read
+from core.files import MAX_CONFIG_BYTES, safe_read
 
 _DEEPEST = 8
 
 
 def read_small(file: Path) -> Any:
     """The value of a small JSON file. Raises ValueError and OSError."""
-    return parse(read(file, MOST_SETTINGS), MOST_SETTINGS)
+    return parse(safe_read(file, MAX_CONFIG_BYTES), MAX_CONFIG_BYTES)
 
 
 def parse(content: bytes, most_items: int, finite: bool = True) -> Any:

@@ -13,7 +13,7 @@ from core.checkpoint.errors import about
 from core.checkpoint.header import largest_file, read_header
 from core.checkpoint.strict_json import parse
 from core.data.corpora import LANGUAGES
-from core.files import current, opened, read, read_exactly, sha256
+from core.files import committed_file, read_exactly, safe_open, safe_read, sha256
 from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # in a tokenizer's file: a shipped one has 30 a token, with its merges
@@ -49,7 +49,7 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
     languages = config.source_language, config.target_language
     read_values: dict[str, dict[str, Any]] = {}
     for listed, size, language in zip(config.tokenizers, sizes, languages, strict=True):
-        file = current(folder, listed.name, FILE)
+        file = committed_file(folder, listed.name, FILE)
         with about(file):
             if listed.name not in read_values:
                 read_values[listed.name] = _values(file, listed, size)
@@ -66,14 +66,14 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
 
 
 def _values(file: Path, listed: Listed, vocabulary: int) -> dict[str, Any]:
-    content = read(file, _TOKEN_BYTES * vocabulary + _FURTHER, listed.bytes)
+    content = safe_read(file, _TOKEN_BYTES * vocabulary + _FURTHER, listed.bytes)
     _check_sha256(content, listed)
     return parse(content, _TOKEN_ITEMS * vocabulary + 1_000)
 
 
 def _weights(folder: Path, config: Configuration) -> bytes:
-    listed, file = config.weights, current(folder, config.weights.name, FILE)
-    with about(file), opened(file, largest_file(config.shapes), listed.bytes) as stream:
+    listed, file = config.weights, committed_file(folder, config.weights.name, FILE)
+    with about(file), safe_open(file, largest_file(config.shapes), listed.bytes) as stream:
         header, _ = read_header(stream, listed.bytes, config.shapes)
         stream.seek(0)
         content = read_exactly(stream, listed.bytes)

@@ -16,8 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from core.files import read as read_file
-from core.files import sha256, write_atomic
+from core.files import safe_read, sha256, write_atomic
 from core.training.distributed import Processes
 
 _STATE = "state.safetensors"
@@ -78,7 +77,9 @@ def read(
         raise ValueError(
             f"{file} does not exist: there is nothing to resume, start without --resume"
         )
-    raw = processes.broadcast(read_file(file, _MAX_BYTES, links=True) if processes.first else b"")
+    raw = processes.broadcast(
+        safe_read(file, _MAX_BYTES, follow_links=True) if processes.first else b""
+    )
     try:
         tensors, header = _opened(raw)
         if set(header) != _PARTS:
@@ -144,7 +145,7 @@ def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
     total: dict[str, Tensor] = {}
     for file in files:
         try:
-            weights, header = _opened(read_file(file, _MAX_BYTES, links=True))
+            weights, header = _opened(safe_read(file, _MAX_BYTES, follow_links=True))
             if header:
                 raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
             for name, tensor in weights.items():

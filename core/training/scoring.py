@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint
-from core.command import counting
+from core.command import progress_bar
 from core.config import DecodeConfig
 from core.data import names
 from core.data.batches import Pair, encode_pairs
@@ -39,9 +39,9 @@ def evaluate(
             )
     ids = list(encode_pairs(pairs, checkpoint.source_tokenizer, checkpoint.target_tokenizer))
     refuse_long(ids, checkpoint.card.model.max_length)
-    with counting(len(ids)) as on_progress:
+    with progress_bar(len(ids)) as on_progress:
         sources = [source[:-1] for source, _ in ids]
-        results = translate_ids(checkpoint.model, sources, decode, device, done=on_progress)
+        results = translate_ids(checkpoint.model, sources, decode, device, on_progress=on_progress)
     outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in results]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])

@@ -120,7 +120,7 @@ def _files() -> list[Kind]:
     for name in ("config.json", WEIGHTS, TOKENIZER):
         kinds.append(Kind(f"{name} is missing", s.gone(name), "is missing"))
         for what, put in s.NOT_FILES.items():
-            says = "link" if "link" in what else "no regular file"
+            says = "link" if "link" in what else "not a regular file"
             kinds.append(Kind(f"{name} is a {what}", s.replaced(name, put), says))
     for name, kind in (("weights", WEIGHTS), ("tokenizer", TOKENIZER)):
         kinds += [

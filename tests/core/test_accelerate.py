@@ -171,7 +171,7 @@ def test_the_top_log_probabilities_are_those_of_torch():
             assert kernels.top_k_log_probs(same, 0, 2)[0][0].isnan().any()
         nothing = torch.full((3, 5), -torch.inf)
         assert kernels.top_k_log_probs(nothing, 0, 2)[0].isnan().all()
-        with pytest.raises(ValueError, match="3 likeliest of 2 from 0 on"):
+        with pytest.raises(ValueError, match="top 3 of 2 from 0 on"):
             kernels.top_k_log_probs(torch.ones(1, 2), 0, 3)
 
 
@@ -183,7 +183,7 @@ def test_the_ways_on_from_hypotheses_are_torchs():
             total = torch.randn(N, K, dtype=torch.float64) * 5
             total[0, 1:] = -torch.inf  # rows that only fill a beam
             for first, wanted in ((0, 1), (2, each), (2, min(each + 3, K * each))):
-                sums, rows, ids = kernels.continuations(logits, total, first, each, wanted)
+                sums, rows, ids = kernels.beam_candidates(logits, total, first, each, wanted)
                 log_probs = logits.log_softmax(-1)
                 log_probs[..., :first] = -torch.inf
                 best = (total[:, :, None] + log_probs.topk(each).values).flatten(1).topk(wanted)
@@ -197,13 +197,13 @@ def test_the_ways_on_from_hypotheses_are_torchs():
                 )
                 assert all(len({*row}) == wanted for row in place.tolist())
         same, total = torch.zeros(1, 2, 30), torch.zeros(1, 2, dtype=torch.float64)
-        _, rows, ids = kernels.continuations(same, total, 1, 2, 3)
+        _, rows, ids = kernels.beam_candidates(same, total, 1, 2, 3)
         assert (rows.tolist(), ids.tolist()) == ([[0, 0, 1]], [[1, 2, 1]])  # the first comes first
         same[0, 1, 7] = torch.nan
-        assert kernels.continuations(same, total, 0, 2, 1)[0].isnan().all()
+        assert kernels.beam_candidates(same, total, 0, 2, 1)[0].isnan().all()
         for each, wanted in ((31, 1), (2, 5), (0, 1), (2, 0)):
-            with pytest.raises(ValueError, match="do not exist"):
-                kernels.continuations(same, total, 0, each, wanted)
+            with pytest.raises(ValueError, match="cannot take"):
+                kernels.beam_candidates(same, total, 0, each, wanted)
 
 
 @pytest.fixture
@@ -263,8 +263,8 @@ def test_a_loss_that_step_c_does_not_know_is_left_to_torch(one_thread):
 def test_what_step_c_does_not_know_is_left_to_torch():
     x, product = torch.randn(3, 8), Product(torch.randn(5, 8), None)
     with torch.inference_mode():
-        assert kernels.takes(x) and not kernels.takes(x.double())
-    assert not kernels.takes(x)  # gradients may be wanted
+        assert kernels.supports(x) and not kernels.supports(x.double())
+    assert not kernels.supports(x)  # gradients may be wanted
     assert product(x.requires_grad_()).requires_grad
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert product(x).dtype == torch.bfloat16
@@ -322,7 +322,7 @@ def build_here(monkeypatch, tmp_path):
     ids=["fails", "writes nothing", "writes nonsense", "hangs"],
 )
 def test_a_compiler_that_does_not_do_its_work_is_done_without(script, build_here, monkeypatch):
-    monkeypatch.setattr(library, "_PATIENCE", 0.5)
+    monkeypatch.setattr(library, "_TIMEOUT_S", 0.5)
     assert build_here(script) is None
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from core.device import autocast_dtype, device_label, pick_device, spare_threads
+from core.device import autocast_dtype, device_label, limit_threads, pick_device
 from core.training.distributed import joined
 
 
@@ -93,7 +93,7 @@ def test_only_a_small_network_keeps_to_one_thread(parameters, threads):
     try:
         torch.set_num_threads(2)
         with threadpool_limits(2, user_api="blas"):
-            spare_threads(parameters)
+            limit_threads(parameters)
             assert torch.get_num_threads() == threads
             blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
             assert blas and all(pool["num_threads"] == threads for pool in blas)

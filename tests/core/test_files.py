@@ -17,13 +17,13 @@ from core.checkpoint.folder import load, read_card
 from core.files import (
     cache_folder,
     check_writable,
-    current,
-    finish_together,
-    opened,
-    read,
+    committed_file,
+    finish_commit,
+    safe_open,
+    safe_read,
     write_atomic,
     write_json,
-    write_together,
+    write_transaction,
 )
 from tests.core import strange_folders
 from tests.core.plugs import fails, killed
@@ -40,16 +40,16 @@ def test_a_kill_between_any_two_steps_leaves_all_old_or_all_new(tmp_path):
     found = []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
-        write_together(folder, OLD, "switch")
-        dead = killed(folder, at, lambda folder=folder: write_together(folder, NEW, "switch"))
-        whole = {name: current(folder, name, "switch").read_bytes() for name in OLD}
+        write_transaction(folder, OLD, "switch")
+        dead = killed(folder, at, lambda folder=folder: write_transaction(folder, NEW, "switch"))
+        whole = {name: committed_file(folder, name, "switch").read_bytes() for name in OLD}
         assert whole in (OLD, NEW), at
-        finish_together(folder, "switch")
+        finish_commit(folder, "switch")
         assert whole.items() <= content(folder).items()
         found.append(whole == NEW)
         if not dead:
             break
-        write_together(folder, {**OLD, "a": b"later"}, "switch")
+        write_transaction(folder, {**OLD, "a": b"later"}, "switch")
         assert content(folder) == {**OLD, "a": b"later"}, "what was left is cleaned away"
     assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 4
 
@@ -103,7 +103,7 @@ def test_a_folder_that_was_not_saved_to_its_end_is_read_without_writing(
     "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
 )
 def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
-    write_together(tmp_path, OLD, "switch")
+    write_transaction(tmp_path, OLD, "switch")
     synced = itertools.count(1)
 
     def full(_: int) -> None:
@@ -112,7 +112,7 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr("core.files.os.fsync", full)
     with pytest.raises(type(error)) as caught:
-        write_together(tmp_path, NEW, "switch")
+        write_transaction(tmp_path, NEW, "switch")
     if isinstance(error, OSError):
         message = str(caught.value)
         assert "No space left on device (while writing 5 bytes)" in message and "/b'" in message
@@ -124,20 +124,20 @@ def test_a_failed_write_under_the_same_switch_leaves_nothing_behind(tmp_path):
     again, found = NEW | {"switch": OLD["switch"]}, []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
-        write_together(folder, OLD, "switch")
+        write_transaction(folder, OLD, "switch")
         if (
-            fails(folder, at, errno.EIO, lambda f=folder: write_together(f, again, "switch"))
+            fails(folder, at, errno.EIO, lambda f=folder: write_transaction(f, again, "switch"))
             is None
         ):
             break
-        finish_together(folder, "switch")
+        finish_commit(folder, "switch")
         assert content(folder) in (OLD, again), at
         found.append(content(folder) == again)
     assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 2
 
 
 def test_a_write_stopped_after_the_switch_keeps_the_new_files(tmp_path, monkeypatch):
-    write_together(tmp_path, OLD, "switch")
+    write_transaction(tmp_path, OLD, "switch")
     replace = Path.replace
 
     def stop(part: Path, file: Path) -> None:
@@ -148,15 +148,15 @@ def test_a_write_stopped_after_the_switch_keeps_the_new_files(tmp_path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", stop)
         with pytest.raises(KeyboardInterrupt):
-            write_together(tmp_path, NEW, "switch")
-    finish_together(tmp_path, "switch")
+            write_transaction(tmp_path, NEW, "switch")
+    finish_commit(tmp_path, "switch")
     assert content(tmp_path) == NEW
 
 
 def test_files_of_others_are_left_alone(tmp_path):
     (tmp_path / "film.part").write_bytes(b"a download")
     (tmp_path / "film-0123456789ab").write_bytes(b"another")
-    write_together(tmp_path, OLD, "switch")
+    write_transaction(tmp_path, OLD, "switch")
     write_atomic(tmp_path / "c", b"1")
     assert (tmp_path / "film.part").exists() and (tmp_path / "film-0123456789ab").exists()
 
@@ -166,7 +166,7 @@ def test_files_are_whole_before_they_take_their_places(tmp_path, monkeypatch):
     sync, replace = os.fsync, Path.replace
     monkeypatch.setattr("core.files.os.fsync", lambda f: calls.append("sync") or sync(f))
     monkeypatch.setattr(Path, "replace", lambda a, b: calls.append(b.name) or replace(a, b))
-    write_together(tmp_path, NEW, "switch")
+    write_transaction(tmp_path, NEW, "switch")
     a, b = (f"{name}-{checkpoint.sha256(b'new')[:12]}" for name in "ab")
     assert calls == ["sync"] * 3 + [a, b, "sync", "switch", "sync", "a", "b", "sync"]
     calls.clear()
@@ -242,7 +242,7 @@ def test_what_is_put_in_a_files_place_is_not_read(tmp_path, monkeypatch, put):
     file.write_bytes(b"{}")
     in_place(monkeypatch, file, 1, put)
     with pytest.raises((ValueError, OSError)):
-        read(file, 100)
+        safe_read(file, 100)
 
 
 @pytest.mark.usefixtures("prompt")
@@ -263,8 +263,8 @@ def test_a_folder_whose_files_change_while_it_is_loaded_does_not_hang(
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 def test_a_switch_that_is_no_file_has_no_mark(tmp_path, put):
     put(tmp_path / "switch")
-    assert current(tmp_path, "a", "switch") == tmp_path / "a"
-    finish_together(tmp_path, "switch")
+    assert committed_file(tmp_path, "a", "switch") == tmp_path / "a"
+    finish_commit(tmp_path, "switch")
 
 
 def test_a_switch_as_large_as_settings_may_be_has_a_mark(tmp_path):
@@ -272,26 +272,26 @@ def test_a_switch_as_large_as_settings_may_be_has_a_mark(tmp_path):
         content = b"x" * size
         (tmp_path / "switch").write_bytes(content)
         (tmp_path / f"a-{checkpoint.sha256(content)[:12]}").write_bytes(b"waits")
-        assert current(tmp_path, "a", "switch").name.startswith(name)
-        assert (current(tmp_path, "a", "switch").name == "a") == (size == 65_537)
+        assert committed_file(tmp_path, "a", "switch").name.startswith(name)
+        assert (committed_file(tmp_path, "a", "switch").name == "a") == (size == 65_537)
 
 
 @pytest.mark.usefixtures("prompt")
 def test_sizes_are_known_before_anything_is_read(tmp_path):
     file = tmp_path / "x"
     file.write_bytes(b"12345")
-    assert read(file, 5) == read(file, 5, 5) == b"12345"
+    assert safe_read(file, 5) == safe_read(file, 5, 5) == b"12345"
     for largest, size, says in ((4, None, "5 bytes, the limit is 4"), (9, 6, "expected 6")):
         with pytest.raises(ValueError, match=says):
-            read(file, largest, size)
+            safe_read(file, largest, size)
     (tmp_path / "link").symlink_to(file)
-    assert read(tmp_path / "link", 5, links=True) == b"12345", "a person named it"
+    assert safe_read(tmp_path / "link", 5, follow_links=True) == b"12345", "a person named it"
     with pytest.raises(ValueError, match="a link, which is not followed"):
-        read(tmp_path / "link", 5)
+        safe_read(tmp_path / "link", 5)
     os.mkfifo(tmp_path / "pipe")
     with (
-        pytest.raises(ValueError, match="no regular file"),
-        opened(tmp_path / "pipe", 5, links=True),
+        pytest.raises(ValueError, match="not a regular file"),
+        safe_open(tmp_path / "pipe", 5, follow_links=True),
     ):
         pass
 
@@ -326,7 +326,7 @@ def test_a_relative_home_is_none(monkeypatch):
 
 WRITES = {
     "write_atomic": lambda folder: write_atomic(folder / "x", b"new"),
-    "write_together": lambda folder: write_together(folder, {"x": b"new", "s": b"1"}, "s"),
+    "write_transaction": lambda folder: write_transaction(folder, {"x": b"new", "s": b"1"}, "s"),
     "check_writable": lambda folder: check_writable(folder / "x"),
 }
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from core.accelerate import decoder, layers
-from core.accelerate.kernels import takes
+from core.accelerate.kernels import supports
 from core.accelerate.layers import linear
 from core.accelerate.library import library
 from core.accelerate.network import accelerate
@@ -79,7 +79,7 @@ def test_heads_that_are_off_one_after_the_other_do_not_take_each_others_weights(
                 assert (found - whole).abs().max() > 10 * off(fast)
     assert torch.equal(all_steps(model, SOURCE, TARGET), whole)
     for layer in model.decoder if fast else ():  # kept: no other tensor takes their address
-        state, kept, _ = decoder._known[layer]
+        state, kept, _ = decoder._cache[layer]
         assert [tensor.data_ptr() for tensor in kept] == [address for address, _ in state]
 
 
@@ -132,7 +132,7 @@ def test_a_packed_product_is_torchs_also_after_the_weight_changed(rows, biased):
     x = torch.randn(rows, 17)
     with torch.inference_mode():
         assert_close(linear(x, weight, bias), F.linear(x, weight, bias))
-        assert (id(weight) in layers._packed) == takes(x)
+        assert (id(weight) in layers._packed) == supports(x)
     with torch.no_grad():
         weight.mul_(2)
     with torch.inference_mode():
@@ -174,8 +174,8 @@ def test_accelerated_top_tokens_are_the_plain_ones():
         logits = 3 * torch.randn(2, 3, 40)
         total = torch.randn(2, 3, dtype=torch.float64)
         for ours, theirs in zip(
-            fast.continuations(logits, total, 6, 6),
-            TopTokens().continuations(logits, total, 6, 6),
+            fast.beam_candidates(logits, total, 6, 6),
+            TopTokens().beam_candidates(logits, total, 6, 6),
             strict=True,
         ):
             assert_close(ours, theirs, rtol=0, atol=1e-5)
