@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-from core.serving.ray_serve import Answering
+from core.serving.ray_serve import Server
 
 
 def free_port() -> int:
@@ -19,7 +19,7 @@ def free_port() -> int:
 @contextmanager
 def served(port: int, *folders: Path) -> Generator[None]:
     """They are there while the block runs."""
-    answering = Answering([str(folder) for folder in folders])
+    answering = Server([str(folder) for folder in folders])
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

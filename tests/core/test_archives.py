@@ -209,7 +209,7 @@ def test_a_folder_in_the_place_of_another_is_refused_by_name(folder, tmp_path):
         "good-twin-de-en": "ends with -twin",
         "Good-Twin-de-en": "ends with -twin",
         "x-twin": "ends with -twin",
-        "good": "would be listed as good-de-en",
+        "good": "would have the same name as good-de-en",
     }.items():
         (line,) = [p for p in problems if f"/{name} " in f"{p} " and says in p]
         assert line.endswith(("rename the folder", "rename one of them"))
@@ -275,7 +275,7 @@ def test_a_message_that_unpacks_to_more_than_it_is_is_refused(monkeypatch):
         for name in old.namelist():
             new.writestr(name, old.read(name))
     monkeypatch.setattr(np, "load", None)  # nothing of it is unpacked
-    with pytest.raises(ValueError, match="no message of a backend .ValueError."):
+    with pytest.raises(ValueError, match="not a backend message .ValueError."):
         wire.from_bytes(packed.getvalue())
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as bytes_of
 
 from core.analysis.quality_warnings import quality_warnings
-from core.checkpoint.add_checksum import seal
+from core.checkpoint.add_checksum import add_checksum
 from core.checkpoint.folder import CheckpointError, list_cards, load, read_card, save_metrics
 from core.config import DecodeConfig
 from core.data.corpora import read_pairs
@@ -96,7 +96,7 @@ def test_the_hash_of_the_configuration_is_of_its_values(folder):
     (folder / "config.json").write_text(json.dumps(dict(reversed(config.items()))))
     assert load(folder).card.config_sha256 == config["sha256"]
     (folder / "config.json").write_text(json.dumps(config | {"more": 1}))
-    with pytest.raises(CheckpointError, match="differ from the SHA-256 that it carries of itself"):
+    with pytest.raises(CheckpointError, match="values do not match its own SHA-256"):
         load(folder)
 
 
@@ -105,7 +105,7 @@ def test_an_older_folder_is_sealed_by_the_command_that_its_refusal_names(folder)
     older = {name: value for name, value in config.items() if name != "sha256"}
     (folder / "config.json").write_bytes(json_bytes(older))
     cards, (problem,) = list_cards(folder.parent)
-    assert not cards and "carries no SHA-256 of itself" in problem
+    assert not cards and "has no SHA-256 of its own" in problem
     command = shlex.split(re.search("`python (.*)`", problem)[1])
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
     assert config["sha256"][:16] in done.stdout
@@ -118,7 +118,7 @@ def test_nothing_else_is_forgiven_a_folder_that_is_sealed(folder):
     change(folder)
     before = (folder / "config.json").read_bytes()
     with pytest.raises(CheckpointError, match="SHA-256 differs"):
-        seal(folder)
+        add_checksum(folder)
     assert (folder / "config.json").read_bytes() == before
 
 
@@ -126,7 +126,7 @@ def test_a_hypothesis_that_is_not_finite_is_refused(folder, monkeypatch):
     """Bounded weights cannot give one, as far as is known: the trial is for what is not."""
     normal = Transformer.classify
     monkeypatch.setattr(Transformer, "classify", lambda self, x: normal(self, x) * float("nan"))
-    with pytest.raises(CheckpointError, match="a trial sentence has the log-probability nan"):
+    with pytest.raises(CheckpointError, match="a test sentence has the log-probability nan"):
         load(folder)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.checkpoint import folder as checkpoint
-from core.checkpoint.add_checksum import seal
+from core.checkpoint.add_checksum import add_checksum
 from core.checkpoint.folder import load, read_card
 from core.files import (
     cache_folder,
@@ -80,7 +80,7 @@ def test_a_folder_that_was_not_saved_to_its_end_is_sealed_with_what_waits(
     write_json(folder / "config.json", config)
     mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
     waiting.rename(folder / f"metrics-{mark}.json")
-    seal(folder)
+    add_checksum(folder)
     assert read_card(folder).metrics == read_card(checkpoint_folder).metrics != {}
 
 

@@ -297,7 +297,7 @@ def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahea
 @pytest.fixture
 def quickly(monkeypatch):
     """Without the half second that it takes to collect all garbage beside torch."""
-    monkeypatch.setattr(long_tasks, "give_back", lambda: None)
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)
 
 
 def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
@@ -340,7 +340,7 @@ def test_memory_is_given_back_when_nothing_holds_it_any_more(monkeypatch):
         """Weights in double precision."""
 
     there, gone = [], []
-    monkeypatch.setattr(long_tasks, "give_back", lambda: gone.append(there[-1]() is None))
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: gone.append(there[-1]() is None))
 
     def begin():
         large = Large()
