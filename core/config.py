@@ -4,7 +4,7 @@ import dataclasses
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class _Json:
             raise ValueError(f"{cls.__name__}: unknown keys {unknown}, missing keys {missing}")
         return cls(**values)
 
+    def _require(self, valid: bool, name: str, rule: str) -> None:
+        """Raise ValueError with the `rule` unless the named field is valid."""
+        if not valid:
+            raise ValueError(f"{name} {getattr(self, name)!r} is out of range: {rule}")
+
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
@@ -35,6 +40,10 @@ def _is_integer(value: Any) -> bool:
 
 def _is_finite(value: Any) -> bool:
     return (isinstance(value, float) or _is_integer(value)) and math.isfinite(value)
+
+
+def _is_share(value: Any) -> bool:
+    return _is_finite(value) and 0 <= value < 1
 
 
 # Larger networks are rejected: a file that asks for one would exhaust memory or time.
@@ -96,23 +105,16 @@ class ModelConfig(_Json):
             if field.type is bool and not isinstance(getattr(self, field.name), bool):
                 raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
         for name, largest in _MAX_SIZES.items():
-            value, least = getattr(self, name), _MIN_SIZES.get(name, 1)
-            if not _is_integer(value) or not least <= value <= largest:
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number from {least} to "
-                    f"{largest:,}"
-                )
-        for name in ("dropout", "attention_dropout"):
-            rate = getattr(self, name)
-            if not (rate is None and name == "attention_dropout") and not (
-                _is_finite(rate) and 0 <= rate < 1
-            ):
-                raise ValueError(f"{name} {rate!r} is out of range: it must be at least 0, below 1")
-        if not _is_finite(self.layer_norm_eps) or not _MIN_EPS <= self.layer_norm_eps < 1:
-            raise ValueError(
-                f"layer_norm_eps {self.layer_norm_eps!r} is out of range: it must lie between "
-                f"{_MIN_EPS:g} and 1, such as 1e-5"
-            )
+            least = _MIN_SIZES.get(name, 1)
+            rule = f"it must be a whole number from {least} to {largest:,}"
+            value = getattr(self, name)
+            self._require(_is_integer(value) and least <= value <= largest, name, rule)
+        rule = "it must be at least 0, below 1"
+        self._require(_is_share(self.dropout), "dropout", rule)
+        if self.attention_dropout is not None:
+            self._require(_is_share(self.attention_dropout), "attention_dropout", rule)
+        eps, rule = self.layer_norm_eps, f"it must lie between {_MIN_EPS:g} and 1, such as 1e-5"
+        self._require(_is_finite(eps) and _MIN_EPS <= eps < 1, "layer_norm_eps", rule)
         layers = self.num_encoder_layers + self.num_decoder_layers
         if layers > _MAX_LAYERS:
             raise ValueError(
@@ -132,19 +134,23 @@ class ModelConfig(_Json):
             )
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError("share_embeddings needs a joint vocabulary, but the two sizes differ")
-        if self.mask_score is not None and not (
-            _is_finite(self.mask_score)
-            and _LOWEST_FLOAT32 <= self.mask_score <= _HIGHEST_MASK_SCORE
-        ):
-            raise ValueError(
-                f"mask_score {self.mask_score!r} is out of range: it must lie between "
-                f"{_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be omitted for −∞"
+        score = self.mask_score
+        if score is not None:
+            rule = (
+                f"it must lie between {_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be "
+                "omitted for −∞"
             )
+            valid = _is_finite(score) and _LOWEST_FLOAT32 <= score <= _HIGHEST_MASK_SCORE
+            self._require(valid, "mask_score", rule)
 
     @property
     def head_size(self) -> int:
         """d_k = d_v = d_model / num_heads (paper §3.2.2)."""
         return self.d_model // self.num_heads
+
+
+Schedule = Literal["inverse_sqrt", "constant", "plateau"]
+Optimizer = Literal["adamw", "adam"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,14 +170,14 @@ class TrainConfig(_Json):
     batch_tokens: int = 4096
     batch_sentences: int | None = None
     as_they_stand: bool = False
-    schedule: Literal["inverse_sqrt", "constant", "plateau"] = "inverse_sqrt"
+    schedule: Schedule = "inverse_sqrt"
     peak_lr: float = 5e-3
     warmup_steps: int = 800
     cooldown_steps: int = 0
     plateau_factor: float = 0.9
     plateau_patience: int = 10
     label_smoothing: float = 0.1
-    optimizer: Literal["adamw", "adam"] = "adamw"
+    optimizer: Optimizer = "adamw"
     betas: tuple[float, float] = (0.9, 0.98)
     adam_eps: float = 1e-8
     weight_decay: float = 0.01
@@ -188,43 +194,21 @@ class TrainConfig(_Json):
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
         object.__setattr__(self, "keep_epochs", tuple(self.keep_epochs))
-        for name, choices in (
-            ("schedule", ("inverse_sqrt", "constant", "plateau")),
-            ("optimizer", ("adamw", "adam")),
-        ):
+        for name, choices in (("schedule", get_args(Schedule)), ("optimizer", get_args(Optimizer))):
             if getattr(self, name) not in choices:
                 raise ValueError(
                     f"{name} {getattr(self, name)!r} is unknown: choose one of {', '.join(choices)}"
                 )
-        for name in (
-            "steps",
-            "batch_tokens",
-            "batch_sentences",
-            "validate_every",
-            "patience",
-            "snapshot_every",
-            "average_last",
-            "save_every",
-        ):
-            value = getattr(self, name)
-            required = name in ("steps", "batch_tokens", "snapshot_every", "average_last")
-            if (value is not None or required) and (not _is_integer(value) or value < 1):
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number of at least 1"
-                )
-        for name, below in (
-            ("peak_lr", math.inf),
-            ("plateau_factor", 1.0),
-            ("label_smoothing", 1.0),
-            ("adam_eps", math.inf),
-            ("weight_decay", math.inf),
-        ):
-            value = getattr(self, name)
-            if not _is_finite(value) or not 0 <= value < below:
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be at least 0, "
-                    + ("and finite" if below == math.inf else f"below {below:g}")
-                )
+        required = ("steps", "batch_tokens", "snapshot_every", "average_last")
+        optional = ("batch_sentences", "validate_every", "patience", "save_every")
+        for name in (*required, *(name for name in optional if getattr(self, name) is not None)):
+            value, rule = getattr(self, name), "it must be a whole number of at least 1"
+            self._require(_is_integer(value) and value >= 1, name, rule)
+        for name in ("peak_lr", "adam_eps", "weight_decay"):
+            value, rule = getattr(self, name), "it must be at least 0, and finite"
+            self._require(_is_finite(value) and value >= 0, name, rule)
+        for name in ("plateau_factor", "label_smoothing"):
+            self._require(_is_share(getattr(self, name)), name, "it must be at least 0, below 1")
         if self.cooldown_steps and self.schedule == "plateau":
             raise ValueError("the schedule 'plateau' has no cooldown: leave out cooldown_steps")
         if any(epoch < 1 for epoch in self.keep_epochs):
@@ -243,14 +227,12 @@ class DecodeConfig(_Json):
     length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not _is_integer(self.beam) or not 1 <= self.beam <= 16:
-            raise ValueError(f"beam {self.beam!r} is out of range: choose 1 (greedy) to 16")
+        valid = _is_integer(self.beam) and 1 <= self.beam <= 16
+        self._require(valid, "beam", "choose 1 (greedy) to 16")
         # A negative alpha would reward short translations and break the search's bound, which
         # assumes that the longest possible translation scores best.
-        if not _is_finite(self.length_penalty) or not 0 <= self.length_penalty <= 10:
-            raise ValueError(
-                f"length_penalty {self.length_penalty!r} is out of range: choose 0 (none) to 10"
-            )
+        valid = _is_finite(self.length_penalty) and 0 <= self.length_penalty <= 10
+        self._require(valid, "length_penalty", "choose 0 (none) to 10")
 
     @property
     def label(self) -> str:

@@ -12,7 +12,7 @@ from core.checkpoint.folder import load
 from core.command import Parser, main, table, whole_number, write_result
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
-from core.data.source_noise import several_at_once, without_last_mark
+from core.data.source_noise import concatenated_groups, without_final_marks
 from core.data.text_files import LinePairs
 from core.device import pick_device
 from core.training.scoring import evaluate
@@ -37,10 +37,10 @@ def run(arguments: Namespace) -> None:
         raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
     changes = []
     if arguments.joined > 1:
-        pairs = several_at_once(pairs, arguments.joined)
+        pairs = concatenated_groups(pairs, arguments.joined)
         changes.append(f"{arguments.joined} at once")
     if arguments.small_letters:
-        unmarked = (without_last_mark(*pair) for pair in pairs)
+        unmarked = (without_final_marks(*pair) for pair in pairs)
         pairs = [(source.lower(), target) for source, target in unmarked]
         changes.append("lower-cased, without their last mark")
     copying = arguments.corpus == "names" and not changes

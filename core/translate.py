@@ -18,7 +18,7 @@ from typing import BinaryIO
 from core.command import Parser, main, progress_bar, whole_number
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
-from core.data.text_files import decoded
+from core.data.text_files import decode_lines
 from core.files import printable
 from core.translator import Translator
 
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> None:
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
     for lines in arriving(sys.stdin.buffer):
-        texts = list(decoded(lines, "standard input", number))
+        texts = list(decode_lines(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
         with progress_bar(len(texts)) as on_progress:

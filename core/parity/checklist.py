@@ -284,7 +284,6 @@ def _adam(model: Model, batch: Batch) -> None:
         optimiser.step()
 
 
-
 def _value(parameter: nn.Parameter) -> Tensor:
     return parameter.detach()
 

@@ -53,7 +53,7 @@ class Epochs:
         if epoch:
             pairs = wait() if wait else EncodedPairs(self._make(epoch))
         if self.prefetch and epoch + 1 not in self._prefetched:
-            self._prefetched[epoch + 1] = EncodedPairs.begin(self._make(epoch + 1))
+            self._prefetched[epoch + 1] = EncodedPairs.in_background(self._make(epoch + 1))
         return pairs
 
 

@@ -201,7 +201,7 @@ def train(
                 config.batch_tokens,
                 seed=config.seed * 100_003 + progress.epoch,
                 sentences=config.batch_sentences,
-                as_they_stand=config.as_they_stand,
+                keep_order=config.as_they_stand,
             )
             for indices in batches[progress.position :]:
                 started = time.perf_counter()

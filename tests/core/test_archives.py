@@ -294,7 +294,7 @@ def test_a_broken_corpus_is_refused_in_one_line(tmp_path, monkeypatch):
         except ValueError as error:
             assert "is not Tatoeba's deu-eng.zip" in str(error)
     file.write_bytes(content)
-    monkeypatch.setattr(tatoeba, "_LARGEST", 1_299)
+    monkeypatch.setattr(tatoeba, "_MAX_BYTES", 1_299)
     with pytest.raises(ValueError, match="unpacks to 1,300 bytes, the limit is 1,299"):
         tatoeba.read(file)
 

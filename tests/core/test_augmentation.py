@@ -108,13 +108,13 @@ def test_a_broken_word_is_the_same_text_in_other_subwords():
     pair = ("Der Regen fällt auf Regensburg, 1234-mal.", "The rain falls on Regensburg.")
     vocabulary = SubwordTokenizer.train([*pair] * 40, 400, spelling=SPELLING, single_digits=True)
     ways = set()
-    for source, target in outcomes(lambda p, d: augmentation.broken(p, 0.5, d), *pair):
+    for source, target in outcomes(lambda p, d: augmentation.with_breaks(p, 0.5, d), *pair):
         ids = next(encode_pairs([(source, target)], vocabulary, vocabulary))
         assert (source.replace(BREAK, ""), target.replace(BREAK, "")) == pair
         assert tuple(vocabulary.decode(side) for side in ids) == pair
         ways.add(tuple(ids[0]))
     assert len(ways) > 100
-    whole = outcomes(lambda p, d: augmentation.broken(p, 0.0, d), *pair)
+    whole = outcomes(lambda p, d: augmentation.with_breaks(p, 0.0, d), *pair)
     assert set(whole) == {pair}
 
 
@@ -269,8 +269,8 @@ def test_a_process_beside_that_fails_is_one_line(capfd):
         yield [1], [2]
         raise OSError("the disk is full")
 
-    with pytest.raises(ValueError, match="the process that encodes pairs ended too early"):
-        EncodedPairs.begin(pairs())()
+    with pytest.raises(ValueError, match="the process that encodes pairs failed"):
+        EncodedPairs.in_background(pairs())()
     assert "the disk is full" in capfd.readouterr().err
 
 

@@ -82,7 +82,7 @@ def test_targets_are_paired_by_order_and_not_by_label(translator, tmp_path):
         (pd.DataFrame({"de": SOURCES}), "choose one of its columns"),
         ({"Ein Hund.", "Eine Katze."}, "not a value of type set"),
         (["Ein Hund.", None], "text 2 must be a string, not None"),
-        (["Ein Hund.", float("nan")], "text 2 must be a string, not NaN, which pandas puts"),
+        (["Ein Hund.", float("nan")], "text 2 must be a string, not NaN, which pandas uses"),
         ([b"Ein Hund."], "text 1 must be a string, not bytes"),
     ],
     ids=lambda value: type(value).__name__,

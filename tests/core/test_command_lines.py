@@ -433,7 +433,7 @@ def test_translate_loses_no_line_that_it_has_done(translating, translating_folde
     ("content", "message"),
     [
         ("Ein Hund.\nEin Mann.\nüber\n".encode("latin-1"), "standard input line 3 is not UTF-8"),
-        (b"Ein Hund.\n\0\n", "standard input line 2 holds a NUL byte"),
+        (b"Ein Hund.\n\0\n", "standard input line 2 contains a NUL byte"),
         (b"Ein Hund.\n" + b"Hund " * 300 + b"\n", "sentence 2 has"),
     ],
 )

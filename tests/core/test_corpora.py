@@ -65,14 +65,14 @@ def test_another_content_is_not_kept(home, tmp_path):
 def test_a_changed_cache_is_noticed(home, tmp_path):
     read_pairs("multi30k", "val", "de", "en")
     (tmp_path / "headlight/multi30k/val.de.gz").write_bytes(b"changed")
-    with pytest.raises(ValueError, match="has changed since it was fetched"):
+    with pytest.raises(ValueError, match="has changed since the download"):
         read_pairs("multi30k", "val", "de", "en")
 
 
 def test_no_network_says_what_to_do(home):
     files, _ = home
     files.clear()
-    with pytest.raises(ValueError, match="cannot fetch .*: check the network or pass --data"):
+    with pytest.raises(ValueError, match="cannot download .*: check the network or pass --data"):
         read_pairs("multi30k", "val", "de", "en")
 
 
@@ -123,7 +123,7 @@ def test_another_encoding_is_named(tmp_path):
 def test_a_nul_byte_is_named(tmp_path):
     file = tmp_path / "x"
     file.write_bytes("ein\nzwei\n".encode("utf-16-le"))
-    with pytest.raises(ValueError, match="line 1 holds a NUL byte: .* convert it"):
+    with pytest.raises(ValueError, match="line 1 contains a NUL byte: .* convert it"):
         read_lines(file)
 
 
@@ -140,7 +140,7 @@ def test_a_byte_order_mark_is_no_text_and_compression_is_found(tmp_path, pack, m
     [
         (b"\xff\xfee\0i\0n\0", "is UTF-16: convert it"),
         (b"\xfe\xff\0e\0i\0n", "is UTF-16: convert it"),
-        (b"\x28\xb5\x2f\xfd\0", "is compressed by zstd: unpack it first"),
+        (b"\x28\xb5\x2f\xfd\0", "is compressed with zstd: unpack it first"),
         (b"eins\rzwei\rdrei\r", r"ends its lines with \\r only: convert them"),
         (lzma.compress(b"eins")[:-6], "cannot be read"),
         (bz2.compress(b"eins")[:-6], "cannot be read"),
@@ -293,7 +293,7 @@ def test_iwslt_of_two_editions_is_refused(tmp_path):
 
 
 def test_iwslt_cannot_be_fetched_and_says_so():
-    with pytest.raises(ValueError, match="cannot be fetched: unpack"):
+    with pytest.raises(ValueError, match="cannot be downloaded: unpack"):
         read_pairs("iwslt2016", "train", "de", "en")
 
 
@@ -326,7 +326,7 @@ def test_wmt_comes_from_sacrebleu_or_says_that_it_cannot(tmp_path, monkeypatch):
         raise SystemExit(1)
 
     monkeypatch.setattr(sacrebleu, "get_source_file", offline)
-    with pytest.raises(ValueError, match="sacreBLEU cannot fetch wmt14: check the network"):
+    with pytest.raises(ValueError, match="sacreBLEU cannot download wmt14: check the network"):
         read_pairs("wmt", "wmt14", "de", "en")
 
 

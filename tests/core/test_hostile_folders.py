@@ -400,25 +400,25 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "no merges": (tokens(merges=...), "merges"),
     "merges that are an object": (tokens(merges={}), "merges"),
     **{
-        f"the merge {merge!r}": (tokens(merges=[merge]), "pair")
+        f"the merge {merge!r}": (tokens(merges=[merge]), "not a pair of tokens")
         for merge in (["a", "b", "c"], [1, 2], "a b")
     },
-    "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "leaves the vocabulary"),
-    "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "leaves the vocabulary"),
-    "a merge to <eos>": (s.tokens(merged_eos), "typ"),
+    "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "is not in the vocabulary"),
+    "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "is not in the vocabulary"),
+    "a merge to <eos>": (s.tokens(merged_eos), "produces the special token <eos>"),
     "single_digits as a text": (tokens(single_digits="no"), "single_digits"),
     "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
     "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
     "a token less": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
     "a token more": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
-    "special tokens only": (tokens(**SPECIALS_ONLY), "token of a language"),
+    "special tokens only": (tokens(**SPECIALS_ONLY), "only special tokens"),
     "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
     **{
-        f"id {id!r}": (s.numbered(id), "do not run from 0")
+        f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2")
         for id in (60, 10**6, 1 << 31, -1, 5, "59", True, 59.0, None)
     },
     **{
-        f"token {text[:20]!r}": (s.piece(text), "token")
+        f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
     },
     "words of an unsupported language": (
@@ -428,17 +428,17 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [
-    ({"language": "../../os"}, "code"),
+    ({"language": "../../os"}, "not a language code"),
     ({"language": ...}, "language"),
     ({"language": "fr"}, "its language is 'fr'"),
     ({"vocabulary": "/etc/passwd"}, "vocabulary"),
-    ({"vocabulary": [1] * 56}, "text"),
-    ({"vocabulary": ["a"] * 56}, "twice"),
-    ({"vocabulary": ["<eos>"]}, "id of its own"),
+    ({"vocabulary": [1] * 56}, "not a string"),
+    ({"vocabulary": ["a"] * 56}, "contains a word twice"),
+    ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
     ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
     ({"lower": 1}, "lower"),
     ({"rule": "x"}, "has no 'rule'"),
-    ({"vocabulary": [ESCAPE]}, "token"),
+    ({"vocabulary": [ESCAPE]}, "is not a valid token"),
 ]
 
 CASES = [

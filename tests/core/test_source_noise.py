@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.data.source_noise import lower_cased, several_at_once, without_last_mark
+from core.data.source_noise import concatenated_groups, lower_cased, without_final_marks
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from core.data.source_noise import lower_cased, several_at_once, without_last_ma
     ],
 )
 def test_a_mark_goes_from_both_sides_or_from_none(pair, without):
-    assert without_last_mark(*pair) == without
+    assert without_final_marks(*pair) == without
 
 
 def test_a_source_is_lower_cased_whole_at_its_beginning_or_not():
@@ -25,7 +25,7 @@ def test_a_source_is_lower_cased_whole_at_its_beginning_or_not():
 
 def test_texts_of_several_follow_each_other_and_the_last_may_be_shorter():
     pairs = [(f"Satz {i}.", f"Sentence {i}.") for i in range(5)]
-    assert several_at_once(pairs, 2) == [
+    assert concatenated_groups(pairs, 2) == [
         ("Satz 0. Satz 1.", "Sentence 0. Sentence 1."),
         ("Satz 2. Satz 3.", "Sentence 2. Sentence 3."),
         ("Satz 4.", "Sentence 4."),

@@ -207,7 +207,7 @@ def test_a_plan_of_sentences_holds_as_many_in_each_batch():
 def test_a_plan_of_pairs_as_they_stand_follows_the_text():
     pairs = random_pairs(20)
     for seed in (None, 3, 4):
-        batches = plan(pairs, 64, seed, sentences=8, as_they_stand=True)
+        batches = plan(pairs, 64, seed, sentences=8, keep_order=True)
         assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
 
 
