@@ -70,7 +70,7 @@ def test_an_error_inside_the_loader_is_one_line_too(folder, monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError("modulo by\nzero \x1b[2J")
 
-    monkeypatch.setattr("core.checkpoint.folder._built", fail)
+    monkeypatch.setattr("core.checkpoint.folder._build", fail)
     with pytest.raises(CheckpointError, match=r"\(ZeroDivisionError: modulo by zero \[2J\)"):
         load(folder)
 

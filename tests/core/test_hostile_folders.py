@@ -531,7 +531,5 @@ def test_what_refusals_cost(good, tmp_path):
         above = sum(early[name][column] > limit for name in ranked)
         worst = ", ".join(f"{name} {early[name][column]:.1f}" for name in ranked[:3])
         middle = median(found[column] for found in early.values())
-        print(
-            f"\n{len(early)} refusals: median {middle:.1f} {unit}, {above} above {limit}: {worst}"
-        )  # noqa: T201
+        print(f"\n{unit}: median {middle:.1f}, {above} of {len(early)} above {limit}: {worst}")  # noqa: T201
     assert max(memory for _, memory in early.values()) <= 20

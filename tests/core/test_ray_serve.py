@@ -19,7 +19,7 @@ from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.serving.backend import InspectRequest, TranslateRequest
 from core.serving.local import LocalBackend
-from core.serving.ray_serve import SETTING, Server, LostError, RayBackend, backend_of
+from core.serving.ray_serve import SETTING, LostError, RayBackend, Server, backend_of
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
 from tests.core.elsewhere import free_port, served
