@@ -18,7 +18,7 @@ from core.training import resume
 from core.training.distributed import Processes
 from core.training.loop import train
 from tests import small
-from tests.core.plugs import fingerprint
+from tests.core.crashes import fingerprint
 from tests.core.test_training import random_pairs
 
 CONFIG = TrainConfig(

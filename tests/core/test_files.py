@@ -26,7 +26,7 @@ from core.files import (
     write_transaction,
 )
 from tests.core import strange_folders
-from tests.core.plugs import fails, killed
+from tests.core.crashes import fails, killed
 
 OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}
 NEW = {"a": b"new a", "b": b"new b", "switch": b"new"}

@@ -265,7 +265,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
         finished([Progress(1, 9)])
 
 
-def test_what_cannot_be_asked_is_one_line(translator):
+def test_unusable_text_is_one_line(translator):
     record = translator.inspect("Ein Hund läuft.")
     with pytest.raises(ValueError, match="unknown kind 'middle': choose encoder, decoder or cross"):
         pair_effects(translator, record, "middle")

@@ -1,4 +1,4 @@
-"""Stands in for the machines of Ray Serve: answers over HTTP as their replicas do."""
+"""A stand-in for Ray Serve that answers over HTTP like its replicas."""
 
 import socket
 from collections.abc import Generator
@@ -18,7 +18,7 @@ def free_port() -> int:
 
 @contextmanager
 def served(port: int, *folders: Path) -> Generator[None]:
-    """They are there while the block runs."""
+    """Serve the checkpoints during the block."""
     answering = Server([str(folder) for folder in folders])
 
     class Handler(BaseHTTPRequestHandler):
