@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.grid import Axes, bar_beneath, cell_size, frame
+from app.figures.grid import Axes, cell_size, colour_bar_below, frame
 from app.figures.style import escape, layout, ruled, sequential, tick, words_below
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
@@ -140,7 +140,7 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
             zmin=0,
             zmax=1,
             colorscale=sequential(theme),
-            colorbar=bar_beneath(
+            colorbar=colour_bar_below(
                 figure, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"], theme
             ),
             hovertemplate="first: layer.head %{y}<br>second: layer.head %{x}<br>"

@@ -31,7 +31,6 @@ def change_figure(
     palette = PALETTES[theme]
     N = len(words)
     ticks, bottom, pitch = words_below(words, _LONGEST)
-    change = float(np.mean(after - before))
     lost, gained = signed_colours(theme)
     legend = [f"bar: {names[0]}", f"dot: {names[1]} (blue: more, orange: less)"]
     if control is not None:
@@ -98,7 +97,6 @@ def change_figure(
             "title": {"text": "probability"},
             **ruled(theme),
         },
-        meta={"mean_change": change},
     )
     return figure
 

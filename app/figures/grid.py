@@ -23,7 +23,7 @@ from app.figures.style import (
 )
 from app.look.palette import PALETTES
 
-LONGEST = 12  # characters of a label beside a grid; the hover shows all of it
+LONGEST = 12  # characters of a label; the hover shows the whole word
 _GRID = 216  # px of a grid: three fit in a row on a desktop screen, one on a phone
 _MIN_WIDTH = 310  # px, so that a title and a subtitle fit
 _FOOT = 64  # px under a grid, for ids or a colour bar
@@ -88,7 +88,7 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
     return figure
 
 
-def bar_beneath(
+def colour_bar_below(
     figure: go.Figure, word: str, values: Sequence[float], texts: Sequence[str], theme: str
 ) -> dict[str, Any]:
     """Return a flat colour bar below the plot, as wide as the plot."""

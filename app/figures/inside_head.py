@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from app.figures.grid import hatching
 from app.figures.style import (
     FLOOR,
-    beside,
+    colour_bar,
     diverging,
     escape,
     layout,
@@ -257,7 +257,7 @@ def _add_strips(
     shown = [name if is_name else tick(name) for name in names]
     wide = range(1, values.shape[1] + 1)
     hover = [[f"{row}<br>dimension {i}" for i in wide] for row in shown] if names[0] else None
-    bar = beside(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
+    bar = colour_bar(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
     if bar and domain[1] - domain[0] < 1 and len(names) <= 2:  # no room for three numbers
         bar["tickvals"], bar["ticktext"] = bar["tickvals"][::2], bar["ticktext"][::2]
     figure.add_trace(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from app.figures.grid import Axes, cell_size, cells, frame, hatch, hatching, numbers
 from app.figures.style import (
     FLOOR,
-    beside,
+    colour_bar,
     diverging,
     escape,
     layout,
@@ -131,7 +131,7 @@ def row_figure(
             limit,
             diverging(theme),
             1,
-            beside((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
+            colour_bar((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
         ),
         (
             [nothing, nothing, np.where(mask, weights, np.nan)],
@@ -139,7 +139,7 @@ def row_figure(
             1.0,
             sequential(theme),
             2,
-            beside((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
+            colour_bar((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
         ),
     ):
         figure.add_trace(

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
-    beside,
+    colour_bar,
     curve,
     diverging,
     escape,
@@ -88,7 +88,7 @@ def table_figure(
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=beside((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
+            colorbar=colour_bar((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
             hovertemplate="%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
         ),
         layout(

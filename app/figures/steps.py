@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.grid import bar_beneath
+from app.figures.grid import colour_bar_below
 from app.figures.style import layout, sequential, text_width, tick, word_ticks
 from app.look.labels import labels
 from app.look.palette import PALETTES
@@ -71,7 +71,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             colorscale=sequential(theme),
             zmin=0,
             zmax=1,
-            colorbar=bar_beneath(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
+            colorbar=colour_bar_below(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
             xgap=1,
             ygap=1,
             hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",

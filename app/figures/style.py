@@ -141,7 +141,7 @@ def curve(x: ArrayLike, y: ArrayLike, colour: str, width: float = 1.25, **axes: 
     return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", **axes)
 
 
-def beside(
+def colour_bar(
     domain: tuple[float, float], values: list[float], texts: list[str], theme: str, word: str = ""
 ) -> dict[str, Any]:
     """Return a flat colour bar right of the plot; `domain` is its vertical range (0–1)."""

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, bar_beneath, frame, numbers
+from app.figures.grid import Axes, colour_bar_below, frame, numbers
 from app.figures.style import (
     diverging,
     escape,
@@ -184,7 +184,9 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=bar_beneath(figure, "nats beyond the sum", [-limit, 0, limit], ends, theme),
+            colorbar=colour_bar_below(
+                figure, "nats beyond the sum", [-limit, 0, limit], ends, theme
+            ),
             hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats beyond the sum"
             "<extra></extra>",
         )

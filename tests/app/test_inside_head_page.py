@@ -192,7 +192,7 @@ def check_bars(trace: dict, values: np.ndarray, names: list[str], places: int = 
 
 
 def check_axis(axis: dict, names: list[str], chosen: int | None = None) -> list[str]:
-    """Check the names beside the bars: the first is on top, the chosen one is bold."""
+    """Check the names of the bars: the first is on top, the chosen one is bold."""
     expected = [f"<b>{name}</b>" if i == chosen else name for i, name in enumerate(drawn(names))]
     assert list(axis["ticktext"]) == expected
     assert array(axis["tickvals"]).tolist() == list(range(len(names)))

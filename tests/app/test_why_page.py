@@ -118,7 +118,7 @@ def test_heads_that_matter(net, source, token):
     figure = page.figure("why_heads")
     assert titles(figure) == (
         f"The 12 heads of {len(heads)} that matter most",
-        "each switched off by itself, the target kept: change of log P",
+        "each switched off alone, with the same target: change of log-probability",
     )
     assert axis_titles(figure)[0] == "nats"
     labels = [f"{k} {n + 1}.{h + 1}" for k, n, h, _ in heads[:12]]
@@ -254,7 +254,7 @@ def test_pairs(net, kind):
             f"both off: {signed(both[a, b])} nats, {signed(by)} nats beyond the sum"
         )
         page.claim(
-            f"Once {heads[a]} is off, switching off {heads[b]} too changes log P by "
+            f"Once {heads[a]} is off, also switching off {heads[b]} changes the log-probability by "
             f"{signed(both[a, b] - one[a])} nats, instead of {signed(one[b])} nats alone."
         )
     check_the_rest(page, "why_pairs_map", "why_pairs")

@@ -184,7 +184,7 @@ if curves:
 
 st.subheader("The same weights under two names")
 st.write(
-    "This is how weights are copied: each tensor of torch.nn.Transformer beside the scratch "
+    "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
     "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
     "the scratch code keeps three, as in the paper."
 )

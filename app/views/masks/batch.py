@@ -37,7 +37,7 @@ LOOK_FOR = {
     "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
     "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
     "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
-    "whole source, but not at the padding behind it.",
+    "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
 FORMULA = {

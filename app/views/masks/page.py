@@ -11,9 +11,8 @@ from app.views.shared.section import section
 
 st.title("Masks")
 st.caption(
-    "Without a mask, every query may attend to every key. A mask M forbids some of the cells: "
-    "those of padding, which is no token, and in the decoder those of tokens that are written "
-    "later.",
+    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
+    "padding, which is not a token, and in the decoder those of tokens that are written later.",
     help=meaning("query", "key", "mask"),
 )
 lesson = ask_for_sentence()

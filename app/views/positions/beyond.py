@@ -31,8 +31,8 @@ def learned(lesson: Lesson) -> None:
     if not cards:
         st.write(
             "No checkpoint here has learned its positions, so there is no such table to show. "
-            "Train a network with learned_positions in its configuration and put its folder beside "
-            "the others: this section then shows its table next to the sinusoids."
+            "Train a network with learned_positions in its configuration and put its folder next "
+            "to the others: this section then shows its table and the sinusoids."
         )
         return
     names = {name: plain(name) for name in cards}

@@ -104,7 +104,7 @@ def rotation(lesson: Lesson) -> None:
     )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
-        st.write("This model learned its positions: there is no formula, so no such matrix either.")
+        st.write("This model learned its positions: there is no formula and no such matrix.")
         return
     st.write(
         "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "

@@ -50,7 +50,7 @@ def matters(lesson: Lesson) -> None:
             [name_of(head.kind, head.layer, head.head) for head in shown],
             [head.change for head in shown],
             f"The {len(shown)} heads of {len(ranked)} that matter most",
-            "each switched off by itself, the target kept: change of log P",
+            "each switched off alone, with the same target: change of log-probability",
             "nats",
             visit.theme(),
         ),
@@ -125,8 +125,9 @@ def pairs(lesson: Lesson) -> None:
                     f"both off: {_nats(both[a, b])}, {_nats(pair.beyond)} beyond the sum"
                 )
                 st.caption(
-                    f"Once {first} is off, switching off {second} too changes log P by "
-                    f"{_nats(both[a, b] - single[a])}, instead of {_nats(single[b])} alone."
+                    f"Once {first} is off, also switching off {second} changes the "
+                    f"log-probability by {_nats(both[a, b] - single[a])}, instead of "
+                    f"{_nats(single[b])} alone."
                 )
             st.latex(r"\Delta_{ab} - (\Delta_a + \Delta_b)")
             st.caption("Δ: change of the log-probability of the whole translation, in nats.")

@@ -43,7 +43,7 @@ section(
     word_choice,
     lesson,
     choices=("why_step", "why_other"),
-    promise="Bars that add up to the difference between two words, with the true effect beside",
+    promise="Bars that add up to the difference between two words, next to the true effects",
     seconds=cost.seconds(lesson, _STEPS),
     help=meaning("logit", "residual stream"),
 )
