@@ -86,12 +86,6 @@ def test_a_batch_that_is_too_large_is_rejected_before_translation(monkeypatch):
     assert page.app.text_area(key=key).value == lines
 
 
-def test_a_text_that_is_too_long_gets_one_line():
-    page = render("positions", source="Hund " * 101)
-    line = "504 characters are too many: the limit is 500, try one sentence at a time"
-    assert errors(page) == [line]
-
-
 def test_the_default_edit_changes_the_default_translation(translator):
     source = EXAMPLES[0].de
     page = render("positions", "open_what_if", source=source)
