@@ -106,10 +106,9 @@ def table_figure(
         waves = [number(wavelength(int(d), d_model), 0) for d in quarters]
         figure.update_layout(
             xaxis3={
-                "overlaying": "x",
+                **hover_axis(named, "x"),
                 "side": "top",
-                "range": axis_range,
-                "tickmode": "array",
+                "showticklabels": True,
                 "tickvals": quarters,
                 "ticktext": waves,
                 "tickangle": 0,
@@ -119,9 +118,6 @@ def table_figure(
                     "font": {"size": 13, "color": PALETTES[theme].second},
                     "standoff": 8,
                 },
-                "showgrid": False,
-                "zeroline": False,
-                "fixedrange": True,
             }
         )
         figure.add_trace(nothing("x3"))
