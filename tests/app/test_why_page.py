@@ -210,8 +210,8 @@ OPEN = " for the token or against it stays open."
     ("count", "text"),
     [
         (0, " None of the 14 intervals holds 0."),
-        (1, f" 1 of the 14 intervals holds 0: whether that word speaks{OPEN}"),
-        (7, f" 7 of the 14 intervals hold 0: whether those words speak{OPEN}"),
+        (1, f" 1 of the 14 intervals holds 0: whether that word counts{OPEN}"),
+        (7, f" 7 of the 14 intervals hold 0: whether those words count{OPEN}"),
     ],
 )
 def test_intervals_that_hold_0_are_counted(count, text):
@@ -364,9 +364,9 @@ def test_why_this_word(source, folder, step, query):
     check_ribbons(page, rec, choice, pair)
     check_removals(page, net, rec, choice)
     page.claim_matching(
-        f"{rec.source_language} tokens speak through the cross heads, {rec.target_language} ones "
-        r"through the decoder's\. The widths add up: blue less orange is the difference\. Blue "
-        f"speaks for “{re.escape(pair[0])}”, orange for “{re.escape(pair[1])}”\\."
+        f"{rec.source_language} tokens contribute through the cross heads, {rec.target_language} "
+        r"ones through the decoder's\. The widths add up: blue minus orange is the difference\. Blue "
+        f"is for “{re.escape(pair[0])}”, orange for “{re.escape(pair[1])}”\\."
     )
     check_the_rest(page, "why_terms", "why_ribbons")
 
@@ -402,7 +402,7 @@ def check_terms(page, net, rec, choice, pair) -> None:
     match = page.claim_matching(
         rf"All {len(choice.terms)} terms add up to the difference to within (.+?); layer norm is "
         "held at its actual scale. Grey is what the difference really loses when the head is "
-        "switched off. Cross heads bring what the source says."
+        "switched off. Cross heads carry information from the source."
     )
     assert 0 <= from_scientific(match[1]) < 1e-4
     heads = [h for h in zip(labels, terms, lost, strict=True) if not math.isnan(h[2])]
@@ -646,7 +646,7 @@ def test_sources(net, source):
             for c, a, b in zip(columns, low, high, strict=True)
         ]
         count = ((low <= 0) & (high >= 0)).sum()
-        unsure = f" {count} of the {len(words)} intervals hold 0: whether those words speak{OPEN}"
+        unsure = f" {count} of the {len(words)} intervals hold 0: whether those words count{OPEN}"
     match = page.claim_matching(
         r"For every token, the bars add up to the difference between all words and none to within "
         rf"(.+?); they come from {referee.subsets:,} subsets of the words\." + re.escape(unsure)

@@ -132,7 +132,7 @@ def _open(count: int, intervals: int) -> str:
     """Say how many intervals hold 0, and what that leaves open."""
     if not count:
         return f" None of the {intervals} intervals holds 0."
-    hold, words = ("holds", "that word speaks") if count == 1 else ("hold", "those words speak")
+    hold, words = ("holds", "that word counts") if count == 1 else ("hold", "those words count")
     return (
         f" {count} of the {intervals} intervals {hold} 0: whether {words} for the token or "
         "against it stays open."

@@ -82,8 +82,8 @@ def word_choice(lesson: Lesson) -> None:
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference"
         f"{within(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
-        "what the difference really loses when the head is switched off. Cross heads bring what "
-        "the source says.",
+        "what the difference really loses when the head is switched off. Cross heads carry "
+        "information from the source.",
     )
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, tried))
@@ -96,10 +96,10 @@ def word_choice(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_ribbons",
-        f"{plain(record.source_language)} tokens speak through the cross heads, "
+        f"{plain(record.source_language)} tokens contribute through the cross heads, "
         f"{plain(record.target_language)} "
         "ones through the decoder's. "
-        f"The widths add up: blue less orange is the difference. Blue speaks for “{plain(pair[0])}”"
+        f"The widths add up: blue minus orange is the difference. Blue is for “{plain(pair[0])}”"
         f", orange for “{plain(pair[1])}”.",
     )
     _tried(lesson, choice)
