@@ -365,8 +365,8 @@ def test_why_this_word(source, folder, step, query):
     check_removals(page, net, rec, choice)
     page.claim_matching(
         f"{rec.source_language} tokens contribute through the cross heads, {rec.target_language} "
-        r"ones through the decoder's\. The widths add up: blue minus orange is the difference\. Blue "
-        f"is for “{re.escape(pair[0])}”, orange for “{re.escape(pair[1])}”\\."
+        r"ones through the decoder's\. The widths add up: blue minus orange is the difference\. "
+        f"Blue is for “{re.escape(pair[0])}”, orange for “{re.escape(pair[1])}”\\."
     )
     check_the_rest(page, "why_terms", "why_ribbons")
 
