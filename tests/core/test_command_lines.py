@@ -104,7 +104,7 @@ def test_a_signal_at_any_time_ends_any_command_with_one_line(checkpoint_folder, 
         "translate": given[:2],
         "verify": given[:2],
     }
-    dice, stopped = random.Random(4), 0
+    rng, stopped = random.Random(4), 0
     for turn, name in itertools.product(range(6), arguments):
         called = [sys.executable, "-m", f"core.{name}", *arguments[name]]
         if name == "train":
@@ -119,7 +119,7 @@ def test_a_signal_at_any_time_ends_any_command_with_one_line(checkpoint_folder, 
             )
         while process.poll() is None and not has_torch(process):
             time.sleep(0.01)
-        time.sleep(dice.uniform(0, 5))
+        time.sleep(rng.uniform(0, 5))
         process.send_signal(command._SIGNALS[turn % 2])
         _, error = process.communicate(timeout=120)
         last = error.decode().splitlines()[-1:]
@@ -508,7 +508,7 @@ def test_consecutive_lines_share_a_batch_up_to_its_tokens():
 @pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])
 def test_a_lone_surrogate_gives_one_clear_line(checkpoint_folder, half):
     translator = Translator.load(checkpoint_folder, "cpu")
-    said = rf"character 4 is half a surrogate pair \(U\+{ord(half[0]):04X}\), .*: delete it"
+    message = rf"character 4 is half a surrogate pair \(U\+{ord(half[0]):04X}\), .*: delete it"
     text = f"Ein{half} Hund"
     for ask in (
         lambda: translator.translate(["Ein Mann.", text]),
@@ -517,7 +517,7 @@ def test_a_lone_surrogate_gives_one_clear_line(checkpoint_folder, half):
         lambda: translator.inspect_many([text]),
         lambda: translator.tokens(text, "source"),
     ):
-        with pytest.raises(InputError, match=said) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             ask()
         assert str(caught.value).isprintable()
 
