@@ -2,7 +2,7 @@
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
 python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
-Either may be scored [--joined N] [--small-letters].
+Add --joined N or --small-letters to alter the sources before scoring.
 """
 
 from argparse import Namespace
@@ -19,7 +19,7 @@ from core.training.scoring import evaluate
 
 
 def run(arguments: Namespace) -> None:
-    """Read the pairs, score them, print a table and write the JSON."""
+    """Score the given pairs, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     if arguments.src and arguments.ref:
@@ -55,7 +55,7 @@ def parser() -> Parser:
     """The command line."""
     p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
-    p.add_argument("--src", type=Path, help="source sentences, one a line, plain or gzipped")
+    p.add_argument("--src", type=Path, help="source sentences, one per line, plain or gzipped")
     p.add_argument("--ref", type=Path, help="their reference translations, line for line")
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
@@ -64,13 +64,13 @@ def parser() -> Parser:
         "--joined",
         type=whole_number(1),
         default=1,
-        help="how many pairs that follow each other are translated and scored as one",
+        help="concatenate every N consecutive pairs into one",
         metavar="N",
     )
     p.add_argument(
         "--small-letters",
         action="store_true",
-        help="sources as people type them: lower-cased, no mark at the end of either side",
+        help="lower-case the sources and drop the final punctuation mark of both sides",
     )
     p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--device", default="auto")

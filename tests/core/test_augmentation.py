@@ -247,7 +247,7 @@ def test_each_epoch_is_augmented_again_within_the_length_limit(data):
 def test_the_next_epoch_is_encoded_in_the_background(data, monkeypatch):
     found, same = (prepare(RECIPES["smoke-changing"], DE_EN, data).train for _ in range(2))
     assert isinstance(found, Epochs) and isinstance(same, Epochs)
-    found.ahead = True
+    found.prefetch = True
     order = [0, 0, 1, 2, 4]  # the last epoch is not the one being prepared
     here = os.getpid()
     made: list[int] = []
@@ -311,4 +311,4 @@ def test_the_model_card_describes_the_augmentation(data, tmp_path):
     run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4, recipe="smoke-changing")
     card = (tmp_path / "c/MODEL_CARD.md").read_text()
     assert "25% have a source as people type it" in card and "up to 6 in all" in card
-    assert "shown 10 times. 10% of all words fall into subwords at a random place" in card
+    assert "shown 10 times. 10% of all words are split into subwords at random" in card

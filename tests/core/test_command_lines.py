@@ -500,9 +500,9 @@ def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
 
 
 def test_consecutive_lines_share_a_batch_up_to_its_tokens():
-    parts = list(translate._parts([3, 3, 0, 9, 1], 8))
+    parts = list(translate._chunks([3, 3, 0, 9, 1], 8))
     assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
-    assert list(translate._parts([], 8)) == []
+    assert list(translate._chunks([], 8)) == []
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])

@@ -63,18 +63,20 @@ def test_skipped_pairs_of_own_files_are_counted(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_too_few_pairs_are_rejected(tmp_path, count):
     pairs = (small.SENTENCES * 2)[:count]
-    with pytest.raises(ValueError, match=rf"holds {count} usable sentence pair\(s\): at least 10"):
+    with pytest.raises(
+        ValueError, match=rf"contains {count} usable sentence pair\(s\): at least 10"
+    ):
         prepare(RECIPES["smoke"], DE_EN, None, own_files(tmp_path, pairs))
 
 
 def test_pairs_that_are_all_too_long_are_rejected(tmp_path):
-    with pytest.raises(ValueError, match="holds 0 usable"):
+    with pytest.raises(ValueError, match="contains 0 usable"):
         prepare(RECIPES["smoke"], DE_EN, None, own_files(tmp_path, small.SENTENCES * 4), 2)
 
 
 def test_an_empty_validation_text_is_rejected(tmp_path):
     given = PairFiles(files(tmp_path, small.SENTENCES * 4), files(tmp_path, [], "val"))
-    with pytest.raises(ValueError, match="validation text holds no sentence pair"):
+    with pytest.raises(ValueError, match="validation text contains no sentence pairs"):
         prepare(RECIPES["smoke"], DE_EN, None, given)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.checkpoint import folder as checkpoint
-from core.checkpoint.add_checksum import seal
+from core.checkpoint.add_checksum import add_checksum
 from core.checkpoint.folder import load, read_card
 from core.files import (
     cache_folder,
@@ -26,7 +26,7 @@ from core.files import (
     write_transaction,
 )
 from tests.core import strange_folders
-from tests.core.plugs import fails, killed
+from tests.core.crashes import fails, killed
 
 OLD = {"a": b"old a", "b": b"old b", "manifest": b"old"}
 NEW = {"a": b"new a", "b": b"new b", "manifest": b"new"}
@@ -78,7 +78,7 @@ def test_sealing_a_half_committed_folder_keeps_its_staged_files(checkpoint_folde
     write_json(folder / "config.json", config)
     mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
     waiting.rename(folder / f"metrics-{mark}.json")
-    seal(folder)
+    add_checksum(folder)
     assert read_card(folder).metrics == read_card(checkpoint_folder).metrics != {}
 
 
