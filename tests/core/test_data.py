@@ -60,18 +60,14 @@ def test_skipped_pairs_of_own_files_are_counted(tmp_path):
     assert found.corpora == {"train.de + train.en": 1}
 
 
-@pytest.mark.parametrize("count", [0, 1, 9])
-def test_too_few_pairs_are_rejected(tmp_path, count):
-    pairs = (small.SENTENCES * 2)[:count]
-    with pytest.raises(
-        ValueError, match=rf"contains {count} usable sentence pair\(s\): at least 10"
-    ):
-        prepare(RECIPES["smoke"], DE_EN, None, own_files(tmp_path, pairs))
-
-
-def test_pairs_that_are_all_too_long_are_rejected(tmp_path):
-    with pytest.raises(ValueError, match="contains 0 usable"):
-        prepare(RECIPES["smoke"], DE_EN, None, own_files(tmp_path, small.SENTENCES * 4), 2)
+@pytest.mark.parametrize(
+    ("pairs", "limit", "count"), [(0, 60, 0), (1, 60, 1), (9, 60, 9), (24, 2, 0)]
+)
+def test_too_few_usable_pairs_are_rejected(tmp_path, pairs, limit, count):
+    files = own_files(tmp_path, (small.SENTENCES * 4)[:pairs])
+    message = rf"contains {count} usable sentence pair\(s\): at least 10"
+    with pytest.raises(ValueError, match=message):
+        prepare(RECIPES["smoke"], DE_EN, None, files, limit)
 
 
 def test_an_empty_validation_text_is_rejected(tmp_path):
