@@ -55,7 +55,7 @@ def fair_run() -> Generator[None]:
         yield  # a part of a run that has waited
         return
     who = visitor()
-    SHARES.asks(who)
+    SHARES.mark_active(who)
     _let_others(who)
     begun = time.thread_time()
     _RUN.begun, _RUN.refused = True, False

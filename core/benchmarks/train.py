@@ -134,12 +134,12 @@ def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
     def row(length: int, size: int) -> list[int]:
         return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
 
-    found = []
+    pairs = []
     for _ in range(200 * (steps + 1)):
         length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
         other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
-        found.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
-    return found
+        pairs.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
+    return pairs
 
 
 def _usual(

@@ -50,7 +50,7 @@ def test_a_part_that_is_run_by_itself_counts_as_a_run(now, monkeypatch):
     part = waiting.fragment(lambda: "shown")
     for _ in range(4):
         assert part() == "shown"
-    waiting.SHARES.asks("other")
+    waiting.SHARES.mark_active("other")
     assert seconds_of(part) > 0.4
 
     now["visitor"] = "a second one"
@@ -67,13 +67,13 @@ def test_a_part_that_is_run_by_itself_counts_as_a_run(now, monkeypatch):
 def test_all_long_work_shares_one_account(now):
     steps = lambda: list(waiting.in_line(lambda: iter(range(4))))  # noqa: E731
     assert seconds_of(steps) < 0.2, "nobody else is there"
-    waiting.SHARES.asks("other")
+    waiting.SHARES.mark_active("other")
     now["visitor"] = "a second one"
     assert seconds_of(steps) > 0.4, "what the first one's work used counts"
 
 
 def test_what_is_made_of_a_step_counts_as_long_work(now):
-    waiting.SHARES.asks("other")
+    waiting.SHARES.mark_active("other")
 
     def drawn() -> None:
         for _ in waiting.in_line(lambda: iter(range(1))):
@@ -100,7 +100,7 @@ def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
 
 
 def test_who_is_there_no_more_counts_no_more(now, monkeypatch):
-    waiting.SHARES.asks("other")
+    waiting.SHARES.mark_active("other")
     monkeypatch.setattr(fair_share, "RECENT_S", 0.0)
     for _ in range(4):
         assert seconds_of(a_run) < 0.2
