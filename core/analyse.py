@@ -34,7 +34,7 @@ from core.device import pick_device
 from core.experiments.aligning import Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.training.scoring import refuse_long
 
 _TABLE_ROWS = 12  # the JSON has all rows

@@ -244,10 +244,12 @@ class DecodeConfig(_Json):
 
     @classmethod
     def from_label(cls, label: str) -> Self:
-        """Parse a label; text after it is ignored. Raises ValueError if there is no label."""
-        match = re.match(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
-        if not match:
-            raise ValueError(f"{label!r} is not a decoding label")
-        beam, penalty = match.groups()
-        settings = {"length_penalty": float(penalty)} if penalty else {}
-        return cls(beam=int(beam or 1), **settings)
+        """Return the settings that `label` printed. Raises ValueError for any other text."""
+        match = re.fullmatch(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
+        if match:
+            beam, penalty = match.groups()
+            settings = {"length_penalty": float(penalty)} if penalty else {}
+            config = cls(beam=int(beam or 1), **settings)
+            if config.label == label:
+                return config
+        raise ValueError(f"{label[:40]!r} is not a decoding label")

@@ -5,6 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
+ATTENTION = {
+    "encoder": "encoder's self-attention",
+    "decoder": "decoder's self-attention",
+    "cross": "cross-attention",
+}
+"""The three kinds of attention, as a sentence names them after "the"."""
+
 
 class Named(Protocol):
     """A token of a record or of a tokenizer: what has a text to show."""
@@ -33,11 +40,6 @@ def segments(text: str) -> list[tuple[str, bool]]:
         else:
             parts.append((character, False))
     return parts
-
-
-def is_punctuation(text: str) -> bool:
-    """Whether there is nothing but punctuation, as Unicode has it."""
-    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
 def labels(tokens: Sequence[Named], first_number: int) -> list[str]:

@@ -49,7 +49,7 @@ typedef struct { int64_t N, K, H, E; } Size;
 
 int64_t panel(void) { return PANEL; }
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Select a where the mask's bits are 1, else b. */
 static inline vec blend(ivec mask, vec a, vec b) {
@@ -104,7 +104,7 @@ static void product_group(const Affine *a, const float *x, int64_t B, int relu, 
     const int64_t in = a->in, out = a->out;
     float last[(ROWS + 1) * PANEL] = {0}; /* output and bias of a partial last panel */
     for (int64_t c = 0; c < out; c += PANEL) {
-        const int64_t width = least(PANEL, out - c);
+        const int64_t width = min64(PANEL, out - c);
         const float *panel = a->panels + c * in, *bias = a->bias ? a->bias + c : 0;
         if (bias && width < PANEL) bias = memcpy(last + ROWS * PANEL, bias, width * sizeof *y);
         int64_t blocks = (B + ROWS - 1) / ROWS;
@@ -283,10 +283,10 @@ void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int
 }
 
 /* Sort order: descending, NaN first, like torch.topk. */
-static inline int before(double a, double b) { return a > b || (a != a && b == b); }
+static inline int sorts_before(double a, double b) { return a > b || (a != a && b == b); }
 
 /* Return the largest number, ignoring NaN. */
-static inline float largest(const float *x, int64_t count) {
+static inline float maximum(const float *x, int64_t count) {
     vec most = (vec){0} - INFINITY;
     float found = -INFINITY;
     int64_t i = 0;
@@ -312,8 +312,8 @@ void top_k_log_probs(const float *x, int64_t B, int64_t V, int64_t first, int64_
         for (int64_t j = 0; j < k; j++) bound[j] = -INFINITY;
         for (int64_t c = 0; c < first; c++) top = x[c] > top ? x[c] : top;
         for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
-            const int64_t from = i < first ? least(first, i + BLOCK) : i;
-            most[b] = largest(x + from, least(i + BLOCK, V) - from);
+            const int64_t from = i < first ? min64(first, i + BLOCK) : i;
+            most[b] = maximum(x + from, min64(i + BLOCK, V) - from);
             for (int64_t j = k; j-- && most[b] > bound[j]; bound[j] = most[b])
                 if (j + 1 < k) bound[j + 1] = bound[j];
         }
@@ -329,10 +329,10 @@ void top_k_log_probs(const float *x, int64_t B, int64_t V, int64_t first, int64_
         int64_t count = 0;
         for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
             if (most[b] < bound[k - 1]) continue; /* k others are larger */
-            for (int64_t c = i < first ? first : i; c < least(i + BLOCK, V); c++) {
-                if (x[c] < bound[k - 1] || (count == k && !before(x[c], value[k - 1]))) continue;
+            for (int64_t c = i < first ? first : i; c < min64(i + BLOCK, V); c++) {
+                if (x[c] < bound[k - 1] || (count == k && !sorts_before(x[c], value[k - 1]))) continue;
                 int64_t j = count < k ? count++ : k - 1;
-                for (; j && before(x[c], value[j - 1]); j--) {
+                for (; j && sorts_before(x[c], value[j - 1]); j--) {
                     value[j] = value[j - 1];
                     place[j] = place[j - 1];
                 }
@@ -361,9 +361,9 @@ void beam_candidates(const float *x, const double *totals, int64_t N, int64_t K,
             top_k_log_probs(x, 1, V, first, each, value, place);
             for (int64_t i = 0; i < each; i++) {
                 const double found = totals[k] + value[i];
-                if (count == wanted && !before(found, sum[wanted - 1])) break;
+                if (count == wanted && !sorts_before(found, sum[wanted - 1])) break;
                 int64_t j = count < wanted ? count++ : wanted - 1;
-                for (; j && before(found, sum[j - 1]); j--) {
+                for (; j && sorts_before(found, sum[j - 1]); j--) {
                     sum[j] = sum[j - 1];
                     hypothesis[j] = hypothesis[j - 1];
                     token[j] = token[j - 1];

@@ -32,20 +32,9 @@ _SPLITS = {"test": (_TEST_NAMES, _TEST_PLACES, 24), "val": (_VAL_NAMES, _VAL_PLA
 SPLITS = tuple(_SPLITS)
 RESERVED = frozenset(_TEST_NAMES + _TEST_PLACES + _VAL_NAMES + _VAL_PLACES)
 
-_MONTHS = {
-    "Januar": "January",
-    "Februar": "February",
-    "März": "March",
-    "April": "April",
-    "Mai": "May",
-    "Juni": "June",
-    "Juli": "July",
-    "August": "August",
-    "September": "September",
-    "Oktober": "October",
-    "November": "November",
-    "Dezember": "December",
-}
+_GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
+_ENGLISH = "January February March April May June July August September October November December"
+_MONTHS = dict(zip(_GERMAN.split(), _ENGLISH.split(), strict=True))
 
 # {n}, {m}: names, {p}, {q}: places, {i}: a number, {d}: a date.
 _TEMPLATES = (

@@ -25,23 +25,23 @@ def translate_ids(
     receives the number of newly finished sentences. `lock` is held for one batch at a time.
     """
     results: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
-    waiting: list[int] = []
+    pending: list[int] = []
     by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
 
     def flush() -> None:
-        source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
+        source = pad([[*encoded[i], EOS] for i in pending]).to(device)
         with lock:
             batch = search(model, source, decode)
-        for i, hypotheses in zip(waiting, batch, strict=True):
+        for i, hypotheses in zip(pending, batch, strict=True):
             results[i] = hypotheses
-        on_progress(len(waiting))
+        on_progress(len(pending))
 
     on_progress(len(encoded) - len(by_length))
     for i in by_length:
-        if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
+        if pending and (len(pending) + 1) * (len(encoded[i]) + 1) > batch_tokens:
             flush()
-            waiting = []
-        waiting.append(i)
-    if waiting:
+            pending = []
+        pending.append(i)
+    if pending:
         flush()
     return results

@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core.serving.queue import POLL_S, BusyError
 
@@ -32,7 +32,7 @@ class LongTaskQueue:
         self,
         begin: Callable[[], Iterable[T]],
         on_wait: Callable[[int], object] = lambda ahead: None,
-    ) -> Generator[T]:
+    ) -> Generator[T, None, Any]:
         """Yield the steps of a task once its turn has come; close the generator when done.
 
         While waiting, `on_wait` is called repeatedly with the number of tasks ahead; an exception
@@ -47,7 +47,7 @@ class LongTaskQueue:
             while ahead := self._ahead(task):
                 on_wait(ahead)
             try:
-                yield from begin()
+                return (yield from begin())
             finally:  # the steps are closed, so their memory is free
                 release_memory()
         finally:

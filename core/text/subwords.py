@@ -69,9 +69,9 @@ class SubwordTokenizer:
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(_learnable(sentence))
-        known = {c for c, count in counts.items() if count >= min_character_count}
-        # The space, which the counts hold, is the learner's boundary.
-        alphabet = len(known | set(spelling))
+        frequent = {c for c, count in counts.items() if count >= min_character_count}
+        # The space counts as the trainer's word-boundary mark.
+        alphabet = len(frequent | set(spelling))
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(SPECIALS),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from core.data.batches import pad
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.model.transformer import scaled_dot_product_attention
 from core.record.capture import capture, explicit_attention
 from core.text.tokenizer import BOS, EOS, PAD
@@ -166,33 +166,6 @@ def test_steps_equal_the_full_pass_for_any_reordering(which, variant, seed, data
         state = state.select(torch.tensor(rows))
         sources = [sources[r] for r in rows]
         prefixes = [[*prefixes[r], row(seed + t, 4)[i]] for i, r in enumerate(rows)]
-
-
-@examples(30)
-@given(which, variant, seed, st.integers(1, 4), st.data())
-def test_steps_equal_the_full_pass_in_a_beam(which, variant, seed, beam, data):
-    """K hypotheses per sentence that follow their own survivors, while sentences finish."""
-    model = network(which, variant)
-    lengths = data.draw(st.lists(st.integers(2, 8), min_size=1, max_size=3))
-    encoded = [row(seed + i, n) for i, n in enumerate(lengths)]
-    active = list(range(len(encoded)))
-    rows = [n for n in active for _ in range(beam)]
-    state = model.start(pad(encoded)).select(torch.tensor(rows))
-    prefixes = [[BOS] for _ in rows]
-    for t in range(data.draw(st.integers(1, 6))):
-        logits, state = model.step(torch.tensor([p[-1] for p in prefixes]), state)
-        sources = [encoded[n] for n in active for _ in range(beam)]
-        full = model(pad(sources), torch.tensor(prefixes))[:, -1]
-        assert_close(logits, full, **LIMIT)
-        places = data.draw(st.sets(st.integers(0, len(active) - 1), min_size=1).map(sorted))
-        active = [active[place] for place in places]
-        rows = [
-            beam * place + data.draw(st.integers(0, beam - 1))
-            for place in places
-            for _ in range(beam)
-        ]
-        state = state.select(torch.tensor(rows))
-        prefixes = [[*prefixes[r], 4 + (seed + t + i) % 30] for i, r in enumerate(rows)]
 
 
 def masked_rows(mask_score: float | None) -> Tensor:

@@ -12,9 +12,9 @@ from app.components.edits import described, listed
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
-from core.analysis.difference import KINDS
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
+from core.kinds import KINDS
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 
@@ -131,7 +131,7 @@ def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig
         else:
             words = _marked(own, again.translation)
             st.markdown(f"Translated again, it now writes: {words}")
-        st.caption(f"log P {number(again.log_prob, 2)} under the changes, {decode.label}")
+        st.caption(f"Log-probability {number(again.log_prob, 2)} under the changes, {decode.label}")
 
 
 def _marked(before: str, after: str) -> str:
