@@ -1,4 +1,4 @@
-"""The page while the machines that a model is on die and come back: a line, and it goes on."""
+"""The page when the server of a model dies and comes back: an error line, then it works again."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_the_page_goes_on_without_the_machines_and_with_them_again(monkeypatch):
             assert not app.exception and asked(app, "Ein Hund läuft.") == ([], True)
         for text in ("Zwei Hunde.", "Drei Hunde."):
             (line,), shown = asked(app, text)
-            assert "do not answer" in line and "try again" in line
+            assert "does not answer" in line and "try again" in line
         assert asked(app, "Ein Hund läuft.")[0] == []  # what is kept is there
         app.switch_page("views/masks/page.py").run()
         assert not app.exception
