@@ -31,7 +31,7 @@ def folder(checkpoint_folder, tmp_path):
     return shutil.copytree(checkpoint_folder, tmp_path / "scratch-de-en")
 
 
-def test_the_same_logits_before_and_after(data, tmp_path, monkeypatch):
+def test_saving_and_loading_keeps_the_logits(data, tmp_path, monkeypatch):
     """The loaded network is equivalent to the trained one."""
     import core.training.job
 

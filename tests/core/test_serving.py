@@ -71,7 +71,7 @@ def test_an_answer_in_a_batch_is_the_answer_alone(translator, counted):
         assert np.allclose(record.log_probs, alone.log_probs, atol=1e-4)
 
 
-def test_what_is_wrong_with_one_request_is_its_own_answer(counted):
+def test_an_invalid_request_affects_only_itself(counted):
     wrong = {1: "word " * 200, 3: "", 5: "half \ud800"}
     requests = [InspectRequest(wrong.get(i, TEXTS[i % 4])) for i in range(MAX_BATCH)]
     answers = LocalBackend(counted).inspect(requests)

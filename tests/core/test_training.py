@@ -58,7 +58,7 @@ def random_pairs(count: int) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize("chunk", [4, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("tied", [False, True])
-def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, tied, smoothing, chunk):
+def test_loss_and_gradients_equal_plain_cross_entropy(monkeypatch, tied, smoothing, chunk):
     monkeypatch.setattr("core.training.loss._CHUNK", chunk)
     monkeypatch.setattr("core.training.loss._GROUP", 2 * chunk)
     _, model = small.pair(share_embeddings=tied, tie_classifier=tied)
@@ -80,7 +80,7 @@ def test_loss_and_gradients_are_plain_cross_entropys(monkeypatch, tied, smoothin
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_the_compiled_loss_trains_alike(monkeypatch, mixed):
+def test_the_compiled_loss_agrees(monkeypatch, mixed):
     _, model = small.pair()
     model.float()
     batch = collate(random_pairs(5))
@@ -167,7 +167,7 @@ def test_a_constant_rate_may_warm_up():
     assert rates(replace(config, warmup_steps=0)) == [2.0] * 6
 
 
-def test_a_plateau_lowers_the_rate_once_warm():
+def test_a_plateau_lowers_the_rate_after_the_warm_up():
     config = TrainConfig(
         steps=8, peak_lr=2.0, warmup_steps=2, schedule="plateau",
         plateau_factor=0.5, plateau_patience=1,
@@ -422,7 +422,7 @@ def test_infinite_weights_are_not_saved(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["state.safetensors"]
 
 
-def test_only_whole_methods_are_compiled_so_no_weight_is_renamed(monkeypatch):
+def test_compiling_renames_no_weight(monkeypatch):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda f, dynamic: compiled.append(f.__name__) or f)
     model = build("scratch", small.config())
@@ -519,7 +519,7 @@ def test_an_existing_checkpoint_is_not_overwritten(data, checkpoint_folder):
         run_train("--data", data, "--out", checkpoint_folder)
 
 
-def test_resuming_nothing_says_so(data, tmp_path):
+def test_resuming_without_a_state_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="nothing to resume"):
         run_train("--data", data, "--out", tmp_path / "new", "--resume")
 
@@ -593,7 +593,7 @@ def test_a_signal_saves_and_stops_in_one_line(data, checkpoint_folder, tmp_path,
     assert train_losses[0] == train_losses[1]
 
 
-def test_a_run_in_a_folder_with_one_must_say_resume(data, tmp_path):
+def test_a_second_run_in_a_folder_needs_resume(data, tmp_path):
     with pytest.MonkeyPatch.context() as monkeypatch:
         _send_self(monkeypatch, signal.SIGTERM, 1)
         with pytest.raises(SystemExit):

@@ -179,7 +179,7 @@ def red() -> set[str]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_turns_exactly_its_lines_red(name, monkeypatch):
+def test_an_injected_fault_fails_exactly_its_lines(name, monkeypatch):
     """Exclude lines that a fault may or may not fail: searches and float32."""
     fault, lines = FAULTS[name]
     checks = compared(fault, monkeypatch)
@@ -276,7 +276,7 @@ def test_the_map_names_every_parameter_of_both_once(changes):
         assert row.baseline_shape[1:] == row.scratch_shape[1:]
 
 
-def test_a_red_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys, tmp_path):
+def test_a_failed_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys, tmp_path):
     lines = [
         checklist.Check("network: loss", True, 1e-15, 1e-12),
         checklist.Check("network: logits", False, 1.0, 1e-12),
