@@ -58,7 +58,7 @@ Train it again:
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
 {DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
 `bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
-weights were selected on these splits, so the scores are slightly optimistic.
+weights were selected on these splits, so the scores tend to be optimistic.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |
