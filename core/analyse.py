@@ -197,7 +197,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.analyse", description=__doc__)
     questions = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")

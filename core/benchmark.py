@@ -117,7 +117,7 @@ def _size(text: str) -> Size:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.benchmark", description=__doc__)
     p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or a plug-in such as page")
     p.add_argument("--rounds", type=whole_number(1), default=21, help="maximum number of rounds")
