@@ -1,6 +1,6 @@
 """Generate the file trees of core/README.md and app/README.md from the modules' docstrings.
 
-Descriptions of files without a docstring, such as style sheets, are undocumented.
+Descriptions of files without a docstring, such as style sheets, are kept.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SUFFIXES = (".py", ".js", ".css", ".html")
 
 def lines(folder: Path, described: dict[str, str], indent: int) -> list[str]:
     """Return the lines of a folder: its files, then its subfolders, sorted by name."""
-    undocumented = {Path(name).name for name in described if (ROOT / name).parent == folder}
+    listed = {Path(name).name for name in described if (ROOT / name).parent == folder}
     files = sorted(
         f
         for f in folder.iterdir()
-        if f.is_file() and f.name != "__init__.py" and (f.suffix in SUFFIXES or f.name in undocumented)
+        if f.is_file() and f.name != "__init__.py" and (f.suffix in SUFFIXES or f.name in listed)
     )
     folders = sorted(
         f
@@ -34,7 +34,9 @@ def lines(folder: Path, described: dict[str, str], indent: int) -> list[str]:
     result = []
     for file in files:
         name = str(file.relative_to(ROOT))
-        result.append(f"{' ' * indent}{file.name:{width}}  {opening(file) or described.get(name, '')}")
+        result.append(
+            f"{' ' * indent}{file.name:{width}}  {opening(file) or described.get(name, '')}"
+        )
     for inner in folders:
         name = f"{inner.relative_to(ROOT)}/"
         sentence = opening(inner) or described.get(name, "")

@@ -1,4 +1,4 @@
-"""What networks compute: each result made once, shared by all visitors, and read-only."""
+"""Model results: each computed once, shared by all sessions, and read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest
 
-if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from numpy.typing import NDArray
 
     from core.experiments.cheating import CheatingPoint
@@ -32,25 +32,25 @@ if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a mode
     from core.search.tree import WrittenTree
 
 LIMIT = 256 * 2**20
-"""Bytes of all kept results: some hundred sentences with what was asked about them."""
+"""Bytes of all cached results: about a hundred sentences with their experiments."""
 
 LONG = {"core.experiments.head_effects:pair_effects", "core.experiments.attribution:shapley"}
-"""Questions that take many seconds: one at a time, for all visitors."""
+"""Experiments that take many seconds; they run one at a time."""
 
 
 class Took(NamedTuple):
-    """The seconds that an answer took, waits included, and the tokens of the sentence pair."""
+    """How many seconds a result took, waiting included, and for how many tokens (both sides)."""
 
     seconds: float
     tokens: int
 
 
-_TOOK: dict[tuple[str, Hashable], Took] = {}  # by question and model: the last one
+_TOOK: dict[tuple[str, Hashable], Took] = {}  # the last one by experiment and model
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
 Ids = tuple[int, ...]
-"""Token ids of one side of a sentence; a target's end with <eos>."""
+"""Token ids of one side; a target's end with <eos>."""
 
 
 @st.cache_resource(show_spinner=False)
@@ -59,14 +59,14 @@ def _store() -> Store:
 
 
 def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
-    """A result by all that decides it, made where it is not kept."""
+    """Return a cached result, or compute it; the key holds everything that determines it."""
     return _store().get(key, log.logged(key, make), waiting.raise_if_cancelled)
 
 
 def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
-    """The result of a function of core, named "module:function", on a network and arguments.
+    """Call "module:function" of core with a network and arguments, or return the cached result.
 
-    Without a model, of the arguments alone. Raises what the function raises.
+    Without a model, call it with the arguments only. Raises what the function raises.
     """
 
     def make() -> Any:
@@ -89,9 +89,9 @@ def inspect(
     decode: DecodeConfig = DecodeConfig(),
     target_ids: Ids | None = None,
 ) -> TranslationRecord:
-    """The record of a sentence: of the model's own translation, or of a target or its ids.
+    """Return the record of a sentence and the model's translation, a given target, or target ids.
 
-    Raises InputError, EditError, CheckpointError or UnansweredError, each one line for the reader.
+    Raises InputError, EditError, CheckpointError or UnansweredError, with user-facing messages.
     """
 
     request = InspectRequest(source, target, edits or Edits(), decode, target_ids)
@@ -104,48 +104,48 @@ def inspect(
 def search_tree(
     card: Card, source: str, decode: DecodeConfig, prefix: Ids = (), edits: Edits | None = None
 ) -> WrittenTree:
-    """The whole search behind a translation, which first follows the target ids of `prefix`.
+    """Return the search tree of a translation with the forced prefix `prefix`.
 
-    Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
+    Raises InputError or CheckpointError, and ValueError for an invalid prefix.
     """
 
     def make() -> WrittenTree:
-        asked = translator(card)
-        with asked.exclusive_model(waiting.raise_if_cancelled):
-            return asked.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
+        model = translator(card)
+        with model.exclusive_model(waiting.raise_if_cancelled):
+            return model.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
 
     return kept(("search_tree", key_of(card), source, decode, prefix, edits), make)
 
 
 def continuation(card: Card, text: str) -> Ids:
-    """The target ids of a typed text that goes on from other tokens. Raises InputError."""
+    """Return the target ids of a text that continues a prefix. Raises InputError."""
     return translator(card).continuation(text)
 
 
 def fitting(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
-    """The edits that a network and a source text can have, and one line for each other one."""
+    """Return the edits that apply to a model and source, and an error line for each other one."""
     return translator(card).fitting(edits, source)
 
 
 def target_labels(card: Card, ids: Ids) -> dict[int, str]:
-    """What people read for some ids of the target's vocabulary."""
+    """Return the displayed labels of target ids."""
     return {i: label(token) for i, token in zip(ids, target_tokens(card, ids), strict=True)}
 
 
 def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
-    """The tokens of some ids of the target's vocabulary."""
+    """Return the tokens of target ids."""
     return translator(card).target_tokens(ids)
 
 
 def ids(tokens: tuple[RecordToken, ...]) -> Ids:
-    """The ids of a record's tokens."""
+    """Return the ids of a record's tokens."""
     return tuple(token.id for token in tokens)
 
 
 def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
-    """A record that came from a file with its checks made anew, and the card of its weights.
+    """Rerun the checks of a record from a file; return it with the card of its weights.
 
-    None where these weights are not here, or the record cannot be checked with them.
+    None if these weights are not available, or cannot check the record.
     """
     made_by = (record.weights_sha256, record.model)
     here = (c for c in cards().values() if (c.weights_sha256, c.folder.name) == made_by)
@@ -159,9 +159,9 @@ def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | Non
 
 
 def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping[str, NDArray]:
-    """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
+    """Return another quantity of a record by kind, [layer, head, query, key], under its edits.
 
-    Numbers [layer, head, query, key] by kind, under the record's edits. Rollout needs no card.
+    `name` is "scores", "norms" or "rollout"; rollout needs no card.
     """
     if name == "rollout":
         from core.analysis.rollout import rollout
@@ -184,45 +184,45 @@ def ask(
     progress: Callable[[int, int], object] = lambda done, total: None,
     waits: waiting.Waits = lambda ahead: None,
 ) -> Any:
-    """The answer to a question of core, named "module:function", about a record.
+    """Run an experiment of core, named "module:function", on a record, or return the cached result.
 
-    One that is worked out in steps tells `progress` after each how many of how many are done; what
-    that raises ends it, as does a visitor who leaves. A long one waits for its turn, which `waits`
-    is told of, and may raise BusyError. Raises what the function raises.
+    An experiment in steps calls `progress` with (done, total) after each; an exception from it, or
+    a disconnected session, cancels the experiment. Long ones wait in the queue, call `waits` and
+    may raise BusyError. Raises what the function raises.
     """
 
     def begin() -> Any:
         module, name = function.split(":")
-        asked, question = translator(card), getattr(import_module(module), name)
-        if isgeneratorfunction(question):  # which waits for its turn at each step
-            return question(asked, record, *arguments)
-        with asked.exclusive_model(waiting.raise_if_cancelled):
-            return question(asked, record, *arguments)
+        model, experiment = translator(card), getattr(import_module(module), name)
+        if isgeneratorfunction(experiment):  # acquires the model at each step
+            return experiment(model, record, *arguments)
+        with model.exclusive_model(waiting.raise_if_cancelled):
+            return experiment(model, record, *arguments)
 
     def make() -> Any:
-        asked = time.perf_counter()
-        answer = waiting.in_line(begin, waits) if function in LONG else begin()
-        if isinstance(answer, Iterator):
-            with closing(answer) as steps:
+        start = time.perf_counter()
+        result = waiting.in_line(begin, waits) if function in LONG else begin()
+        if isinstance(result, Iterator):
+            with closing(result) as steps:
                 for step in steps:
                     progress(step.done, step.total)
                     waiting.raise_if_cancelled()
-            answer = step.result
+            result = step.result
         _TOOK[function, key_of(card)] = Took(
-            time.perf_counter() - asked, len(record.source) + len(record.target_out)
+            time.perf_counter() - start, len(record.source) + len(record.target_out)
         )
-        return answer
+        return result
 
     return kept((function, key_of(card), record.id, arguments), make)
 
 
 def took(card: Card, function: str) -> Took | None:
-    """How long the last answer to a question took, by any visitor; None before the first."""
+    """Return how long the experiment last took, in any session; None before the first run."""
     return _TOOK.get((function, key_of(card)))
 
 
 def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
-    """What switching each head off changes in each target token's log-probability, in nats.
+    """Return how ablating each head changes each target token's log-probability, in nats.
 
     By kind, [layer, head, target token].
     """
@@ -236,11 +236,10 @@ def decoding_seconds(
     rounds: int,
     waits: waiting.Waits = lambda ahead: None,
 ) -> tuple[float, float]:
-    """Median seconds that each of two models takes to translate a sentence now.
+    """Measure the median seconds that each of two models takes to translate a sentence.
 
-    They take turns, after one turn each that is not counted, so that neither has the machine's
-    better moments. The clock runs while a model is held: a wait for another visitor counts nothing.
-    Raises BusyError.
+    The models alternate, after one warm-up round, so that load affects both alike. Waiting for the
+    model's lock is not measured. Raises BusyError.
     """
     models = [translator(model) for model in pair]
 
@@ -261,9 +260,9 @@ def decoding_seconds(
 
 
 def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> Matchings:
-    """Which heads of two models belong together, by kind, over sentences (source, target).
+    """Match the heads of two models, by kind, over pairs (source, target).
 
-    Raises BusyError, and ValueError, in one line, for models that cannot be matched.
+    Raises BusyError, and ValueError for models that cannot be matched.
     """
 
     def match() -> Iterator[Matchings]:
@@ -281,9 +280,9 @@ def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> 
 
 
 def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
-    """The parity checklist on a checkpoint: each line as it is done, with the number of them all.
+    """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
 
-    It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError and
+    It loads its own copy of the model, so no page waits for it. Raises CheckpointError and
     BusyError.
     """
     from core.checkpoint.folder import load
@@ -299,7 +298,7 @@ def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
 
 
 def cheating(waits: waiting.Waits) -> Generator[CheatingPoint]:
-    """The two small networks of the lesson on masks, as they learn. Raises BusyError."""
+    """Train the two small networks of the lesson on masks, step by step. Raises BusyError."""
     from core.experiments.cheating import cheating
 
     with log.request("cheating", ""):

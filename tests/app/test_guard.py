@@ -15,7 +15,7 @@ from app.serving import connections, messages
 from app.serving.guard import Guard
 from app.serving.headers import frame_ancestors, headers
 from app.serving.limits import Limits
-from app.serving.messages import Pace
+from app.serving.messages import TokenBucket
 from app.serving.uploads import Uploads
 
 MB = 1024 * 1024
@@ -306,7 +306,7 @@ def test_a_message_of_just_the_limit_is_read():
 
 def test_messages_are_slowed_down_to_their_rate():
     now = [0.0]
-    pace = Pace(20, lambda: now[0])
+    pace = TokenBucket(20, lambda: now[0])
     assert [pace.wait_s(1) for _ in range(60)] == [0.0] * 60  # at once
     assert pace.wait_s(1) == pytest.approx(1 / 20)
     assert pace.wait_s(1) == pytest.approx(2 / 20)
@@ -526,7 +526,7 @@ def test_an_upload_that_lasts_too_long_ends():
     async def through() -> Visit:
         guard, _, uploads = guarded(replace(LIMITS, upload_s=1))
         visit = await ask(guard, put())
-        assert uploads._coming == []
+        assert uploads._in_transfer == []
         return visit
 
     visit = run(through())
@@ -573,20 +573,20 @@ def test_an_upload_to_no_visit_is_for_streamlit_to_refuse():
 
 
 def test_limits_come_from_the_environment():
-    assert Limits.of({}) == Limits()
-    found = Limits.of({"HEADLIGHT_IDLE_S": "5", "HEADLIGHT_UPLOAD_MB": "1000000"})
+    assert Limits.from_environment({}) == Limits()
+    found = Limits.from_environment({"HEADLIGHT_IDLE_S": "5", "HEADLIGHT_UPLOAD_MB": "1000000"})
     assert (found.idle_s, found.upload_mb) == (5, 1_000_000)
     for wrong in ("0", "-1", "1.5", "", "many", "1000001", "٣", "9" * 5000):
         with pytest.raises(ValueError, match=r"^HEADLIGHT_IDLE_S=.{0,40}: give a whole number"):
-            Limits.of({"HEADLIGHT_IDLE_S": wrong})
+            Limits.from_environment({"HEADLIGHT_IDLE_S": wrong})
 
 
 def test_connections_fit_the_descriptors():
     usual = Limits(connections=500, connections_per_address=100)
-    assert usual.fitting(65_536) == usual
-    few = usual.fitting(1024)  # 128 are kept back, and a page may take four
+    assert usual.within(65_536) == usual
+    few = usual.within(1024)  # 128 are kept back, and a page may take four
     assert (few.connections, few.connections_per_address) == (224, 100)
-    fewer = usual.fitting(256)
+    fewer = usual.within(256)
     assert (fewer.connections, fewer.connections_per_address) == (32, 16)
 
 

@@ -305,9 +305,9 @@ def test_a_home_that_cannot_be_read_is_told_in_one_line(tmp_path, monkeypatch):
         def stat(self, **_: Any) -> Any:
             raise PermissionError(13, "Permission denied")
 
-    assert start.home_problem() is None
+    assert start.home_error() is None
     monkeypatch.setattr(start.Path, "home", lambda: Home(tmp_path))
-    line = start.home_problem()
+    line = start.home_error()
     assert line and line.startswith(f"HOME={tmp_path} cannot be read: make app HOME=")
 
 

@@ -17,7 +17,7 @@ import streamlit as st
 
 from app.state import models, results
 from app.state.models import CHECKPOINTS, Implementation
-from app.state.store import Store, sealed
+from app.state.store import Store, freeze
 from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
 from core.record.edits import Edits
@@ -150,7 +150,7 @@ def test_shared_arrays_are_read_only_wherever_they_are():
         row: tuple
 
     arrays = [np.zeros(n) for n in (100, 200, 300)]
-    size = sealed([Result({"a": arrays[0]}, (arrays[1], [arrays[2]]))])
+    size = freeze([Result({"a": arrays[0]}, (arrays[1], [arrays[2]]))])
     assert 600 * 8 < size < 600 * 8 + 1500
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):

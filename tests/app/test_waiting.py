@@ -16,7 +16,7 @@ def now(monkeypatch):
     """Whose run this is, and what it costs: by so much a thread's clock is later at each look."""
     who = {"visitor": "busy", "cost": 1.0}
     ticks = accumulate(iter(lambda: who["cost"], None))
-    monkeypatch.setattr(waiting, "visitor", lambda: who["visitor"])
+    monkeypatch.setattr(waiting, "session_id", lambda: who["visitor"])
     monkeypatch.setattr(waiting, "raise_if_cancelled", lambda: None)
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
@@ -84,7 +84,7 @@ def test_what_is_made_of_a_step_counts_as_long_work(now):
 
 
 def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
-    monkeypatch.setattr(waiting, "LINE", long_tasks.LongTaskQueue(waiting=-1))
+    monkeypatch.setattr(waiting, "LONG_TASKS", long_tasks.LongTaskQueue(waiting=-1))
     shown = []
 
     def refused() -> None:
