@@ -22,7 +22,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.load.client import Visitor
+from tests.load.client import Client
 from tests.load.server import HOST, ROOT, Server, free_port, server
 
 SOON = 60
@@ -92,15 +92,15 @@ def test_no_client_message_clears_the_caches(limited):
         return sum(json.loads(line)["what"] == "inspect" for line in lines)
 
     async def through() -> tuple[int, int]:
-        async with await Visitor.arrive(found.port) as visitor:
-            await visitor.open()
-            first = await visitor.type("source", TEXT)
+        async with await Client.connect(found.port) as client:
+            await client.open()
+            first = await client.type("source", TEXT)
             before = computed()
             for kind in ("clear_cache", "set_run_on_save", "debug_shutdown_runtime"):
                 message = BackMsg()
                 setattr(message, kind, True)
-                await visitor._socket.send(message.SerializeToString())
-        async with await Visitor.arrive(found.port) as other:
+                await client._socket.send(message.SerializeToString())
+        async with await Client.connect(found.port) as other:
             await other.open()
             again = await other.type("source", TEXT)
         assert first.translation and again.translation == first.translation
@@ -176,11 +176,11 @@ def test_a_page_that_ran_stays_open(limited):
     found, _ = limited
 
     async def through() -> tuple[str | None, str | None]:
-        async with await Visitor.arrive(found.port) as visitor:
-            await visitor.open()
-            first = await visitor.type("source", TEXT)
+        async with await Client.connect(found.port) as client:
+            await client.open()
+            first = await client.type("source", TEXT)
             await asyncio.sleep(4)  # longer than idle_s and silent_s
-            return first.translation, (await visitor.type("source", TEXT + " ")).translation
+            return first.translation, (await client.type("source", TEXT + " ")).translation
 
     first, second = finished(through())
     assert first and first == second
