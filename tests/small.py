@@ -1,4 +1,4 @@
-"""Small networks and texts that many tests share."""
+"""Small networks and texts shared by many tests."""
 
 import torch
 from torch import Tensor
@@ -21,12 +21,12 @@ SENTENCES = [
 
 
 def config(**changes: object) -> ModelConfig:
-    """A network of a few thousand weights with unequal stacks, so that mixed-up layers show."""
+    """Return a tiny configuration with stacks of different depth, so that mixed-up layers show."""
     return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
 def pair(**changes: object) -> tuple[Baseline, Transformer]:
-    """The baseline and the scratch model with the same random weights, in float64."""
+    """Return baseline and scratch model with the same random weights, in float64."""
     torch.manual_seed(0)
     baseline = build("baseline", config(**changes)).double()
     with torch.no_grad():
@@ -40,17 +40,17 @@ def pair(**changes: object) -> tuple[Baseline, Transformer]:
 def ids(
     rows: int, length: int, lengths: list[int] | None = None, first: int | None = None
 ) -> Tensor:
-    """Random ids [rows, length]; row i has lengths[i] real tokens and padding behind."""
-    found = torch.randint(4, 40, (rows, length))
+    """Return random ids [rows, length]; row i has lengths[i] tokens, then padding."""
+    result = torch.randint(4, 40, (rows, length))
     if first is not None:
-        found[:, 0] = first
+        result[:, 0] = first
     for row, n in enumerate(lengths or []):
-        found[row, n:] = PAD
-    return found
+        result[row, n:] = PAD
+    return result
 
 
 def batch(padding: bool) -> tuple[Tensor, Tensor]:
-    """Source [3, 9] and target-in [3, 7], with or without padding on both sides."""
+    """Return source [3, 9] and target-in [3, 7], with or without padding."""
     torch.manual_seed(1)
     source = ids(3, 9, [9, 5, 7] if padding else None)
     target = ids(3, 7, [4, 7, 2] if padding else None, first=BOS)
@@ -58,5 +58,5 @@ def batch(padding: bool) -> tuple[Tensor, Tensor]:
 
 
 def source_row(length: int) -> list[int]:
-    """Ids of one source sentence, ending with <eos>."""
+    """Return the ids of one source sentence, ending with <eos>."""
     return [*torch.randint(4, 40, (length - 1,)).tolist(), EOS]

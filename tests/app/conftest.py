@@ -1,4 +1,4 @@
-"""Gives browser tests a Chromium, a Streamlit server per script, and a page kept local."""
+"""Fixtures for browser tests: Chromium, one Streamlit server per script, and pages."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ START_SECONDS = 60
 
 
 @pytest.fixture(scope="session", autouse=True)
-def as_many_threads_as_the_app() -> None:
-    """Two processes' records are equal to the last bit only if as many threads make their sums."""
+def one_thread_as_in_the_app() -> None:
+    """Records are bit-equal across processes only with the same number of threads."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
-    """Start the installed Chromium; without one, skip on a person's machine and fail in CI."""
+    """Use the installed Chromium; without one, skip locally and fail in CI."""
     if not CHROMIUM:
         reason = "no Chromium found: install it or set CHROME_BIN to its path"
         if os.environ.get("CI"):
@@ -51,14 +51,14 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            "--process-per-site",  # all pages of `visits` in one process: see there
+            "--process-per-site",  # see `visits`
         ],
     }
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """The shipped network that the page begins with, in this process."""
+    """The app's default model, in this process."""
     return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
@@ -85,7 +85,7 @@ def _wait_until_healthy(url: str, server: subprocess.Popen, log: Path) -> None:
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], str]]:
-    """Return `serve(script) -> url`: one server a script for the session, ended by its own id."""
+    """Return `serve(script) -> url`: one server per script and test session."""
     servers: dict[Path, tuple[str, subprocess.Popen]] = {}
 
     def start(script: Path) -> str:
@@ -123,9 +123,9 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
 
 @contextmanager
 def watched(page: Page) -> Iterator[Page]:
-    """Fails at its end if the page asked another machine, showed a dialog or threw an error."""
+    """Fail if the page contacted another host, opened a dialog or raised an error."""
     foreign: list[str] = []
-    surprises: list[str] = []
+    unexpected: list[str] = []
 
     def note_request(request) -> None:
         address = urlsplit(request.url)
@@ -136,23 +136,23 @@ def watched(page: Page) -> Iterator[Page]:
             foreign.append(request.url)
 
     def note_dialog(dialog) -> None:
-        surprises.append(f"dialog: {dialog.message}")
+        unexpected.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
     page.on("request", note_request)
     page.on("dialog", note_dialog)
-    page.on("pageerror", lambda error: surprises.append(f"error: {error}"))
+    page.on("pageerror", lambda error: unexpected.append(f"error: {error}"))
     yield page
     assert not foreign, f"requests left this machine: {foreign}"
-    assert not surprises, surprises
+    assert not unexpected, unexpected
 
 
 @pytest.fixture(scope="session")
 def visits(browser: Browser) -> Iterator[BrowserContext]:
-    """What the pages of the app share: one process, which reads Streamlit's scripts only once.
+    """A browser context whose pages share one process, so Streamlit's scripts load only once.
 
-    A page in a process of its own takes twice as long to load. The process lasts as long as one of
-    its pages is open, so an empty one stays beside those of the tests.
+    A page in a new process takes twice as long to load. The process ends with its last page, so an
+    empty page stays open.
     """
     context = browser.new_context()
     empty = context.new_page()
@@ -164,7 +164,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def visited(context: BrowserContext) -> Iterator[Page]:
-    """A new page, watched; what it leaves behind in the browser goes with it."""
+    """Open a watched page; clear its storage, cookies and permissions afterwards."""
     page = context.new_page()
     try:
         with watched(page):
@@ -179,13 +179,13 @@ def visited(context: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture
 def local_page(visits: BrowserContext) -> Iterator[Page]:
-    """A page of the test's own."""
+    """A new page for one test."""
     with visited(visits) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def shared_page(visits: BrowserContext) -> Iterator[Page]:
-    """One page for tests that only type another text: to load it takes longer than they do."""
+    """One page for all tests of a module, since loading it takes longer than they do."""
     with visited(visits) as page:
         yield page

@@ -1,4 +1,4 @@
-"""Put load on the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
+"""Load-test the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
 
 from __future__ import annotations
 
