@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
@@ -91,7 +91,9 @@ def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
         raise
 
 
-def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None) -> Generator[T]:
+def in_line(
+    begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None
+) -> Generator[T, None, Any]:
     """Run a long task in its queue and yield its steps; stop if the session disconnects.
 
     While other sessions are active, all long tasks together get one share of the time. The caller
@@ -113,9 +115,13 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
     try:
         with closing(LONG_TASKS.steps(start, waiting)) as steps:
             mark = time.thread_time()
-            for step in steps:
+            while True:
                 try:
-                    yield step  # the caller's work on it counts too
+                    step = next(steps)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    yield step  # what the caller does with it counts as well
                 finally:
                     SHARES.charge(_LONG, time.thread_time() - mark)
                 raise_if_cancelled()

@@ -719,7 +719,7 @@ def test_rollout_stands_at_the_left(shown: Mounted) -> None:
 
 
 def test_an_edited_pass(at: Mounted) -> None:
-    edited = replace(RECORD, search="given target, edited")
+    edited = replace(RECORD, lost_edits=True)
     at.show(sent(edited, what_if=WHAT_IF))
     told = at.does(*press_head("cross", 1, 2))
     total = CHANGE.sum()

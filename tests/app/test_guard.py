@@ -58,7 +58,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     @wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(asyncio.run, test(*args, **kwargs)).result()
+            pool.submit(asyncio.run, asyncio.wait_for(test(*args, **kwargs), 30)).result()
 
     return run
 

@@ -1,11 +1,8 @@
 """Shared models and results: the right one, computed once, read-only and limited in size."""
 
-import ast
-import importlib
-import re
 import shutil
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -15,6 +12,7 @@ import numpy as np
 import pytest
 import streamlit as st
 
+import core
 from app.state import models, results
 from app.state.models import CHECKPOINTS, Implementation
 from app.state.store import Store, freeze
@@ -217,19 +215,23 @@ def test_cached_results_are_not_mixed_up(cards):
                     assert (result[:2], result[-1]) == ((name, text), ids)
 
 
-def test_a_function_runs_once_per_model_and_arguments(cards, monkeypatch):
+def test_a_function_runs_once_per_model_and_arguments(cards):
     calls = []
-    modules = {
-        name: SimpleNamespace(look=lambda *args, name=name: calls.append(name) or (name, *args))
-        for name in ("one", "two")
-    }
-    monkeypatch.setattr(results, "import_module", modules.__getitem__)
+
+    def one(*args):
+        calls.append("one")
+        return ("one", *args)
+
+    def two(*args):
+        calls.append("two")
+        return ("two", *args)
+
     for _ in range(2):
-        assert results.run(cards[0], "one:look", 1) == ("one", "scratch-en-de", 1)
-        assert results.run(cards[0], "two:look", 1) == ("two", "scratch-en-de", 1)
-        assert results.run(cards[1], "one:look", 1) == ("one", "baseline-en-de", 1)
-        assert results.run(cards[2], "one:look", 1) == ("one", "scratch-en-de other", 1)
-        assert results.run(None, "one:look", 2) == ("one", 2)
+        assert results.run(cards[0], one, 1) == ("one", "scratch-en-de", 1)
+        assert results.run(cards[0], two, 1) == ("two", "scratch-en-de", 1)
+        assert results.run(cards[1], one, 1) == ("one", "baseline-en-de", 1)
+        assert results.run(cards[2], one, 1) == ("one", "scratch-en-de other", 1)
+        assert results.run(None, one, 2) == ("one", 2)
     assert calls == ["one", "two", "one", "one", "one"]
 
 
@@ -237,17 +239,22 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
     """A newer request cancels an experiment between two of its steps."""
     log: list[object] = []
 
-    def experiment(model, record, *arguments):
-        log.append((model, record.id, *arguments))
+    def steps(owner, record, *arguments):
+        with owner.model_for(record) as model:
+            log.append((model, record.id, *arguments))
         try:
             for done in (1, 2, 3):
-                yield SimpleNamespace(done=done, total=3, result="answer" if done == 3 else None)
+                yield done, 3
+            return "answer"
         finally:
             log.append("closed")
 
-    module = SimpleNamespace(experiment=experiment)
-    monkeypatch.setattr(results, "import_module", lambda name: module)
-    monkeypatch.setattr(results, "translator", lambda model: "translator")
+    def experiment():
+        raise AssertionError("called without steps")
+
+    experiment.steps = steps
+    model_for = lambda record, raise_if_cancelled: nullcontext("model")  # noqa: E731
+    monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=model_for))
     record = SimpleNamespace(id="sentence", source="abc", target_out="de")
 
     def cancel(done: int, total: int) -> None:
@@ -255,32 +262,31 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
             raise RuntimeError("newer request")
 
     with pytest.raises(RuntimeError, match="newer request"):
-        results.ask(cards[0], "fake:experiment", record, 7, progress=cancel)
-    assert log == [("translator", "sentence", 7), "closed"]
+        results.ask(cards[0], experiment, record, 7, on_progress=cancel)
+    assert log == [("model", "sentence", 7), "closed"]
     seen: list[tuple[int, int]] = []
 
     for _ in range(2):
         answer = results.ask(
-            cards[0], "fake:experiment", record, 7, progress=lambda *step: seen.append(step)
+            cards[0], experiment, record, 7, on_progress=lambda *step: seen.append(step)
         )
         assert answer == "answer"
     assert seen == [(1, 3), (2, 3), (3, 3)], "run once, then cached"
-    last = results.took(cards[0], "fake:experiment")
+    last = results.took(cards[0], experiment)
     assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
-    assert results.took(cards[0], "fake:other") is None
+    assert results.took(cards[0], steps) is None
 
 
-@pytest.mark.parametrize("call", ["ask", "search_tree", "run"])
+@pytest.mark.parametrize("call", ["ask", "ask, in steps", "search_tree", "run"])
 def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
     """It never gets the lock; the next waiting thread does."""
     card = read_card(CHECKPOINTS / "captions-de-en")
     translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
-    module = SimpleNamespace(experiment=lambda *_: pytest.fail("called"))
-    monkeypatch.setattr(results, "import_module", lambda name: module)
     calls = {
-        "ask": lambda: results.ask(card, "fake:experiment", record),
+        "ask": lambda: results.ask(card, core.value_norms, record),
+        "ask, in steps": lambda: results.ask(card, core.shapley, record),
         "search_tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
-        "run": lambda: results.run(card, "fake:experiment"),
+        "run": lambda: results.run(card, pytest.fail, "called"),
     }
 
     class Disconnected(BaseException):
@@ -309,21 +315,6 @@ def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
     for thread in (holder, waiting):
         thread.join(10)
     assert seen and not translator._lock.locked()
-
-
-def test_functions_named_in_strings_exist():
-    named = {
-        node.value
-        for file in (ROOT / "app").rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and re.fullmatch(r"core(\.\w+)+:\w+", node.value)
-    }
-    assert len(named) >= 9
-    for name in named:
-        module, function = name.split(":")
-        assert callable(getattr(importlib.import_module(module), function)), name
 
 
 def test_clearing_streamlits_caches_clears_the_results():
