@@ -104,29 +104,48 @@ def row(
     return Cell(what, shape, 1, 5, length).row(contestant, value, unit)
 
 
+def free_port() -> int:
+    """Return a local port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until_healthy(port: int, server: subprocess.Popen) -> None:
+    """Wait until a server answers its health check; raise RuntimeError if it ends or takes 90 s."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError("the server did not become healthy")
+
+
+@contextmanager
+def running(command: list[str], port: int, **options: Any) -> Generator[subprocess.Popen]:
+    """Run a server for the duration of the block, once it is healthy; `options` go to Popen."""
+    server = subprocess.Popen(command, cwd=ROOT, **options)
+    try:
+        wait_until_healthy(port, server)
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
 @contextmanager
 def serve(script: Path) -> Generator[str]:
     """Run a Streamlit server for one script; yield its URL once it is healthy."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
     command += ["--server.headless", "true"]
-    server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
+    with running(command, port, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        yield f"http://127.0.0.1:{port}"
 
 
 def chromium() -> str:

@@ -46,7 +46,7 @@ class Took(NamedTuple):
     tokens: int
 
 
-_TOOK: dict[tuple[str, Hashable], Took] = {}  # the last one by experiment and model
+_LAST_RUN: dict[tuple[str, Hashable], Took] = {}  # the last one by experiment and model
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
@@ -181,14 +181,14 @@ def ask(
     record: TranslationRecord,
     *arguments: Hashable,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
-    waits: waiting.Waits | None = None,
+    on_wait: waiting.OnWait | None = None,
 ) -> Any:
     """Return experiment(translator, record, *arguments), computed once.
 
     An experiment in batches calls `on_progress` with (done, total) after each; an exception from
-    it, or a disconnected session, cancels the experiment. With `waits` it queues behind other long
-    tasks, calls `waits` with the number ahead, and may raise BusyError. Raises what the experiment
-    raises.
+    it, or a disconnected session, cancels the experiment. With `on_wait` it queues behind other
+    long tasks, calls `on_wait` with the number ahead, and may raise BusyError. Raises what the
+    experiment raises.
     """
 
     def begin() -> Any:
@@ -205,7 +205,9 @@ def ask(
             result = begin()
         else:
             result = None
-            with closing(begin() if waits is None else waiting.in_line(begin, waits)) as steps:
+            with closing(
+                begin() if on_wait is None else waiting.run_queued(begin, on_wait)
+            ) as steps:
                 while True:
                     try:
                         on_progress(*next(steps))
@@ -213,7 +215,7 @@ def ask(
                         result = end.value
                         break
                     waiting.raise_if_cancelled()
-        _TOOK[_name(experiment), key_of(card)] = Took(
+        _LAST_RUN[_name(experiment), key_of(card)] = Took(
             time.perf_counter() - start, len(record.source) + len(record.target_out)
         )
         return result
@@ -223,7 +225,7 @@ def ask(
 
 def took(card: Card, experiment: Function) -> Took | None:
     """Return how long the experiment last took, in any session; None before the first run."""
-    return _TOOK.get((_name(experiment), key_of(card)))
+    return _LAST_RUN.get((_name(experiment), key_of(card)))
 
 
 def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
@@ -239,7 +241,7 @@ def decoding_seconds(
     source: str,
     decode: DecodeConfig,
     rounds: int,
-    waits: waiting.Waits = lambda ahead: None,
+    on_wait: waiting.OnWait = lambda ahead: None,
 ) -> tuple[float, float]:
     """Measure the median seconds that each of two models takes to translate a sentence.
 
@@ -258,13 +260,13 @@ def decoding_seconds(
                     seconds.append(time.perf_counter() - start)
             yield seconds
 
-    with closing(waiting.in_line(turns, waits)) as steps:
+    with closing(waiting.run_queued(turns, on_wait)) as steps:
         _, *counted = steps
     first, second = (statistics.median(times) for times in zip(*counted, strict=True))
     return first, second
 
 
-def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> Matchings:
+def matched(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.OnWait) -> Matchings:
     """Match the heads of two models, by kind, over pairs (source, target).
 
     Raises BusyError, and ValueError for models that cannot be matched.
@@ -278,13 +280,13 @@ def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> 
         }
 
     def make() -> Matchings:
-        with closing(waiting.in_line(match, waits)) as steps:
+        with closing(waiting.run_queued(match, on_wait)) as steps:
             return next(steps)
 
     return kept(("matched", *map(key_of, pair), corpus), make)
 
 
-def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
+def checks(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
     """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
 
     It loads its own copy of the model, so no page waits for it. Raises CheckpointError and
@@ -299,12 +301,12 @@ def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
         return ((total, check) for check in checklist(checkpoint))
 
     with log.request("checklist", card.folder.name):
-        yield from waiting.in_line(begin, waits)
+        yield from waiting.run_queued(begin, on_wait)
 
 
-def cheating(waits: waiting.Waits) -> Generator[CheatingPoint]:
+def cheating(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
     """Train the two small networks of the lesson on masks, step by step. Raises BusyError."""
     from core.experiments.cheating import cheating
 
     with log.request("cheating", ""):
-        yield from waiting.in_line(cheating, waits)
+        yield from waiting.run_queued(cheating, on_wait)

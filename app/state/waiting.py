@@ -29,7 +29,7 @@ _MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
 P = ParamSpec("P")
 T = TypeVar("T")
-Waits = Callable[[int], object]
+OnWait = Callable[[int], object]
 """A progress callback, called with the number of tasks ahead while waiting."""
 
 
@@ -91,8 +91,8 @@ def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
         raise
 
 
-def in_line(
-    begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None
+def run_queued(
+    begin: Callable[[], Iterable[T]], on_wait: OnWait = lambda ahead: None
 ) -> Generator[T, None, Any]:
     """Run a long task in its queue and yield its steps; stop if the session disconnects.
 
@@ -109,7 +109,7 @@ def in_line(
         nonlocal reported
         raise_if_cancelled()
         if ahead != reported:
-            waits(ahead)
+            on_wait(ahead)
             reported = ahead
 
     try:

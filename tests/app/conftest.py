@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,11 +14,11 @@ import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from app.benchmark.browser import serve as run_server
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
-START_SECONDS = 60
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -62,63 +57,11 @@ def translator() -> Translator:
     return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _wait_until_healthy(url: str, server: subprocess.Popen, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise RuntimeError(
-        f"streamlit did not become healthy within {START_SECONDS} s:\n{log.read_text()[-4000:]}"
-    )
-
-
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], str]]:
+def serve() -> Iterator[Callable[[Path], str]]:
     """Return `serve(script) -> url`: one server per script and test session."""
-    servers: dict[Path, tuple[str, subprocess.Popen]] = {}
-
-    def start(script: Path) -> str:
-        script = script.resolve()
-        if script not in servers:
-            port = _free_port()
-            log = tmp_path_factory.mktemp("streamlit") / "log.txt"
-            options = {
-                "server.port": port,
-                "server.address": "127.0.0.1",
-                "server.headless": "true",
-                "server.fileWatcherType": "none",
-                "browser.gatherUsageStats": "false",
-            }
-            command = [sys.executable, "-m", "streamlit", "run", str(script)]
-            command += [f"--{name}={value}" for name, value in options.items()]
-            with log.open("w") as output:
-                server = subprocess.Popen(
-                    command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
-                )
-            url = f"http://127.0.0.1:{port}"
-            servers[script] = (url, server)
-            _wait_until_healthy(url, server, log)
-        return servers[script][0]
-
-    yield start
-    for _, server in servers.values():
-        server.terminate()
-    for _, server in servers.values():
-        try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.kill()
+    with ExitStack() as stack:
+        yield cache(lambda script: stack.enter_context(run_server(script)))
 
 
 @contextmanager

@@ -22,8 +22,9 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from app.benchmark.browser import free_port
 from tests.load.client import Client
-from tests.load.server import HOST, ROOT, Server, free_port, server
+from tests.load.server import HOST, ROOT, Server, server
 
 SOON = 60
 MB = 1024 * 1024

@@ -65,7 +65,7 @@ def test_a_fragment_run_counts_as_a_run(clock, monkeypatch):
 
 
 def test_all_long_tasks_share_one_account(clock):
-    steps = lambda: list(waiting.in_line(lambda: iter(range(4))))  # noqa: E731
+    steps = lambda: list(waiting.run_queued(lambda: iter(range(4))))  # noqa: E731
     assert seconds_of(steps) < 0.2, "no other session is active"
     waiting.SHARES.asks("other")
     clock["session"] = "another"
@@ -76,7 +76,7 @@ def test_drawing_a_step_counts_as_long_task_time(clock):
     waiting.SHARES.asks("other")
 
     def drawn() -> None:
-        for _ in waiting.in_line(lambda: iter(range(1))):
+        for _ in waiting.run_queued(lambda: iter(range(1))):
             for _ in range(3):
                 waiting.time.thread_time()
 
@@ -91,7 +91,7 @@ def test_a_rejected_run_pauses_after_showing_why(clock, monkeypatch):
         start = time.monotonic()
         with waiting.fair_run():
             with pytest.raises(BusyError):
-                next(waiting.in_line(lambda: iter(range(1))))
+                next(waiting.run_queued(lambda: iter(range(1))))
             shown.append(time.monotonic() - start)
 
     monkeypatch.setattr(waiting, "_PAUSE_S", 0.5)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.benchmark.browser import free_port, running
 from tests.load.client import HOST
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 90
 
 
 @dataclass(frozen=True)
@@ -54,13 +50,6 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
-
-
 LIMITS = {"connections": 500, "connections_per_address": 250}
 """All test clients have the same address."""
 
@@ -80,32 +69,15 @@ def server(
     named = {f"HEADLIGHT_{name.upper()}": str(value) for name, value in (LIMITS | settings).items()}
     command = [sys.executable, "-m", "app.serving.start", f"--server.port={port}"]
     command += [f"--server.address={HOST}", "--server.headless=true"]
-    with (log or Path(os.devnull)).open("w") as output:
-        process = subprocess.Popen(
+    with (
+        (log or Path(os.devnull)).open("w") as output,
+        running(
             command,
-            cwd=ROOT,
+            port,
             env=os.environ | named,
             stdout=output,
             stderr=subprocess.STDOUT,
             preexec_fn=before,
-        )
-    try:
-        _until_healthy(process, port)
+        ) as process,
+    ):
         yield Server(port, process.pid)
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def _until_healthy(process: subprocess.Popen, port: int) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise RuntimeError(f"the server did not answer within {START_S} s")
