@@ -1,4 +1,4 @@
-"""Small networks and texts shared by many tests."""
+"""Small networks and texts that many tests share."""
 
 import torch
 from torch import Tensor
@@ -21,36 +21,48 @@ SENTENCES = [
 
 
 def config(**changes: object) -> ModelConfig:
-    """Return a tiny configuration with stacks of different depth, so that mixed-up layers show."""
+    """A network of a few thousand weights with stacks of different depth, to expose mix-ups."""
     return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
 def pair(**changes: object) -> tuple[Baseline, Transformer]:
-    """Return baseline and scratch model with the same random weights, in float64."""
+    """The baseline and the scratch model with the same random weights, in float64."""
     torch.manual_seed(0)
     baseline = build("baseline", config(**changes)).double()
     with torch.no_grad():
-        for parameter in baseline.parameters():  # no zeros or ones: a swapped bias must show
+        for parameter in baseline.parameters():  # no zeros or ones, to expose a swapped bias
             parameter.add_(0.1 * torch.randn_like(parameter))
     scratch = build("scratch", config(**changes)).double()
     copy_to_scratch(baseline, scratch)
     return baseline.eval(), scratch.eval()
 
 
+def sharp(
+    seed: int = 0, architecture: str = "scratch", **changes: object
+) -> Baseline | Transformer:
+    """A network in float64 with larger weights than fresh ones, so that choices differ."""
+    torch.manual_seed(seed)
+    network = build(architecture, config(**changes)).double().eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.5)
+    return network
+
+
 def ids(
     rows: int, length: int, lengths: list[int] | None = None, first: int | None = None
 ) -> Tensor:
-    """Return random ids [rows, length]; row i has lengths[i] tokens, then padding."""
-    result = torch.randint(4, 40, (rows, length))
+    """Random ids [rows, length]; row i has lengths[i] tokens, then padding."""
+    found = torch.randint(4, 40, (rows, length))
     if first is not None:
-        result[:, 0] = first
+        found[:, 0] = first
     for row, n in enumerate(lengths or []):
-        result[row, n:] = PAD
-    return result
+        found[row, n:] = PAD
+    return found
 
 
 def batch(padding: bool) -> tuple[Tensor, Tensor]:
-    """Return source [3, 9] and target-in [3, 7], with or without padding."""
+    """Source [3, 9] and target-in [3, 7], with or without padding on both sides."""
     torch.manual_seed(1)
     source = ids(3, 9, [9, 5, 7] if padding else None)
     target = ids(3, 7, [4, 7, 2] if padding else None, first=BOS)
@@ -58,5 +70,5 @@ def batch(padding: bool) -> tuple[Tensor, Tensor]:
 
 
 def source_row(length: int) -> list[int]:
-    """Return the ids of one source sentence, ending with <eos>."""
+    """Ids of one source sentence, ending with <eos>."""
     return [*torch.randint(4, 40, (length - 1,)).tolist(), EOS]

@@ -132,12 +132,12 @@ def _load(folder: str) -> Served:
     # Importing torch holds the GIL for a second. Let the browser fetch the page's static files
     # first, so that the page is visible while the model loads.
     time.sleep(0.3)
-    from core.device import spare_threads
+    from core.device import limit_threads
     from core.translator import Translator
 
     loaded = Translator.load(folder)
     _loaded[loaded.card.folder] = loaded.card
-    spare_threads(loaded.card.parameters)
+    limit_threads(loaded.card.parameters)
     # Each torch operation of a search releases the GIL and then waits up to 5 ms for it if another
     # thread runs Python code. A shorter switch interval makes concurrent searches 1.2 times faster.
     sys.setswitchinterval(0.0005)

@@ -1,4 +1,4 @@
-"""The model card of a checkpoint: data, data licences, recipe, scores."""
+"""Write a checkpoint's model card: data and its licence, recipe, scores."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from core.training.recipes import RECIPES
 
 
 def render(card: Card) -> str:
-    """Return the text of MODEL_CARD.md, from the checkpoint's own files only."""
+    """Return the text of MODEL_CARD.md, based only on the checkpoint's files."""
     training, model, final = card.training, card.model, card.metrics["final"]
     source, target = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
     scores = list(final.values())
@@ -38,7 +38,7 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {_vocabulary(card)}.
 
 **Intended use:** inspecting attention during translation. It was trained on \
-{about(training["corpora"])}; on other text its output is fluent but unreliable. Do not use it for \
+{about(training["corpora"])}; on other text its output may be fluent but wrong. Do not use it for \
 translations that matter.
 
 **Data.** {data}{f" Repeated: {repeated}." if repeated else ""}\
@@ -47,9 +47,9 @@ translations that matter.
 **Recipe** `{training["recipe"]}`: {training["source"]}. Seed {training["config"]["seed"]}, \
 {card.metrics["curve"][-1]["step"]:,} steps of {_batch(training["config"])}, on \
 {training["machine"]} in {training["hours"]:.2f} hours with torch {training["torch"]}. \
-Kept weights: {training["kept"]}.
+Kept: {training["kept"]}.
 
-To train it again:
+Train it again:
 
 ```
 {command(card)}
@@ -57,14 +57,14 @@ To train it again:
 
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
 {DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
-`bleu_lc_tok` on lower-cased tokens, with punctuation normalised and tokenised by sacremoses. The \
+`bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
 weights were selected on these splits, so the scores are slightly optimistic.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |
 {rows}
 
-`metrics.json` holds the training curve, `config.json` the SHA-256 of each file.
+`metrics.json` contains the training curve, `config.json` the SHA-256 of each file.
 """
 
 
@@ -84,8 +84,8 @@ def command(card: Card) -> str:
 def _augmented(how: dict[str, Any]) -> str:
     copies, broken = how.get("number_copies", 1), how.get("segmentation", 0)
     return (
-        f"Each epoch augments its pairs: {how['source_noise']:.0%} get source noise (such as lower "
-        "case, no final punctuation mark or no commas), "
+        f"Each epoch augments its pairs at random: {how['source_noise']:.0%} get source "
+        "noise (such as lower case, no final punctuation mark or no commas), "
         f"{how['concatenation']:.0%} are concatenated with others, up to "
         f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
         f"({how['numbers']:.0%}) that occur on both sides are replaced on both."

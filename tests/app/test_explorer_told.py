@@ -569,7 +569,7 @@ def test_the_step_strip(shown: Mounted) -> None:
             if token.id == written.id and written.id not in {
                 t.id for t in RECORD.alternatives[step]
             }:
-                says += ", though none of the likeliest"
+                says += ", though none of the most probable"
             assert item["title"] == says
 
 

@@ -21,7 +21,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(fair_share, "SHARE", 2.0)  # keeps the pauses short
     monkeypatch.setattr(waiting, "SHARES", FairShare())
-    monkeypatch.setattr(long_tasks, "give_back", lambda: None)  # takes half a second
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)  # takes half a second
     return state
 
 

@@ -25,10 +25,10 @@ def sentences(count: int) -> list[str]:
 
 def mismatches(answers: list[tuple[str, str | None]]) -> list[str]:
     """Describe the answers (sentence, translation) that differ from the model's own."""
-    from core.device import spare_threads
+    from core.device import limit_threads
     from core.translator import Translator
 
     translator = Translator.load("checkpoints/scratch-de-en", device="cpu")
-    spare_threads(translator.card.parameters)
+    limit_threads(translator.card.parameters)
     alone = {text: translator.translate([text])[0].text for text in {text for text, _ in answers}}
     return [f"{text} → {got}, not {alone[text]}" for text, got in answers if got != alone[text]]

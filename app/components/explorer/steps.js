@@ -1,4 +1,4 @@
-// The step strip: the sentence so far, and the token that was written among the likeliest ones at that step.
+// The step strip: the sentence so far, and the token that was written among the most probable at that step.
 
 import { element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
@@ -56,7 +56,7 @@ export function paintSteps(explorer) {
     share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    const unlikely = added ? ", though none of the likeliest" : "";
+    const unlikely = added ? ", though none of the most probable" : "";
     item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }
