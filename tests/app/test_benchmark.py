@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from app.benchmark import BENCHMARKS
-from app.benchmark import bertviz as beside
+from app.benchmark import bertviz as rows_of_bertviz
 from app.benchmark.browser import (
     EXPLORER,
     HARNESS,
@@ -86,7 +86,7 @@ def test_clicks_are_timed_and_messages_measured(local_page, serve):
 
 def test_missing_bertviz_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bertviz", None)
-    (missing,) = beside.rows(None, 3)
+    (missing,) = rows_of_bertviz.rows(None, 3)
     assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
 
 

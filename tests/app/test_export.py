@@ -57,8 +57,8 @@ def test_the_exported_page_works_offline(record, tmp_path, page: Page, framed):
     assert page.title() != "taken"
 
 
-def test_the_readers_own_colours_leave_the_choice_in_sight(record, tmp_path, page: Page):
-    """Forced colours take every ground away: what is chosen is told by a border then."""
+def test_forced_colours_keep_the_selection_visible(record, tmp_path, page: Page):
+    """Forced colours remove backgrounds, so a border marks the selection."""
     file = tmp_path / "record.html"
     file.write_text(export_page(record), encoding="utf-8")
     page.emulate_media(forced_colors="active")

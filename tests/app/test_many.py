@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.load.abuse import KINDS, alone, beside, ratio
+from tests.load.abuse import KINDS, alone, next_to, ratio
 from tests.load.client import Client
 from tests.load.crowd import crowd
 from tests.load.proxy import proxy, seat_of
@@ -184,7 +184,7 @@ def test_an_abuser_affects_neither_answers_nor_memory(own, kind):
     """The latency is only printed, as it depends on the machine."""
     found, _ = own
     usual, answers = finished(alone(found.port, 10, 0))
-    abused, more, _ = finished(beside(found.port, kind, 10, 10))
+    abused, more, _ = finished(next_to(found.port, kind, 10, 10))
     print(f"\n{kind}: {ratio(usual, abused):.1f} times the median wait")  # noqa: T201
     assert mismatches(answers + more) == []
     assert found.most_memory < 2000

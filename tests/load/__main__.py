@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests.load.abuse import KINDS, abuse, alone, beside, ratio
+from tests.load.abuse import KINDS, abuse, alone, next_to, ratio
 from tests.load.client import Client
 from tests.load.crowd import Results, crowd
 from tests.load.proxy import proxy
@@ -136,7 +136,7 @@ def run_abuse(args: argparse.Namespace) -> None:
         answers += own_answers
         say(f"alone: p50 {statistics.median(usual):.2f} s, {own.memory:.0f} MB")
         for i, kind in enumerate(args.kinds, start=1):
-            abused, seen, rejected = asyncio.run(beside(own.port, kind, count, i * count))
+            abused, seen, rejected = asyncio.run(next_to(own.port, kind, count, i * count))
             answers += seen
             say(
                 f"{kind}: p50 {statistics.median(abused):.2f} s, {ratio(usual, abused):.1f} times; "

@@ -132,7 +132,7 @@ async def refusals(port: int, count: int) -> list[float]:
     return [page.error_s for page in pages if page.error_s is not None]
 
 
-async def beside(
+async def next_to(
     port: int, kind: str, count: int, first: int
 ) -> tuple[list[float], list[tuple[str, str | None]], list[float]]:
     """Like `alone`, next to an abuser in a process of its own.
