@@ -167,29 +167,17 @@ def test_unknown_words_are_shown_as_typed(shared):
     expect(unknown).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<img src=x onerror=alert(1)> & <b>fett</b>",
-        "</s> <eos> <pad> $x^2$ *kursiv* `code` :red[rot]",
-        "[link](javascript:alert(1)) %{z}",
-        "\u202eumgekehrt\u202c und \u200b\u00ad unsichtbar",
-        "👩‍👩‍👧‍👦 🇩🇪",
-        "Hund",
-    ],
-)
-def test_markup_and_unusual_characters_are_text(shared, text, translator):
+def test_markup_and_unusual_characters_are_text(shared, translator):
+    text = (
+        "<img src=x onerror=alert(1)> & <b>fett</b> </s> <eos> $x^2$ *kursiv* `code` :red[rot] "
+        "[link](javascript:alert(1)) %{z} \u202eum\u202c und \u200b\u00ad 👩‍👩‍👧‍👦"
+    )
+    record = translator.inspect(text)
     translate(shared, text)
     root = painted(shared)
-    expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
+    expect(root).to_have_attribute("data-sentence", record.id)
     assert root.locator("img, b >> text=fett, a, script").count() == 0
-    expect(shared.locator(".st-key-translation")).to_have_text(translator.inspect(text).translation)
-
-
-def test_a_text_of_sixty_words(shared, translator):
-    text = " ".join(["Ein Hund und ein Mann"] * 12)
-    translate(shared, text)
-    expect(painted(shared)).to_have_attribute("data-sentence", translator.inspect(text).id)
+    expect(shared.locator(".st-key-translation")).to_have_text(record.translation)
 
 
 def test_the_lessons_use_the_sentence_of_the_main_page(app, translator):

@@ -135,7 +135,7 @@ def test_pages_per_address_are_limited_and_freed(limited):
 
 def raw(found: Server, sent: bytes) -> socket.socket:
     """Open a connection, send bytes and then nothing."""
-    one = socket.create_connection((HOST, found.port), timeout=SOON)
+    one = socket.create_connection((HOST, found.port), timeout=20)
     one.sendall(sent)
     return one
 
