@@ -6,15 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
 import streamlit as st
 
 from app.serving.limits import Limits
 from app.streamlit_internals import is_active_session, uploaded_files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PATH = "/_stcore/upload_file/"
 MIB = 2**20
@@ -32,33 +29,17 @@ class UploadRefusedError(ValueError):
         self.status = status
 
 
-class Files(Protocol):
-    """The part of Streamlit's store of uploaded files that is used here."""
-
-    @property
-    def file_storage(self) -> Mapping[str, Mapping[str, object]]:
-        """Files by session and id, oldest first; their bytes are in `data`."""
-        ...
-
-    def remove_file(self, session_id: str, file_id: str) -> None:
-        """Delete one file."""
-        ...
-
-    def remove_session_files(self, session_id: str) -> None:
-        """Delete all files of a session."""
-        ...
-
-
 class Uploads:
     """Admit uploads, make room for them, and delete the files of ended sessions.
 
-    Not thread-safe: use it only in the server's event loop.
+    `files` returns Streamlit's store: files by session and id, oldest first. Not thread-safe: use
+    this only in the server's event loop.
     """
 
     def __init__(
         self,
         limits: Limits,
-        files: Callable[[], Files] = uploaded_files,
+        files: Callable[[], Any] = uploaded_files,
         active: Callable[[str], bool] = is_active_session,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,7 +47,7 @@ class Uploads:
         self._files = files
         self._active = active
         self._clock = clock
-        self._in_transfer: list[tuple[str, str, int]] = []  # (session, address, bytes) in transfer
+        self._in_transfer: list[tuple[str, str, int]] = []  # session, address, bytes
         self._address_of: dict[str, str] = {}  # by session
         self._left: dict[str, float] = {}  # when each session was first seen disconnected
 
@@ -83,7 +64,7 @@ class Uploads:
             return
         size = largest + OVERHEAD if length is None else length
         most = self._limits.files_per_visit
-        at_once = sum(1 for owner_session, _, _ in self._in_transfer if owner_session == session)
+        at_once = sum(owner == session for owner, _, _ in self._in_transfer)
         if at_once >= most:
             raise UploadRefusedError(429, f"{most} uploads at once are the limit of a session")
         kept = [id for id in self._files().file_storage.get(session, {}) if id != file]
@@ -122,7 +103,7 @@ class Uploads:
         """Return the stored bytes of each session."""
         stored = list(self._files().file_storage.items())
         return {
-            session: sum(len(file.data) for file in list(files.values()))  # ty: ignore[missing-attribute]
+            session: sum(len(file.data) for file in list(files.values()))
             for session, files in stored
         }
 
