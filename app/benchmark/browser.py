@@ -141,6 +141,8 @@ def running(command: list[str], port: int, **options: Any) -> Generator[subproce
 @contextmanager
 def serve(script: Path) -> Generator[str]:
     """Run a Streamlit server for one script; yield its URL once it is healthy."""
+    if not script.is_file():  # the harness is not part of an installed package
+        raise ValueError(f"{script} is missing: run the benchmark from the project's source folder")
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
     command += ["--server.headless", "true"]

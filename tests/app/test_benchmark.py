@@ -20,6 +20,9 @@ from app.benchmark.browser import (
     timed,
     wait_for_explorer,
 )
+from app.benchmark.browser import (
+    serve as run_server,
+)
 from app.benchmark.page import edits
 from core import benchmark
 from core.benchmarks import bertviz
@@ -67,6 +70,11 @@ def test_texts_have_the_stated_number_of_tokens(translator):
 def test_the_harness_has_the_stated_number_of_tokens(tokens, case):
     record = synthetic_record(case, 1, 1)
     assert len(record.source) == len(record.target_out) == tokens
+
+
+def test_a_missing_harness_is_a_one_line_error(tmp_path):
+    with pytest.raises(ValueError, match="is missing: run the benchmark from the project's"):
+        run_server(tmp_path / "harness.py").__enter__()
 
 
 def test_clicks_are_timed_and_messages_measured(local_page, serve):
