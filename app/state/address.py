@@ -66,7 +66,7 @@ def take(name: str) -> str | None:
     return (visit.get("asked") or {}).pop(name, None)
 
 
-def asked_view(record: TranslationRecord) -> dict[str, str | int] | None:
+def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
     """Return the view that this page's URL requested, or None."""
     return first_view(record) if asked("kind") else None
 
@@ -103,7 +103,7 @@ def _index(text: str | None, count: int, default: int) -> str | int:
     return int(text) if text is not None and text in map(str, range(count)) else default
 
 
-def wanted_quantity(key: str) -> str:
+def requested_quantity(key: str) -> str:
     """Return the quantity that an explorer should show: the last choice, else the link's."""
     return (visit.get(key) or {}).get("quantity") or asked("quantity") or "weights"
 
