@@ -36,7 +36,7 @@ def test_the_page_survives_an_outage_of_the_backend(monkeypatch):
             assert not app.exception and translate(app, "Ein Hund läuft.") == ([], True)
         for text in ("Zwei Hunde.", "Drei Hunde."):
             (line,), shown = translate(app, text)
-            assert "do not answer" in line and "try again" in line
+            assert "does not answer" in line and "try again" in line
         assert translate(app, "Ein Hund läuft.")[0] == []  # cached
         app.switch_page("views/masks/page.py").run()
         assert not app.exception
