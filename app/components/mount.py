@@ -10,10 +10,8 @@ from threading import Lock
 from typing import Any
 
 import streamlit as st
-from streamlit import runtime
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
+from app import streamlit_internals
 from app.components.assets import as_module, joined, palette, read
 
 _PACKAGE = "headlight"
@@ -53,21 +51,23 @@ def mounting(
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"
     folder = Path(_scripts.name)
     (folder / file).write_text(module, encoding="utf-8")
-    full = f"{_PACKAGE}.{name}"
-    manifest = ComponentManifest(_PACKAGE, "", [ComponentConfig(name, asset_dir=".")])
-
     renderers: list[Callable[..., Any]] = []
 
     def mount(**arguments: Any) -> Any:
-        if not runtime.exists():  # `python app/main.py`: nobody is there to fetch a file
-            return st.components.v2.component(full, html=html, css=css, js=module)(**arguments)
-        manager = get_bidi_component_manager()
+        if not streamlit_internals.is_server_running():  # `python app/main.py`: no file is served
+            inline = st.components.v2.component(f"{_PACKAGE}.{name}", html=html, css=css, js=module)
+            return inline(**arguments)
         with _lock:
-            if manager.get_component_asset_root(full) is None:
-                manager.register_from_manifest(manifest, folder)
+            if not streamlit_internals.has_script_folder(_PACKAGE, name):
                 renderers[:] = [
-                    st.components.v2.component(
-                        full, html=html, css=css, js=file, isolate_styles=isolate_styles
+                    streamlit_internals.component_with_script_file(
+                        _PACKAGE,
+                        name,
+                        folder,
+                        file,
+                        html=html,
+                        css=css,
+                        isolate_styles=isolate_styles,
                     )
                 ]
         return renderers[0](**arguments)
