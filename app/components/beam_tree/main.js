@@ -1,4 +1,4 @@
-// Mounts the search tree, holds which node is pinned, and tells Python of it.
+// Mounts the search tree, tracks the pinned node and reports it to Python.
 
 import { partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
@@ -59,7 +59,7 @@ function takeData(view, raw) {
   view.data = prepare(raw);
   view.hovered = null;
   view.pinned = raw.pinned;
-  clearTimeout(view.timer); // what was about to be sent is a node of the tree before
+  clearTimeout(view.timer); // a pending report is about the previous tree
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
   const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
@@ -73,11 +73,7 @@ function takeData(view, raw) {
   paint(view);
 }
 
-/**
- * Everything that depends on the node looked at.
- *
- * @param {TreeView} view
- */
+/** Paint everything that depends on the hovered or pinned node. @param {TreeView} view */
 function paint(view) {
   const { root, data, pinned, hovered } = view;
   const shown = hovered ?? pinned;
@@ -101,16 +97,12 @@ function pin(view, index) {
   view.pinned = index;
   view.hovered = null;
   paint(view);
-  // An arrow key held down walks many nodes; Python only needs to know where it stops.
+  // Debounce: only the node where an arrow key stops matters to Python.
   clearTimeout(view.timer);
   view.timer = setTimeout(() => view.tell.kept({ tree: view.data.tree, node: index }), TELL_DELAY);
 }
 
-/**
- * Asks Python to search again behind these ids, and behind a typed text if there is one.
- *
- * @param {TreeView} view
- */
+/** Ask Python to search again with these ids, and optionally a typed text, as forced prefix. @param {TreeView} view */
 function force(view, ids, text = "") {
   clearTimeout(view.timer);
   view.tell.force({ tree: view.data.tree, ids, text });

@@ -1,4 +1,4 @@
-// Fills the panel beside the tree: a node's path, its score as a sum, and what could have stood in its place.
+// Fills the panel of a node: its path, its score as a sum, and alternative tokens.
 
 import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
@@ -96,7 +96,7 @@ function fillAlternatives(view, node) {
   );
 }
 
-/* Two decimals, but 0 and 1 only for what is exactly that. */
+/* Two decimals; 0 and 1 only if exact. */
 function shareOf(probability) {
   if (probability > 0 && probability < 0.005) return "<0.01";
   return probability > 0.995 && probability < 1 ? ">0.99" : probability.toFixed(2);

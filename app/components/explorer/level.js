@@ -1,19 +1,15 @@
-// Lays explorers that are side by side out as one: the first one's choices serve both, and their parts are level.
+// Aligns explorers shown side by side: one shared row of controls, and equal heights for matching parts.
 
 import { element } from "../shared/dom.js";
 import { geometryOf } from "./geometry.js";
 
-/* What is as high in one as in the other; the map has a reserved height, see `levelMaps`. */
+/* Parts whose heights are equalised; the map's reserved height is handled by `levelMaps`. */
 const LEVELLED = [".row-label", ".sentence", ".steps", ".readout", ".left", ".right h2", ".badge", ".map-choices", ".foot"];
 
-/* The choices that one explorer follows the other in; zooming is each one's own. */
+/* Controls that the group shares; zoom stays individual. */
 const SHARED = ["kinds", "quantity", "sort", "views"];
 
-/**
- * Levels an explorer with those it is shown together with, once all of them are laid out.
- *
- * @param {Explorer} explorer
- */
+/** Align an explorer with the rest of its group. @param {Explorer} explorer */
 export function level(explorer) {
   const roots = groupOf(explorer).map(({ dom }) => dom.root);
   roots.sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left);
@@ -32,11 +28,7 @@ export function level(explorer) {
 
 const groupOf = (explorer) => [explorer, ...(explorer.data?.beside.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
 
-/**
- * Puts the first rows of the maps on one line: their column labels may be of different height.
- *
- * @param {Explorer} explorer
- */
+/** Align the first rows of all maps: their column labels may differ in height. @param {Explorer} explorer */
 export function levelMaps(explorer) {
   const group = groupOf(explorer);
   const isLevel = ({ dom }) => dom.root.classList.contains("level");
@@ -63,10 +55,10 @@ function levelParts(roots, isBeside) {
   }
 }
 
-/* Where each choice is in its own explorer. */
+/* Original position of each shared control. */
 const places = new WeakMap();
 
-/* Puts the first explorer's choices into a row over all of them. */
+/* Move the first explorer's controls into a row above all explorers. */
 function shareChoices(first, roots) {
   let bar = first.querySelector(":scope > .shared-choices");
   if (!bar) {

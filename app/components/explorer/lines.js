@@ -1,4 +1,4 @@
-// Draws the chosen head as lines between two columns of words: the fewest that hold most of each row's weight.
+// Draws a head as lines between two columns of tokens: the fewest that cover most of each row's weight.
 
 import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
 import { rampStep } from "../shared/theme.js";
@@ -8,11 +8,7 @@ import { isMasked, isSigned, mapOf, rampOf, shadeOf, shareOf, valueAt, WEIGHTS }
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
 import { mapFigure, QUANTITIES, summedFigure } from "./words.js";
 
-/**
- * Scores are no shares of a row: the lines then show the weights that these scores become.
- *
- * @param {Explorer} explorer
- */
+/** Scores and changes are not shares of a row: show the corresponding weights instead. @param {Explorer} explorer */
 export function linesMap(explorer) {
   return isSigned(explorer.view.quantity) ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
@@ -25,21 +21,20 @@ function linesOf(explorer) {
   return map.lines;
 }
 
-const LINES_CHOICE_HEIGHT = 44; // in two rows where there is little room
+const LINES_CHOICE_HEIGHT = 44; // two rows on a narrow screen
 
 const LINES_MARGIN = 46;
 
 const leastPitch = (room) => (room < 460 ? 10 : 7);
 
-/* What the lines of the longer sentence need at least, their slider included. */
+/* Minimum height of the lines for the longer sentence, slider included. */
 export function leastLinesHeight({ data: { sides }, layout: { room } }) {
   const count = Math.max(sides.source.length, sides.produced.length);
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
 /**
- * Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little.
- *
+ * Geometry of the lines view: both columns are centred vertically, each with its own pitch.
  * @param {Explorer} explorer
  */
 export function linesGeometry(explorer) {
@@ -49,7 +44,7 @@ export function linesGeometry(explorer) {
   const { room } = explorer.layout;
   const small = room < 460;
   const count = Math.max(map.queries, map.keys);
-  // No higher than the map that it takes the place of; where words have no room, every second or third is named.
+  // At most as tall as the map it replaces; if space is short, only every n-th token is labelled.
   const space = Math.min(small ? 560 : 540, explorer.layout.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
   const pitch = Math.max(leastPitch(room), Math.min(30, Math.floor(space / count)));
   const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
@@ -104,7 +99,7 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.moveTo(left, from);
   context.bezierCurveTo(left + bend, from, right - bend, to, right, to);
   context.lineWidth = 0.7 + 3.6 * share;
-  // The thinnest line still has to be seen, so the scale starts a fifth of the way up.
+  // Start a fifth of the way up the scale, so that the thinnest line is visible.
   context.strokeStyle = theme.ramp.css[rampStep(0.22 + 0.78 * share)];
   context.globalAlpha = faint ? 0.13 : 1;
   context.stroke();
@@ -181,18 +176,10 @@ export function drawLines(context, explorer, geometry) {
   drawBrackets(context, theme, geometry);
 }
 
-/**
- * What is small is not written.
- *
- * @param {AttentionMap} map
- */
+/** Smaller values are not printed. @param {AttentionMap} map */
 const enoughOf = (map) => 0.05 * map.hi;
 
-/**
- * What a query gives the column looked at, if only a column is.
- *
- * @param {AttentionMap} map
- */
+/** Value of a query's cell in the focused column, if only a column is focused. @param {AttentionMap} map */
 const valueOfQuery = (map, query, key) => (q) =>
   query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
 
@@ -202,7 +189,7 @@ export function namedQueries(map, geometry, query, key) {
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
 
-/* Which words are named: those that matter, and of the others every `every`-th that is no close neighbour of these. */
+/* Indices to label: those that matter, and every `every`-th of the rest without a close labelled neighbour. */
 function namesShown(count, matters, every, lookedAt) {
   const places = [...Array(count).keys()];
   const first = places.filter((place) => place === lookedAt || matters(place));
@@ -210,13 +197,13 @@ function namesShown(count, matters, every, lookedAt) {
   return new Set([...first, ...places.filter(free)]);
 }
 
-/* All places as they are drawn: where words stand close, large values lie over small ones, the one looked at over all. */
+/* Drawing order: large values over small ones, the focused one on top. */
 function inFront(count, valueOf, lookedAt) {
   const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
   return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
-/* A word, if there is room to name it, on the ground of its number; returns where the one looked at ends. */
+/* Draw a token, if it gets a label, on the colour of its value; returns its end. */
 function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, lookedAt, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
@@ -224,7 +211,7 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   const step = value === null ? null : shadeOf(map, value);
   const shaded = step !== null;
   let wide = 0;
-  // Measuring costs more than drawing: only what has a ground or a number needs its width.
+  // Measuring costs more than drawing: measure only what has a background or a number.
   if (shaded || lookedAt || token.repeated) {
     context.font = fontOf(theme, size, lookedAt ? 650 : 400);
     wide = context.measureText(label.text).width + number + 6;

@@ -1,4 +1,4 @@
-// Mounts the explorer, holds its state and decides what is painted again when something changes.
+// Mounts the explorer, owns its state and repaints on new data, theme or size.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { partsOf } from "../shared/dom.js";
@@ -40,16 +40,16 @@ function createExplorer(parent, key) {
   const explorer = {
     key,
     bytes: null,
-    /* What Python sent, one frozen object a record; and what it sent of the page's look. */
+    /* Decoded payload (frozen, one object per record) and the page's theme. */
     data: null,
     theme: null,
-    /* What a link holds: frozen, and changed by `update` alone. */
+    /* Everything that a link stores: frozen, changed by `update` alone. */
     view: FIRST_VIEW,
-    /* The views before this one. */
+    /* Undo history. */
     past: [],
-    /* What passes, and no link holds: the place under the pointer, the decoding step, the quantity that is waited for. */
+    /* Transient state, not stored in links: hovered cell, decoding step, requested quantity. */
     now: { preview: NOWHERE, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
-    /* Where things stand in the room that there is. */
+    /* Measured layout. */
     layout: {
       size: "",
       room: 0,
@@ -62,7 +62,7 @@ function createExplorer(parent, key) {
       linesGeometry: null,
       overviews: {},
     },
-    /* The page's own elements, and what was last written in them. */
+    /* DOM elements, and what was last written to them. */
     dom: {
       root,
       parts,
@@ -79,8 +79,8 @@ function createExplorer(parent, key) {
       painted: 0,
     },
     /*
-     * Whether something was chosen here, the view that Python gave before that, and whether the visitor went back or
-     * forth to an address whose data has not come yet.
+     * Whether the visitor has chosen anything here, the last view that Python gave, and whether back/forward navigation
+     * is waiting for its data.
      */
     memory: { chosen: false, given: "", returning: false },
     ask: () => {},
@@ -124,8 +124,7 @@ function createExplorer(parent, key) {
 }
 
 /**
- * Takes new data: another sentence keeps what is chosen, as far as it has it, and drops the pinned cell.
- *
+ * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell.
  * @param {Explorer} explorer
  */
 function takeData(explorer, bytes) {
@@ -137,7 +136,7 @@ function takeData(explorer, bytes) {
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
   joinTogether(explorer);
-  // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
+  // Open with the view that Python suggests until the visitor has chosen one.
   const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
@@ -160,7 +159,7 @@ function takeData(explorer, bytes) {
   buildBadge(explorer);
   buildExports(explorer);
   buildWhatIf(explorer);
-  // An answer changes no word: what has the keyboard's focus stays.
+  // A response to a request changes no token: leave the sentences, and keyboard focus, alone.
   if (same) return;
   buildSentences(explorer);
   buildSteps(explorer);
@@ -169,9 +168,8 @@ function takeData(explorer, bytes) {
 }
 
 /**
- * Kind, layer and head that Python gives, and the rest from the link, count until something is chosen, and again once
- * Python gives another view. Returns the place that is to be pinned.
- *
+ * Apply the view that Python suggests, with the rest from the link; a view chosen earlier wins unless Python now
+ * suggests another. Returns the cell to pin.
  * @param {Explorer} explorer
  */
 function openView(explorer, given) {
@@ -188,9 +186,8 @@ function openView(explorer, given) {
 }
 
 /**
- * Shows the wanted quantity if it came along; until it does, the weights, and asks for it. What came along with another
- * sentence though nobody looks at it any more, Python need not work out again.
- *
+ * Show the requested quantity if the payload has it; otherwise show weights and request it. Tell Python when a quantity
+ * in the payload is no longer wanted.
  * @param {Explorer} explorer
  */
 function settleQuantity(explorer, another) {
@@ -205,12 +202,11 @@ function settleQuantity(explorer, another) {
 }
 
 /**
- * Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast.
- *
+ * Prepare the maps of all kinds while the browser is idle, so that the first switch is fast as well.
  * @param {Explorer} explorer
  */
 function warmUp(explorer) {
-  // Safari has no idle time to give.
+  // Safari does not support requestIdleCallback.
   if (!window.requestIdleCallback) return;
   cancelIdleCallback(explorer.warming);
   const { data } = explorer;
@@ -232,11 +228,7 @@ function warmUp(explorer) {
   explorer.warming = requestIdleCallback(go);
 }
 
-/**
- * Draws anew what has another scale now: weights have the same one always.
- *
- * @param {Explorer} explorer
- */
+/** Repaint after a change of scale; weights always use 0 to 1. @param {Explorer} explorer */
 function rescale(explorer) {
   if (explorer.view.quantity === WEIGHTS) return;
   forgetShades(explorer);

@@ -1,4 +1,4 @@
-// Draws the chosen head's map: cells once into a picture that is kept, labels and the place looked at above it.
+// Draws the map: a cached base of cells, axes and strips, with labels and focus drawn on top.
 
 import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
 import { fixed, percent } from "../shared/numbers.js";
@@ -10,8 +10,7 @@ import { mapPicture } from "./raster.js";
 import { mapFigure, measuredFigure } from "./words.js";
 
 /**
- * What does not depend on the place looked at: cells, axes, strips.
- *
+ * Draw everything that is independent of the focused cell: cells, axes, strips.
  * @param {Drawing} context
  * @param {Explorer} explorer
  * @param {MapGeometry} geometry
@@ -39,7 +38,7 @@ function forShown({ first, shown }, onQuery, onKey) {
  */
 function drawCells(context, theme, map, geometry, hide) {
   const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
-  // Cells without a gap and without digits are one picture, enlarged: a hundred times as fast as rectangles.
+  // Small cells are drawn as one scaled raster: 100 times faster than rectangles.
   const raster = gap === 0 && !context.isVector;
   if (raster) drawRaster(context, theme, map, geometry);
   forShown(geometry, (query) => {
@@ -48,7 +47,7 @@ function drawCells(context, theme, map, geometry, hide) {
       if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;
       drawCell(context, theme, map, geometry, query, key);
     }
-    // Closed cells are hatched in runs; each run is one rectangle without the lines between cells.
+    // Hatch masked cells in runs: one rectangle each, without grid lines.
     for (let key = first.key; key < first.key + shown.keys; key++) {
       if (!isMasked(map, query, key)) continue;
       const start = key;
@@ -83,8 +82,7 @@ function drawCell(context, theme, map, geometry, query, key) {
 }
 
 /**
- * A share without its leading zero, nothing if it is small; every score, because its sign matters.
- *
+ * Digits inside a cell: a share without its leading zero, or nothing if small; always for scores, whose sign matters.
  * @param {AttentionMap} map
  */
 function cellDigits(map, value) {
@@ -108,8 +106,7 @@ function drawRaster(context, theme, map, geometry) {
 }
 
 /**
- * A hidden column stays in its place: grey bars as long as what each row gives it.
- *
+ * Draw a hidden column as grey bars whose length is each row's value.
  * @param {Drawing} context
  * @param {Theme} theme
  * @param {AttentionMap} map
@@ -129,7 +126,7 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
   });
 }
 
-/* Says in the corner which axis is which, and under the grid what the two strips measure, and what a full bar is. */
+/* Label the axes and both strips, and print the value of a full bar. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
@@ -161,8 +158,7 @@ function drawArrow(context, colour, x, y, dx, dy) {
 }
 
 /**
- * Beside a row: the entropy of its weights in bits; of a quantity that is no share, the row's largest number.
- *
+ * Draw beside a row its entropy in bits; for quantities that are not shares, its largest number.
  * @param {Drawing} context
  * @param {Theme} theme
  * @param {AttentionMap} map
@@ -187,14 +183,10 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
 }
 
-/* The share that a bar of full length stands for: a quarter, so that even weights look short, or the largest share. */
+/* Value of a full-length bar: at least a quarter, so that uniform weights look short. */
 const fullShare = (map) => Math.max(0.25, measure(map).mostReceived);
 
-/**
- * Under a column: how much of all weight it receives; of another quantity, its mean.
- *
- * @param {AttentionMap} map
- */
+/** Bar length below a column: its share of all weight; for other quantities, its mean. @param {AttentionMap} map */
 function columnBar(map, key) {
   const { received } = measure(map);
   if (map.sumsToOne) return Math.max(1, (24 * received[key]) / fullShare(map));
@@ -265,7 +257,7 @@ function drawLabels(context, explorer, geometry, focus) {
   context.stroke();
 }
 
-/* Calls `mark(first, last)` for each word of several tokens. */
+/* Call `mark(first, last)` for each word of several tokens. */
 export function forEachWord(labels, mark) {
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {
@@ -276,8 +268,7 @@ export function forEachWord(labels, mark) {
 }
 
 /**
- * What depends on the place looked at: labels, the strips' numbers, the crosshair.
- *
+ * Draw everything that depends on the focused cell: labels, the strips' numbers, the crosshair.
  * @param {Drawing} context
  * @param {Explorer} explorer
  * @param {MapGeometry} geometry

@@ -1,4 +1,4 @@
-// Says under the picture what its rows, columns and numbers are, and how much is hidden.
+// The note below the picture: what rows, columns and numbers are, and how much is hidden.
 
 import { bold } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
@@ -10,8 +10,8 @@ import { hiddenMass, isHidden } from "./measures.js";
 import { derivation, summedFigure } from "./words.js";
 
 /*
- * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
- * of one head does not hold of its mean with others, nor of merged words, and the note says so.
+ * Explanations of each quantity. Softmax and norm are nonlinear: what holds for one head does not hold for a mean of
+ * heads or for merged words, so these have a text of their own.
  */
 const QUANTITY_NOTES = {
   change: {
@@ -76,11 +76,7 @@ function numberNote(explorer, lines) {
   return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
 }
 
-/**
- * What is hidden is counted: how much of all weight, and the row with the most of it.
- *
- * @param {Explorer} explorer
- */
+/** Report how much of all weight is hidden, and the row with the most. @param {Explorer} explorer */
 function hiddenMassNote(explorer) {
   const { hide } = explorer.view;
   const map = currentMap(explorer);

@@ -1,19 +1,18 @@
-// Colours a map with one pixel a cell: thumbnails, and the large picture of a long sentence.
+// Rasterises a map at one pixel per cell, for thumbnails and for large maps.
 
 import { rampOf, stepOf } from "./maps.js";
 import { isHidden } from "./measures.js";
 
 const scratch = document.createElement("canvas");
 
-/* A map with one pixel a cell, enlarged to a square. */
+/* Draw a map scaled to a square. */
 export function drawThumbnail(context, map, theme, hide, { left, top, size }) {
   context.imageSmoothingEnabled = false;
   context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
 }
 
 /**
- * One pixel a cell, on a canvas that holds it until the next is asked for.
- *
+ * A map at one pixel per cell, on a shared canvas: valid until the next call.
  * @param {AttentionMap} map
  * @param {Theme} theme
  */
@@ -25,8 +24,7 @@ export function mapPicture(map, theme, hide) {
 }
 
 /**
- * Coloured once for each theme and choice of hidden columns.
- *
+ * Pixels of a map, cached per theme and hidden columns.
  * @param {AttentionMap} map
  * @param {Theme} theme
  */

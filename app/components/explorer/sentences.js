@@ -1,4 +1,4 @@
-// Builds the two sentence rows and shades their tokens by the numbers of the row or column looked at.
+// Builds the two sentence rows and shades their tokens by the focused row or column.
 
 import { element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
@@ -8,7 +8,7 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
-/* What Python names the search when a person gave the translation. */
+/* `search` of a record whose target was given. */
 const GIVEN_TARGET = "given target";
 
 /** @param {Explorer} explorer */
@@ -40,7 +40,7 @@ function buildRow(explorer, host, tokens, isTarget) {
   let word = null;
   return tokens.map((token, index) => {
     if (token.startsWord) {
-      // A comma stays on the line of the word that it follows.
+      // A comma stays on the line of its word.
       if (!token.close) phrase = host.appendChild(element("span", "phrase"));
       word = phrase.appendChild(element("span", token.close ? "word close" : "word"));
     } else {
@@ -83,8 +83,7 @@ function spokenToken(token, index, count, isTarget) {
 }
 
 /**
- * The largest type at which both sentences stay on one line each, or the smallest if neither size does it.
- *
+ * Choose the largest font size at which each sentence fits on one line, else the smallest.
  * @param {Explorer} explorer
  */
 export function fitSentences(explorer) {
@@ -103,7 +102,7 @@ export function fitSentences(explorer) {
   }
 }
 
-/* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
+/* Style one token, only if its style changed. */
 function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
   const step = shade ?? -1;
   const shown = `${step}${mark}${masked}${pinned}${diverging}`;
@@ -134,11 +133,7 @@ export function paintSentences(explorer) {
   }
 }
 
-/**
- * For every token of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
- *
- * @param {Explorer} explorer
- */
+/** Style of every token in both rows: colour step, mark, masked, pinned. @param {Explorer} explorer */
 function looksOf(explorer) {
   const { pinned, kind, hide } = explorer.view;
   const { words } = explorer.dom;
@@ -150,7 +145,7 @@ function looksOf(explorer) {
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
-    // Everything a decoder step cannot see is greyed, except the token that it produces.
+    // Grey out everything that a decoder step cannot see, except the token it produces.
     const produced = map.rows[focus.query].members;
     const last = produced[produced.length - 1];
     if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { masked: index > last + 1 }));
@@ -183,11 +178,7 @@ function looksOf(explorer) {
   return looks;
 }
 
-/**
- * When the theme turns, the shades must be written again although no weight changed.
- *
- * @param {Explorer} explorer
- */
+/** Force restyling of all tokens after a change of theme or scale. @param {Explorer} explorer */
 export function forgetShades(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

@@ -1,4 +1,4 @@
-// The step strip: the sentence so far, and the token that was written among the likeliest ones at that step.
+// The step strip: decoding steps, and the most likely tokens at each.
 
 import { element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
@@ -26,11 +26,7 @@ export function buildSteps(explorer) {
   explorer.dom.stepShown = -1;
 }
 
-/**
- * The step of the row that is looked at, else the step that was chosen last.
- *
- * @param {Explorer} explorer
- */
+/** The step of the hovered row, else the last chosen step. @param {Explorer} explorer */
 export function shownStep(explorer) {
   const { query, previewed } = focusOf(explorer);
   if (explorer.view.kind === "encoder" || query === null || !previewed) return explorer.now.step;

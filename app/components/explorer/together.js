@@ -1,4 +1,4 @@
-// Explorers of one page that are shown together: what is chosen and pinned in one, the others follow, on one scale.
+// Synchronises explorers in a group: selection and pins follow each other, and all use one scale.
 
 import { level, levelMaps } from "./level.js";
 import { forgetScales } from "./maps.js";
@@ -13,8 +13,7 @@ const tellGroup = (type, explorer, more = {}) => {
 };
 
 /**
- * Tells the others of this explorer's group what is shown here now, as a link holds it.
- *
+ * Broadcast this explorer's view, as a link, to its group.
  * @param {Explorer} explorer
  * @param {Link} link
  */
@@ -24,17 +23,14 @@ export function tellTogether(explorer, link) {
 }
 
 /**
- * Tells the others that this explorer has new data, and hears from each of them which data it has: what is drawn of
- * all of them has one scale.
- *
+ * Broadcast new data; each other explorer answers with its own, so that all can use one scale.
  * @param {Explorer} explorer
  */
 export const joinTogether = (explorer) => tellGroup(ARRIVED, explorer, { answer: false });
 
 /**
- * `follow` is called with what another one of the group shows, and `rescale` after the scale may have changed; returns
- * what ends that.
- *
+ * Call `follow` with the view of another explorer in the group, and `rescale` when the scale may have changed. Returns
+ * a function that stops listening.
  * @param {Explorer} explorer
  */
 export function listenTogether(explorer, follow, rescale) {

@@ -1,4 +1,4 @@
-// Changes what is shown: the one way to another view, and to another place, step or quantity.
+// State changes: the only way to another view, cell, step or quantity.
 
 import { between } from "../shared/numbers.js";
 import { saveAddress } from "./address.js";
@@ -13,20 +13,16 @@ import { tellTogether } from "./together.js";
 import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, samePlace, viewOfLink } from "./view.js";
 import { QUANTITY_TITLES } from "./words.js";
 
-/* What was last chosen under each component key: leaving the page and coming back finds it again. */
+/* Last view per component key, restored when the visitor returns to the page. */
 const lastViews = new Map();
 
 /** @param {Explorer} explorer */
 export const lastViewOf = (explorer) => lastViews.get(explorer.key);
 
-/* How many views one can go back. */
+/* Maximum number of undo steps. */
 const LONGEST_PAST = 100;
 
-/**
- * The one way in which the view changes: makes the next one, paints what differs, and keeps it.
- *
- * @param {Explorer} explorer
- */
+/** Change the view: compute the next one, repaint what differs, remember it. @param {Explorer} explorer */
 export function update(explorer, change) {
   const before = explorer.view;
   explorer.memory.returning = false;
@@ -40,17 +36,12 @@ export function update(explorer, change) {
   tellOthers(explorer);
 }
 
-/**
- * Tells the explorers beside it what is shown here, with the quantity that may still be waited for.
- *
- * @param {Explorer} explorer
- */
+/** Broadcast the view to the group, with the quantity that may still be pending. @param {Explorer} explorer */
 const tellOthers = (explorer) =>
   tellTogether(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
 
 /**
- * Shows what another explorer shows, as far as this one has it: kind, head, quantity, what is pinned, how it is drawn.
- *
+ * Show the view of another explorer, as far as this one's data allows.
  * @param {Explorer} explorer
  * @param {Link} link
  */
@@ -70,11 +61,7 @@ export function follow(explorer, link) {
   show(explorer, next, [...Object.keys(next).filter((name) => next[name] !== before[name]), "wanted"]);
 }
 
-/**
- * Goes back to the view before the last change, as long as there is one.
- *
- * @param {Explorer} explorer
- */
+/** Undo the last change of the view. @param {Explorer} explorer */
 export function undo(explorer) {
   const view = explorer.past.pop();
   if (!view) return;
@@ -84,7 +71,7 @@ export function undo(explorer) {
   tellOthers(explorer);
 }
 
-/* Where the pointer was means something else on another picture. */
+/* The hovered cell is invalid after these change. */
 const ELSEWHERE = ["kind", "unit", "picture", "pinned"];
 
 /**
@@ -100,7 +87,7 @@ function show(explorer, view, names) {
     layout.zoom = 1;
   }
   if (names.some((name) => ELSEWHERE.includes(name))) now.preview = NOWHERE;
-  // A pinned row of the decoder is also the step of the strip.
+  // A pinned produced row is also the current step.
   if (view.pinned.query !== null && view.kind !== "encoder") {
     const { members } = itemsOf(explorer, "produced")[view.pinned.query];
     if (!members.includes(now.step)) [now.step] = members;
@@ -125,9 +112,7 @@ export function hideColumns(explorer, name, hidden) {
 }
 
 /**
- * Another quantity than the weights is worked out where the model is: it is asked for once, shown when it comes, and
- * the picture stays what it is until then.
- *
+ * Show a quantity; if it is missing, request it from Python and keep the current picture until it arrives.
  * @param {Explorer} explorer
  */
 export function chooseQuantity(explorer, quantity) {
@@ -146,7 +131,7 @@ export function askQuantity(explorer) {
     what: `What was chosen, ${QUANTITY_TITLES[now.wanted]},`,
     take: ({ quantities }) => now.wanted in quantities,
     giveUp: () => {
-      // Python forgets it too: else it would try again with each sentence.
+      // Reset it in Python too: otherwise every new sentence would try again.
       now.wanted = explorer.view.quantity;
       explorer.ask("quantity", now.wanted);
       paint(explorer, ["wanted"]);
@@ -154,11 +139,7 @@ export function askQuantity(explorer) {
   });
 }
 
-/**
- * The order of what matters most needs every head switched off once: it is asked for, and comes with another answer.
- *
- * @param {Explorer} explorer
- */
+/** Request the ablation effects that sorting by effect needs. @param {Explorer} explorer */
 export function askEffects(explorer) {
   const { data, view, requests } = explorer;
   if (view.sort !== "effect" || data.effects || !data.offersEffects || requests.effects) return;
@@ -180,11 +161,7 @@ export function showPreview(explorer, query, key, note = null) {
 /** @param {Explorer} explorer */
 export const endPreview = (explorer) => showPreview(explorer, null, null);
 
-/**
- * Pinning what is already pinned unpins it.
- *
- * @param {Explorer} explorer
- */
+/** Pin a cell, row or column; pinning it again unpins it. @param {Explorer} explorer */
 export function pin(explorer, query, key) {
   explorer.now.stepping = false;
   setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NOTHING : { query, key });
@@ -204,11 +181,7 @@ function setPinned(explorer, pinned) {
   if (!now.playing) announce(explorer);
 }
 
-/**
- * Goes to a step: its row is pinned, where the kind has one, and what is not yet written is greyed.
- *
- * @param {Explorer} explorer
- */
+/** Go to a step: pin its row if the kind has one, and grey out tokens not generated yet. @param {Explorer} explorer */
 export function goToStep(explorer, step) {
   const { now } = explorer;
   now.step = between(0, step, lastStep(explorer));

@@ -1,4 +1,5 @@
-// The view: what a link holds. Makes the next view of one and a change, a view of a link and the reverse; touches no page.
+// The view, a frozen value with everything a link stores: next view from a change, view from a link and back. No DOM
+// access.
 
 import { between } from "../shared/numbers.js";
 import { HIDEABLE, MASSES, OPTIONS } from "./choices.js";
@@ -7,11 +8,7 @@ import { NOTHING } from "./focus.js";
 import { ROLLOUT, WEIGHTS } from "./maps.js";
 import { allHeads, allLayers } from "./words.js";
 
-/**
- * The view before anything is known.
- *
- * @type {Readonly<View>}
- */
+/** The initial view. */
 export const FIRST_VIEW = Object.freeze({
   kind: "cross",
   layer: 0,
@@ -22,11 +19,11 @@ export const FIRST_VIEW = Object.freeze({
   sort: "layer",
   combine: "mean",
   quantity: WEIGHTS,
-  /* Effects of heads are those on the whole translation, also where a word is pinned. */
+  /* Ablation effects on the whole translation, even if a word is pinned. */
   whole: false,
   mass: MASSES.usual,
   pinned: NOTHING,
-  /* With rollout, which has no heads: the head that it stands before, null for all of them, and whether all layers. */
+  /* While rollout is shown: the head to return to (null: all heads), and whether all layers were chosen. */
   behind: null,
 });
 
@@ -34,9 +31,8 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * The view after a change of some of its values, with all that follows from them: what stays of the pinned cell with
- * another kind or unit, where the layers end, and what rollout does without.
- *
+ * Return the view after a change, with its consequences: pinned cells that lose their meaning, the last layer of a
+ * kind, rollout without heads.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -54,8 +50,7 @@ export function nextView(data, view, change) {
 export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
 
 /**
- * Decoder and cross share their rows, so a pinned row stays; anything else would point at a different word.
- *
+ * Decoder and cross-attention share rows, so a pinned row stays; everything else is unpinned.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -71,8 +66,7 @@ function withKind(data, view, kind) {
 }
 
 /**
- * The pinned row and column stay: those of the first token, or the word that holds it.
- *
+ * Move the pin to the first token of a word, or to the word of a token.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -90,8 +84,7 @@ function withUnit(data, view, unit) {
 }
 
 /**
- * Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes.
- *
+ * Rollout has one map per layer; remember the head to return to.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -112,8 +105,7 @@ function withQuantity(data, view, quantity) {
 }
 
 /**
- * The same view of other data: all layers and all heads stand after the last one, however many there are now.
- *
+ * Adapt a view to other data; "all layers" and "all heads" stay so, whatever their number.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -127,8 +119,7 @@ export function viewOfOther(data, view, before) {
 }
 
 /**
- * Whether the same words stand there, though the pass may be another one: with edits, or of another model.
- *
+ * Whether two records have the same tokens; the pass may differ (edits, another model).
  * @param {RecordData} data
  * @param {RecordData} other
  */
@@ -138,8 +129,7 @@ export function sameTokens(data, other) {
 }
 
 /**
- * What a link holds, by its names there; what is as usual is null and stays out of it.
- *
+ * Query parameters of a view; null for defaults, which are left out.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -148,7 +138,7 @@ export function linkOf(data, view) {
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
-    // Rollout has no heads: the one that it stands before is kept.
+    // Rollout: keep the head to return to.
     head: behind ? (behind.head ?? combine) : head < data.heads ? head : combine,
     view: picture === "map" ? null : picture,
     words: unit === "words" ? 1 : null,
@@ -163,13 +153,12 @@ export function linkOf(data, view) {
   };
 }
 
-/* The names of a link that Python does not always give. */
+/* Query parameters that Python does not always set. */
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * A view as a link asks for it, as far as that is known; what it asks wrongly stays as in `view`. The quantity, whose
- * numbers may have to come first, is returned beside it.
- *
+ * View of a link; invalid values stay as in `view`. The quantity is returned separately because its numbers may have to
+ * be requested first.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -196,7 +185,7 @@ export function viewOfLink(data, view, asked) {
   };
 }
 
-/* The pinned row and column of a link, where the view's map has them. */
+/* The pinned cell of a link, where the map has it. */
 export function pinnedOfLink(data, { kind, unit }, asked) {
   const place = (value, items) =>
     /^\d+$/.test(String(value ?? "")) && Number(value) < items.length ? Number(value) : null;

@@ -1,4 +1,4 @@
-// The changes that can be made to the pass from here, those that are made, and what they did to each token.
+// What if: edits that can be made, edits in place, and their effect on each token.
 
 import { element } from "../shared/dom.js";
 import { fixed, signed } from "../shared/numbers.js";
@@ -9,7 +9,7 @@ import { isMasked, mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
 import { request } from "./requests.js";
 import { allHeads, allLayers, headName } from "./words.js";
 
-/* A change of a token's log-probability that has full colour, in nats. */
+/* Change of log-probability that gets the full colour, in nats. */
 const FULL_COLOUR = 2;
 
 const STRENGTHENED = 4;
@@ -17,8 +17,7 @@ const SHARPER = 0.5;
 const FLATTER = 2;
 
 /**
- * Asks Python for the pass with one change more ("+off.cross.2.0"), one less ("-…") or none ("").
- *
+ * Request the pass with one edit added ("+off.cross.2.0") or removed ("-…"), or without edits ("").
  * @param {Explorer} explorer
  */
 function ask(explorer, command) {
@@ -32,19 +31,14 @@ function ask(explorer, command) {
   paintWhatIf(explorer);
 }
 
-/**
- * The head that is shown, as an edit names it, or null for several together.
- *
- * @param {Explorer} explorer
- */
+/** The shown head in the text form of an edit; null if several are combined. @param {Explorer} explorer */
 function shownHead({ data, view }) {
   if (view.quantity === ROLLOUT || allLayers(data, view) || allHeads(data, view)) return null;
   return `${view.kind}.${view.layer}.${view.head}`;
 }
 
 /**
- * The tokens of the pinned row and column; null where none is pinned, or a word of several, of which an edit is not.
- *
+ * Tokens of the pinned cell; null if not pinned, or for a word of several tokens, since an edit takes one.
  * @param {Explorer} explorer
  */
 function pinnedTokens(explorer) {
@@ -54,11 +48,7 @@ function pinnedTokens(explorer) {
   return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
-/**
- * What each button would do now: the edit's text, what stands on it, or why it cannot be pressed.
- *
- * @param {Explorer} explorer
- */
+/** What each button would do: its edit and label; without `text` it is disabled. @param {Explorer} explorer */
 function offers(explorer) {
   const { data, view } = explorer;
   const { parts } = explorer.dom;
@@ -88,21 +78,13 @@ function offers(explorer) {
   };
 }
 
-/* What a head that is switched off may become: the first word of an edit's text. */
+/* Ways to ablate a head: the first word of the edit's text. */
 const OFF = ["off", "mean", "uniform"];
 
-/**
- * The edit that switches the shown head off, if it is made, in whichever way.
- *
- * @param {Explorer} explorer
- */
+/** The edit in place that ablates this head, if any. @param {Explorer} explorer */
 const madeOff = (explorer, head) => OFF.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
 
-/**
- * The button beside the map's title: the shown head off, or on again.
- *
- * @param {Explorer} explorer
- */
+/** Button beside the map's title: ablate the shown head, or undo that. @param {Explorer} explorer */
 function switchHead(explorer) {
   const head = shownHead(explorer);
   const made = madeOff(explorer, head);
@@ -126,11 +108,7 @@ function paintSwitch(explorer, busy) {
     : `Set what ${name} adds to 0, and see what changes. More under What if, below.`;
 }
 
-/**
- * One that was made already is taken back by the same button.
- *
- * @param {Explorer} explorer
- */
+/** Whether an edit is in place; its button then removes it. @param {Explorer} explorer */
 const isMade = (explorer, text) => explorer.data.whatIf.edits.some((edit) => edit.text === text);
 
 /** @param {Explorer} explorer */
@@ -152,11 +130,7 @@ export function listenToWhatIf(explorer) {
 const editButtons = (explorer) =>
   /** @type {HTMLButtonElement[]} */ ([...explorer.dom.parts["edit-buttons"].querySelectorAll("[data-edit]")]);
 
-/**
- * The row of buttons follows what is shown and pinned.
- *
- * @param {Explorer} explorer
- */
+/** Update the buttons to the shown head and pinned cell. @param {Explorer} explorer */
 export function paintWhatIf(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -184,11 +158,7 @@ const UNDONE = {
   positions: "Put the positions back",
 };
 
-/**
- * The list of changes and what they did: new with each answer.
- *
- * @param {Explorer} explorer
- */
+/** Rebuild the list of edits and their effect for a new payload. @param {Explorer} explorer */
 export function buildWhatIf(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -235,11 +205,7 @@ function editItem(explorer, { text, label }) {
   return item;
 }
 
-/**
- * The tokens with their changes, in the theme's own colours.
- *
- * @param {Explorer} explorer
- */
+/** The change of each token, in the theme's colours. @param {Explorer} explorer */
 export function paintEditTokens(explorer) {
   const { data, theme } = explorer;
   if (!data.whatIf?.change) return;
@@ -256,26 +222,14 @@ export function paintEditTokens(explorer) {
   );
 }
 
-/**
- * A row can be drawn for one head and one query of tokens.
- *
- * @param {Explorer} explorer
- */
+/** A row can be set by hand for a single head and a pinned token. @param {Explorer} explorer */
 const canDraw = (explorer) =>
   shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.pinned.query !== null;
 
-/**
- * The row that sliders stand for: another head or query needs others.
- *
- * @param {Explorer} explorer
- */
+/** Identifies the row that the sliders edit. @param {Explorer} explorer */
 const drawnRow = (explorer) => [explorer.data.sentence, shownHead(explorer), explorer.view.pinned.query].join();
 
-/**
- * Sliders for the pinned row's weights, which begin where the head left them.
- *
- * @param {Explorer} explorer
- */
+/** Open or close sliders for the pinned row, starting at the head's own weights. @param {Explorer} explorer */
 function openRow(explorer, open) {
   const { parts } = explorer.dom;
   const button = editButtons(explorer).find(({ dataset }) => dataset.edit === "row");

@@ -1,4 +1,4 @@
-// Mounts a row of maps, holds the layer, head and cell that all of them show, and hears pointer and keys.
+// Mounts a row of maps that share layer, head and focused cell; handles pointer and keyboard.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { element, partsOf } from "../shared/dom.js";
@@ -12,7 +12,7 @@ import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
 import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
 
-/* What was last chosen under each component key: leaving the page and coming back finds it again. */
+/* Last choice per component key, restored when the visitor returns to the page. */
 const lastChoices = new Map();
 
 const NOWHERE = Object.freeze({ query: null, key: null });
@@ -46,7 +46,7 @@ function createView(parent, key) {
   parts.csv.addEventListener("click", () => saveRow(view, "csv", rowAsCsv(view)));
   listenToMaps(view);
   const check = () => {
-    // A hidden tab has no width: there is nothing to fit until it is shown again.
+    // Skip hidden tabs: they have no width.
     if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
   };
   onceFontsCome(root, () => layOut(view));
@@ -55,8 +55,7 @@ function createView(parent, key) {
 }
 
 /**
- * New data keeps the layer and head as far as it has them, and the pinned cell where the words are the same.
- *
+ * Apply new data: keep layer and head where possible, and the pinned cell if the tokens are the same.
  * @param {RowView} view
  */
 function takeData(view, bytes) {
@@ -73,7 +72,7 @@ function takeData(view, bytes) {
     const figure = element("figure", "map");
     const [note, box, canvas] = [element("p", "note"), element("div", "box"), element("canvas", "")];
     canvas.tabIndex = 0;
-    canvas.setAttribute("role", "application"); // so that a screen reader hands the arrow keys on
+    canvas.setAttribute("role", "application"); // so that screen readers pass arrow keys through
     canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter pins one, Escape unpins.`);
     box.append(canvas);
     figure.append(element("p", "name", name), note, box);
@@ -82,7 +81,7 @@ function takeData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* The browser's own radio buttons: one stop for Tab, arrow keys between them, names for screen readers. */
+/* Native radio buttons: one tab stop, arrow keys, accessible names. */
 function fillSegments({ parts, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
@@ -108,12 +107,12 @@ function turnTo(view, { layer, head, turn = lastChoices.get(view.key)?.turn }) {
   lastChoices.set(view.key, { layer, head, turn });
 }
 
-/* The history entry is Streamlit's: its state and every other parameter stay as they are. */
+/* Keep Streamlit's history state and all other parameters. */
 function keepInAddress({ data, layer, head, pathname }) {
   const address = new URL(window.location.href);
   if (!data.opened || address.pathname !== pathname) return;
   const { names } = data.opened;
-  if (names === null) return; // the page keeps the choice out of its address
+  if (names === null) return; // the page keeps the choice out of its URL
   address.searchParams.set(names.layer, layer);
   address.searchParams.set(names.head, head);
   window.history.replaceState(window.history.state, "", address);
@@ -137,11 +136,7 @@ function layOut(view) {
   paintHead(view);
 }
 
-/**
- * Everything that depends on the layer and head.
- *
- * @param {RowView} view
- */
+/** Paint everything that depends on layer and head. @param {RowView} view */
 function paintHead(view) {
   const { data, geometry, layer, head, parts } = view;
   view.maps.forEach((shown, place) => {
@@ -154,11 +149,7 @@ function paintHead(view) {
   paintFocus(view);
 }
 
-/**
- * Everything that depends on the cell looked at, in all maps.
- *
- * @param {RowView} view
- */
+/** Paint everything that depends on the focused cell, in all maps. @param {RowView} view */
 function paintFocus(view) {
   const { root, data, geometry, maps } = view;
   const focus = focusOf(view);
@@ -200,7 +191,7 @@ function preview(view, place) {
   paintFocus(view);
 }
 
-/* Pinning what is already pinned unpins it. */
+/* Pinning a pinned cell unpins it. */
 function pin(view, { query, key }) {
   const same = view.pinned.query === query && view.pinned.key === key;
   view.pinned = same ? NOWHERE : { query, key };

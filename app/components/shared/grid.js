@@ -1,15 +1,11 @@
-// What every grid of labelled cells needs: its canvas, words and labels, what lies under a point, the place looked at.
+// Shared by all labelled grids: canvas setup, text and labels, hit testing, focus frames.
 
 import { graphemes, isolated } from "./tokens.js";
 
 /** @param {Theme} theme */
 export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
 
-/**
- * Cuts a label that is wider than `limit`, at whole characters, and marks the cut.
- *
- * @param {Drawing} context
- */
+/** Truncate a label to `limit` px at a grapheme boundary, with an ellipsis. @param {Drawing} context */
 export function cutLabel(context, text, limit) {
   if (context.measureText(text).width <= limit) return text;
   const characters = graphemes(text);
@@ -42,7 +38,7 @@ export function drawText(context, theme, words, x, y, { size = 13, weight = 400,
   context.fillText(words, x, y);
 }
 
-/* Sizes a canvas in device pixels and leaves it empty, with drawing in CSS pixels. */
+/* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. */
 export function prepareCanvas(canvas, width, height) {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -56,7 +52,7 @@ export function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-/* Every label is drawn while there is room; else every second or third, and always the one looked at. */
+/* Whether to draw a label: every `every`-th, and always the focused one without close neighbours. */
 export function showsLabel(index, every, lookedAt) {
   if (index === lookedAt) return true;
   return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
@@ -94,8 +90,7 @@ export const showsQuery = ({ first, shown }, query) => query >= first.query && q
 export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
 
 /**
- * The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside.
- *
+ * Return the {query, key} at a canvas point, null on an axis meaning the whole row or column; null outside.
  * @param {Grid} geometry
  */
 export function placeAt(geometry, x, y) {
@@ -108,7 +103,7 @@ export function placeAt(geometry, x, y) {
   if (inColumns && inRows) return { query, key };
   if (inRows) return { query, key: null };
   if (y < top) {
-    // Follow the slanted label down to the column that it names.
+    // Follow the slanted label down to its column.
     const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
     return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
   }

@@ -1,8 +1,9 @@
-// The life of a component's view: made once a place, fitted when its room or its font changes, forgotten when it goes.
+// Lifecycle of a mounted view: created once per element, re-laid out on size and font changes, destroyed on unmount.
 
 /*
- * Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. `create` makes
- * a view with a `destroy` of its own. Returns what finds the view of a parent, or makes it.
+ * Return a function that finds the view of a parent element or creates it with `create`. Streamlit calls `render` with
+ * the same parent for every data and theme change; the view keeps state between calls. `create` must set
+ * `view.destroy`.
  */
 export function mounts(create) {
   const views = new WeakMap();
@@ -20,7 +21,7 @@ export function mounts(create) {
   };
 }
 
-/* Calls `check` when the size of `root` or of the window changes, or the screen's pixels do; returns what ends that. */
+/* Call `check` when `root`, the window or the device pixel ratio changes; returns a function that stops it. */
 export function onNewSize(root, check) {
   const observer = new ResizeObserver(check);
   const gone = new AbortController();
@@ -33,7 +34,7 @@ export function onNewSize(root, check) {
   };
 }
 
-/* On a screen with finer pixels the width may stay; a query of the resolution answers once, for the one it names. */
+/* Moving to a screen with another pixel ratio may keep the width. A resolution query fires once, for one ratio. */
 function onOtherPixels(check, signal) {
   const again = () => {
     check();
@@ -42,7 +43,7 @@ function onOtherPixels(check, signal) {
   matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", again, { once: true, signal });
 }
 
-/* Labels are measured: if the page's font was still on its way, everything is fitted again once it is there. */
+/* Labels are measured, so lay out again once the page's font has loaded. */
 export function onceFontsCome(root, again) {
   if (document.fonts.status !== "loaded") document.fonts.ready.then(() => root.isConnected && again());
 }
