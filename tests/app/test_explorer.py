@@ -522,7 +522,7 @@ def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: st
     assert lines.locator(".limit").all_inner_texts() == [f"limit {limit}" for limit in limits]
     assert lines.locator(".name").all_inner_texts() == [check.name for check in CHECKS]
     assert lines.locator(".words").all_inner_texts() == [check.words for check in CHECKS]
-    assert lines.get_by_role("img", name="Holds:", exact=True).count() == 8
+    assert lines.get_by_role("img", name="Passed:", exact=True).count() == 8
     badge.click()
     expect(checks).to_be_hidden()
     expect(badge).to_have_attribute("aria-expanded", "false")
@@ -563,7 +563,7 @@ def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str, faili
         colour = orange if index == failing else "rgb(31, 35, 40)"
         for part in (".name", ".figure", "svg"):
             expect(line.locator(part)).to_have_css("color", colour)
-        mark = "Does not hold:" if index == failing else "Holds:"
+        mark = "Failed:" if index == failing else "Passed:"
         expect(line.get_by_role("img", name=mark, exact=True)).to_have_count(1)
     expect(lines.nth(failing).locator(".figure")).to_have_text("0.31")
 

@@ -346,7 +346,7 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
           return [found, asked.length, undone.length, Object.keys(explorer.requests)];
         }}"""
     )
-    late = "It did not come within 20 s: choose it again."
+    late = "It did not arrive within 20 s: choose it again."
     told = [["", True], [late, False], ["", True], ["", True], ["", False], ["No memory.", False]]
     assert said == [told, 3, 2, []]
 

@@ -121,7 +121,7 @@ def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
         ("data-kind-option=cross", "Cross: "),
         ("data-combine-option=mean", "Mean: "),
         ("data-combine-option=max", "Maximum: "),
-        ("data-part=sort", "The heads stand in layer order"),
+        ("data-part=sort", "Heads are in layer order"),
     ):
         part = at.page.locator(f"[{attribute}]")
         assert part.get_attribute("title").startswith(begins)

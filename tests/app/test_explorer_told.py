@@ -362,7 +362,7 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
     if name != "rollout":
         mean = fixed(values[:, 2].mean(), digits)
         assert (
-            f"its mean over the rows that may look at it is {mean}"
+            f"its mean over the rows that may attend to it is {mean}"
             in (told["parts"]["readout-second"])
         )
     every = np.asarray(QUANTITIES[name][kind], np.float32)
@@ -378,7 +378,7 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
     assert told["data"]["quantity"] == name
     explained = {
         "scores": "q·k/√d, before mask and softmax",
-        "change": "the weight in the changed pass less the one in the pass before",
+        "change": "attention weight after the edit minus before",
         "norms": "the length of the vector that a key adds in this head",
         "rollout": "Each row sums to 1. Rollout: this layer’s weights averaged over heads",
     }[name]
@@ -432,9 +432,9 @@ def test_a_row_that_a_change_leaves_alone(at: Mounted) -> None:
 def test_what_a_row_may_look_at(shown: Mounted) -> None:
     first, second = (".target .token[data-index='1']", ".target .token[data-index='2']")
     told = shown.does(*press_head("decoder", 0, 0), ("press", first), ("leave",))
-    assert "it may look at nothing else" in told["parts"]["readout-second"]
+    assert "it may attend to nothing else" in told["parts"]["readout-second"]
     told = shown.does(("press", "[data-part=hide-eos]"), ("press", second), ("leave",))
-    assert "it may look at nothing else" not in told["parts"]["readout-second"]
+    assert "it may attend to nothing else" not in told["parts"]["readout-second"]
     hidden = fixed(weights("decoder", 0, 0)[1, 0], 2)
     assert f"hidden: <bos> {hidden}" in told["parts"]["readout-second"]
     told = shown.does(*press_head("encoder", 0, 0), quantity("rollout"), ("leave",))
@@ -457,7 +457,7 @@ def test_notes(shown: Mounted, picture: str) -> None:
     keys = {"decoder": "the English tokens already written."}
     for kind in LAYERS:
         told = shown.does(*press_head(kind, 0, 1), ("press", f"[data-view-option={picture}]"))
-        says = "Each row sums to 1." if picture == "map" else "Each query gives 1 in all."
+        says = "Each row sums to 1." if picture == "map" else "The weights of each query sum to 1."
         assert told["parts"]["axis-note"] == (
             f"Query ({place[0]}): {queries[kind]} Key ({place[1]}): "
             f"{keys.get(kind, 'the German tokens.')} {says}"
@@ -569,7 +569,7 @@ def test_the_step_strip(shown: Mounted) -> None:
             if token.id == written.id and written.id not in {
                 t.id for t in RECORD.alternatives[step]
             }:
-                says += ", though none of the likeliest"
+                says += ", though not among the most likely"
             assert item["title"] == says
 
 
@@ -729,10 +729,10 @@ def test_an_edited_pass(at: Mounted) -> None:
         f"{fixed(-7.5, 3)} to {fixed(-7.5 + total, 3)}."
     )
     assert told["parts"]["score"] == (
-        f"log-probability {fixed(RECORD.log_prob, 2)}, {sign}{fixed(total, 2)} by the change"
+        f"log-probability {fixed(RECORD.log_prob, 2)}, {sign}{fixed(total, 2)} from the edits"
     )
     assert told["parts"]["target-note"] == (
-        "unchanged; the line under a token is its probability under the change"
+        "same tokens; the line under a token is its probability after the edits"
     )
     words = names("cross", "query")
     for place, (text, ground) in enumerate(told["changes"]):
@@ -742,7 +742,7 @@ def test_an_edited_pass(at: Mounted) -> None:
         assert ground == rgb(diverging(np.array(step), "light"))
     assert "orange is less likely, blue more, full colour at ±2" in told["parts"]["edit-legend"]
     assert told["edits"] == ["cross layer 2, head 3 off×"]
-    assert told["parts"]["switch-head"] == "Switch this head on again"
+    assert told["parts"]["switch-head"] == "Switch this head back on"
     at.does(("press", "[data-part=switch-head]"))
     assert ["edit", "-off.cross.1.2"] in at.asked()
 

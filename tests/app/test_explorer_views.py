@@ -152,7 +152,7 @@ def test_steps_show_what_else_was_likely(local_page: Page, url: str, record: Rec
     assert steps.get_attribute("aria-valuetext").startswith("step 4 of 12")
     greyed = explorer.root.locator(".target .token.masked")
     expect(greyed).to_have_count(last - 3)
-    items = explorer.root.get_by_role("list", name="The likeliest tokens").get_by_role("listitem")
+    items = explorer.root.get_by_role("list", name="The most likely tokens").get_by_role("listitem")
     expect(items).to_have_count(5)
     written = explorer.root.locator(".alternative.written")
     expect(written).to_have_count(1)
@@ -314,7 +314,7 @@ def test_a_quantity_that_fails_says_so_and_leaves_the_weights(local_page: Page, 
     for _ in range(2):  # also when it is chosen once more
         choice.select_option("norms")
         expect(explorer.root.locator("[data-part=request-note]")).to_have_text(
-            "The norms could not be made: out of memory"
+            "The norms could not be computed: out of memory"
         )
         expect(explorer.root.locator(".waiting")).to_have_count(0)
         expect(choice).to_have_value("weights")
@@ -363,7 +363,7 @@ def test_the_saved_page_opens_with_what_is_on_screen(
     expect(explorer.root).to_have_attribute("data-quantity", "scores")
     explorer.leave()
     before = {name: explorer.says()[name] for name in names}
-    name, content = saved(explorer, "Save this view as a page that needs no network")
+    name, content = saved(explorer, "Save this view as an offline page")
     assert name == f"headlight-{record.id}.html"
     file = tmp_path / name
     file.write_bytes(content)

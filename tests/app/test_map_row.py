@@ -68,11 +68,14 @@ def test_what_cannot_be_drawn_is_refused():
     payload(replace(row, maps=[replace(first, values=broken)]))
     broken[0, 1, 5, 2] = np.nan
     for maps, words in (
-        ([replace(first, values=broken)], "Part holds a value outside its scale"),
-        ([replace(first, values=first.values * 9)], "Part holds"),
+        ([replace(first, values=broken)], "Part contains a value outside its scale"),
+        ([replace(first, values=first.values * 9)], "Part contains"),
         ([first, replace(second, values=second.values[:, :2])], "The score is"),
-        ([first, Difference("D", "d", 0, 1)], "D is the difference of what is no map"),
-        ([], "a row needs a map"),
+        (
+            [first, Difference("D", "d", 0, 1)],
+            "D is a difference of maps that the row does not have",
+        ),
+        ([], "a row needs at least one map"),
     ):
         with pytest.raises(ValueError, match=words):
             payload(replace(row, maps=maps))
@@ -245,7 +248,7 @@ def test_a_masked_cell_says_so_and_is_hatched(url: str, local_page: Page):
     row.hover(0, 2, 1)
     assert row.values() == pytest.approx([one.values[0, 0, 2, 1], whole.values[0, 0, 2, 1]], 1e-6)
     row.hover(0, 2, 5)
-    assert row.values() == [] and row.readout().endswith("masked: no number of it counts")
+    assert row.values() == [] and row.readout().endswith("masked: its numbers are not used")
     assert row.root.get_by_role("radiogroup", name="Layer").count() == 0  # there is one
     expect(row.root.locator(".title")).to_have_text("Decoder, layer 1, head 1")
     open_values = whole.values[0, 0][np.tri(8, dtype=bool)]

@@ -102,7 +102,7 @@ def test_weights_and_their_difference(says: Callable[..., dict[str, Any]]) -> No
 def test_scores_behind_a_mask(says: Callable[..., dict[str, Any]]) -> None:
     row = scores_row()
     told = says(row, ("choose", "head", 1), ("over", 2, 5))
-    assert "masked: no number of it counts" in told["readout"]
+    assert "masked: its numbers are not used" in told["readout"]
     part, whole = (drawn.values[0, 1] for drawn in row.maps)
     for note, values, before in zip(told["notes"], (part, whole), ("", "a sum, "), strict=True):
         opened = values[row.mask]

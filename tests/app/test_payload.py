@@ -96,7 +96,7 @@ def test_what_cannot_be_answered_is_one_line(wrong) -> None:
     data = answered(record, VIEW, {"exact": {"sentence": record.id, **place}}, ANSWERS)
     assert "exact" not in data
     assert re.fullmatch(
-        r"The exact numbers could not be made: there is no .+", data["failed"]["exact"]
+        r"The exact numbers could not be computed: there is no .+", data["failed"]["exact"]
     )
 
 
@@ -111,7 +111,7 @@ def test_a_question_about_another_sentence_is_not_answered() -> None:
 def test_a_network_without_memory_fails_in_one_line() -> None:
     record = synthetic_record("short")
     data = answered(record, VIEW, {"quantity": "norms"}, {"norms": broken})
-    assert data["failed"] == {"quantity": "The norms could not be made: out of memory"}
+    assert data["failed"] == {"quantity": "The norms could not be computed: out of memory"}
     assert data["offered"] == ["weights", "norms"] and data["quantities"] == {}
 
 

@@ -101,7 +101,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
             value = float(array[3, 0, query, key])
             assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4 + 2e-4 * abs(value))
 
-    root.get_by_role("button", name="Take back").click()
+    root.get_by_role("button", name="Remove:").click()
     shows(root, record)
     expect_query(local_page, edits=None)
     expect(root.locator("[data-part=edits] li")).to_have_count(0)

@@ -18,7 +18,7 @@ function checkMark(passed, name) {
 
 function checkLine({ name, passed, figure, limit, words }) {
   const line = element("li", passed ? "" : "failed");
-  const mark = checkMark(passed, passed ? "Holds:" : "Does not hold:");
+  const mark = checkMark(passed, passed ? "Passed:" : "Failed:");
   line.append(mark, element("span", "name", name), element("span", "figure numbers", figureText(figure)));
   line.append(element("span", "words", words), element("span", "limit numbers", `limit ${figureText(limit)}`));
   return line;

@@ -35,7 +35,7 @@ export const ORDERS = {
   distance: {
     of: ({ distance }) => -distance,
     shown: ({ distance }, map) => measuredFigure(map, distance),
-    meaning: "mean distance of what is looked at, in tokens",
+    meaning: "mean attention distance, in tokens",
   },
   effect: { shown: (change) => signed(change), meaning: "change of the log-probability, in nats, when this head is switched off" },
 };
@@ -106,7 +106,7 @@ export function captionOf(explorer, layer, head) {
   if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, pinned.query, hide);
-    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "everything it may look at is hidden" };
+    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "all columns it may attend to are hidden" };
     const { digits, most } = QUANTITIES[quantity];
     const number = mapFigure(shown, valueAt(shown, pinned.query, key), digits).replace(/^0\./, ".");
     const { label: word, repeated, number: place } = shown.columns[key];

@@ -79,7 +79,7 @@ function describeMasked(_explorer, map, query, key) {
   return {
     first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked."],
     second: [
-      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by rule, not by choice.`,
+      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by construction, not because the model learned to ignore it.`,
       ...unknownNote(map, query, key),
     ],
   };
@@ -133,7 +133,7 @@ function describeRow(explorer, map, query) {
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
-    const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
+    const none = rankedKeys(map, query).length ? "all columns that this row may attend to are hidden." : "every cell is masked.";
     return { first: [`While ${verb(map)} `, row, `, ${none}`], second: hiddenNote(explorer, map, query) };
   }
   const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
@@ -159,7 +159,7 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
-      ...(rankedKeys(map, query).length === 1 ? ["it may look at nothing else"] : []),
+      ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),
       ...loses,
       ...entropyNote(map, query),
     ],
@@ -198,7 +198,7 @@ function describeColumn(explorer, map, key) {
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
         ? `it receives ${percent(received, map.error)} of everything ${headName(explorer.data, explorer.view)} gives`
-        : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
+        : `its mean over the rows that may attend to it is ${fixed(received, digits)}`,
     ],
   };
 }

@@ -12,7 +12,7 @@ const ANSWER_WITHIN = 20_000;
  */
 export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.ask }) {
   forgetRequest(explorer, name);
-  const late = () => refuse(explorer, name, `${what} did not come within ${ANSWER_WITHIN / 1000} s: choose it again.`);
+  const late = () => refuse(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
   sayRefusal(explorer, "");
   by(name, value);

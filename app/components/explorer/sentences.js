@@ -21,10 +21,10 @@ export function buildSentences(explorer) {
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
   const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
   const bars = "the line under a token is its probability";
-  const note = data.whatIf?.edits.length ? `unchanged; ${bars} under the change` : `${given}, one token per step; ${bars}`;
+  const note = data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
   parts["target-note"].textContent = note;
   const { change } = data.whatIf ?? {};
-  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} by the change` : data.search;
+  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
   parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
   explorer.dom.words = {
     source: buildRow(explorer, parts.source, data.sides.source, false),

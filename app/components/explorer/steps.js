@@ -52,7 +52,7 @@ export function paintSteps(explorer) {
     share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    const unlikely = added ? ", though none of the likeliest" : "";
+    const unlikely = added ? ", though not among the most likely" : "";
     item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }

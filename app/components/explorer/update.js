@@ -128,7 +128,7 @@ export function chooseQuantity(explorer, quantity) {
 export function askQuantity(explorer) {
   const { now } = explorer;
   request(explorer, "quantity", now.wanted, {
-    what: `What was chosen, ${QUANTITY_TITLES[now.wanted]},`,
+    what: `The chosen quantity (${QUANTITY_TITLES[now.wanted]})`,
     take: ({ quantities }) => now.wanted in quantities,
     giveUp: () => {
       // Reset it in Python too: otherwise every new sentence would try again.

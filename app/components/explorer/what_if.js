@@ -99,13 +99,13 @@ function paintSwitch(explorer, busy) {
   button.hidden = head === null || data.alone;
   if (button.hidden) return;
   const made = Boolean(madeOff(explorer, head));
-  button.textContent = made ? "Switch this head on again" : "Switch this head off";
+  button.textContent = made ? "Switch this head back on" : "Switch this head off";
   button.disabled = busy;
   button.setAttribute("aria-pressed", made);
   const name = headName(data, view);
   button.title = made
-    ? `Give ${name} its own weights again. More under What if, below.`
-    : `Set what ${name} adds to 0, and see what changes. More under What if, below.`;
+    ? `Undo the ablation of ${name}. More under What if, below.`
+    : `Set the output of ${name} to 0 and see what changes. More under What if, below.`;
 }
 
 /** Whether an edit is in place; its button then removes it. @param {Explorer} explorer */
@@ -151,11 +151,11 @@ export function paintWhatIf(explorer) {
 }
 
 const UNDONE = {
-  head: "Switch it on again",
-  sharper: "As sharp as before",
-  flatter: "As sharp as before",
-  causal: "Put the causal mask back",
-  positions: "Put the positions back",
+  head: "Switch it back on",
+  sharper: "Reset the sharpness",
+  flatter: "Reset the sharpness",
+  causal: "Restore the causal mask",
+  positions: "Restore the positions",
 };
 
 /** Rebuild the list of edits and their effect for a new payload. @param {Explorer} explorer */
@@ -170,7 +170,7 @@ export function buildWhatIf(explorer) {
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
     ...whatIf.problems,
-    ...(none ? ["Change the pass and see: the maps, each token\u2019s probability and the translation follow."] : []),
+    ...(none ? ["Edit the pass: the maps, the token probabilities and the translation are updated."] : []),
   ].join(" ");
   parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));
   if (whatIf.edits.length > 1 && !data.alone) {
@@ -188,8 +188,8 @@ export function buildWhatIf(explorer) {
     `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum, 3)} nats, ` +
     `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.`;
   parts["edit-legend"].textContent =
-    `Beneath each token: the change of its log-probability in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
-    "The maps above are those of the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
+    `Below each token: the change in its log-probability, in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
+    "The maps above show the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
 }
 
 /** @param {Explorer} explorer */
@@ -199,7 +199,7 @@ function editItem(explorer, { text, label }) {
   if (explorer.data.alone) return item;
   const button = element("button", "take-back", "\u00d7");
   button.type = "button";
-  button.setAttribute("aria-label", `Take back: ${label}`);
+  button.setAttribute("aria-label", `Remove: ${label}`);
   button.addEventListener("click", () => ask(explorer, `-${text}`));
   item.append(button);
   return item;
@@ -242,7 +242,7 @@ function openRow(explorer, open) {
   const { query } = explorer.view.pinned;
   parts["drawn-row-note"].textContent =
     `Where ${headName(explorer.data, explorer.view)} looks while ${map.kind === "encoder" ? "reading" : "producing"} ` +
-    `${tokenName(map.rows[query])}: drag; what you draw is made to sum to 1.`;
+    `${tokenName(map.rows[query])}: drag the sliders; the row is normalised to sum to 1.`;
   parts["drawn-keys"].replaceChildren(
     ...map.columns.flatMap((column, key) => {
       if (isMasked(map, query, key)) return [];

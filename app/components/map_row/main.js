@@ -180,7 +180,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
   }
   const said = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
   if (unmasked) maps.forEach(({ map }) => said.push(parted(`${map.short} `, exactly(map.values[cell]))));
-  else said.push(element("span", "part", "masked: no number of it counts"));
+  else said.push(element("span", "part", "masked: its numbers are not used"));
   parts.readout.replaceChildren(...said.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 
