@@ -260,18 +260,10 @@ class Shape:
     href: str
 
 
-class WrongError(Exception):
-    """Something is drawn that the record does not say."""
-
-
 @dataclass
 class Found:
-    """What a check compared, and each thing that is not as the record has it.
+    """How much a check compared, and every deviation from the record."""
 
-    `at_once` ends the check with the first of them, by raising WrongError.
-    """
-
-    at_once: bool = False
     compared: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -284,12 +276,7 @@ class Found:
     def true(self, what: str, holds: object, but: str = "false") -> None:
         self.compared += 1
         if not holds:
-            self.add(f"{what}: {but}")
-
-    def add(self, wrong: str) -> None:
-        self.wrong.append(wrong)
-        if self.at_once:
-            raise WrongError(wrong)
+            self.wrong.append(f"{what}: {but}")
 
 
 @dataclass(frozen=True)
@@ -425,7 +412,7 @@ class Picture:
         found.compared += int(open_.sum())
         for q, k in zip(*np.nonzero(open_ & ~fits), strict=True):
             colour = tuple(int(c) for c in seen[q, k, :3])
-            found.add(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
+            found.wrong.append(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
 
     def has_colour(
         self, found: Found, what: str, seen: Colour | None, value: float, near: float
