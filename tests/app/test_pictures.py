@@ -1181,19 +1181,20 @@ def long(translator: Translator) -> TranslationRecord:
 
 @pytest.fixture(scope="module")
 def open_page(browser: Browser, tmp_path_factory) -> Iterator[Callable[[str], Page]]:
-    """One tab for all pages of this file; `open_page(html)` shows one."""
+    """`open_page(html)` shows a page in this file's only tab, unless it is there already."""
     page = browser.new_page(viewport={"width": 1600, "height": 1100}, color_scheme="light")
     page.add_init_script(DRIVER)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     file = tmp_path_factory.mktemp("pictures") / "record.html"
+    shown = [""]
 
     def show(html: str) -> Page:
-        errors.clear()
-        file.write_text(html, encoding="utf-8")
-        page.goto(file.as_uri())
-        assert not errors, errors
-        page.wait_for_selector(".explorer[data-painted]")
+        if html != shown[0]:
+            shown[0] = html
+            file.write_text(html, encoding="utf-8")
+            page.goto(file.as_uri())
+            page.wait_for_selector(".explorer[data-painted]")
         assert not errors, errors
         return page
 
@@ -1207,8 +1208,13 @@ def picture_of(open_page, record: TranslationRecord, html: str, quantities=None)
 
 
 @pytest.fixture(scope="module")
-def short_picture(open_page, short) -> Picture:
-    return picture_of(open_page, short, standalone(short))
+def short_page(short) -> str:
+    return standalone(short)
+
+
+@pytest.fixture
+def short_picture(open_page, short, short_page) -> Picture:
+    return picture_of(open_page, short, short_page)
 
 
 @pytest.mark.parametrize("check", SHORT, ids=lambda check: check.__name__.removeprefix("check_"))
