@@ -67,7 +67,7 @@
  * @property {WhatIf | null} whatIf
  * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
- * @property {Map<Explorer, RecordData>} beside  records of the other explorers in the group
+ * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
  *
  * @typedef {{entropy: Float32Array, peaks: Float32Array, received: Float32Array, mostReceived: number, peak: number,
@@ -96,7 +96,7 @@
  * @property {Quantity} quantity
  * @property {number} mass  percent
  * @property {Readonly<Place>} pinned  row, column or cell
- * @property {{head: number | null, everyLayer: boolean} | null} behind
+ * @property {{head: number | null, everyLayer: boolean} | null} beforeRollout
  *
  * @typedef {{left: number, top: number, size: number}} Square
  * @typedef {{size: number, height: number}} Captions
@@ -131,8 +131,8 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
- * @property {(name: string, value: any) => void} ask  set persistent component state
- * @property {(name: string, value: any) => void} tell  trigger a one-time event
+ * @property {(name: string, value: any) => void} setState  set persistent component state
+ * @property {(name: string, value: any) => void} trigger  fire a one-time event
  * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
  * @property {number} warming
  * @property {number} addressTimer

@@ -26,7 +26,7 @@ WORK = f"""([bytes, ask, hide, share, others]) => {{
 {SCRIPTS}
   const decoded = (bytes) => decodePayload(unpack(Uint8Array.from(bytes)));
   const data = decoded(bytes);
-  others.forEach((other, i) => data.beside.set(i, decoded(other)));
+  others.forEach((other, i) => data.peers.set(i, decoded(other)));
   const hidden = new Set(hide);
   const found = {{}};
   for (const kind of KINDS) {{
@@ -330,7 +330,7 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
           const parts = {{ "request-note": {{ textContent: "" }} }};
           const asked = [];
           const ask = (...what) => asked.push(what);
-          const explorer = {{ dom: {{ parts }}, requests: {{}}, ask }};
+          const explorer = {{ dom: {{ parts }}, requests: {{}}, setState: ask }};
           const found = [];
           const tell = () => found.push([parts["request-note"].textContent, late !== null]);
           const undone = [];

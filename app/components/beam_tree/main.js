@@ -3,9 +3,9 @@
 import { partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { idsBefore, idsOf, lookedAt, neighbour, prepare } from "./nodes.js";
+import { idsBefore, idsOf, candidates, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
-import { drawTree, markKept } from "./tree.js";
+import { drawTree, markPinned } from "./tree.js";
 
 const TELL_DELAY = 160;
 
@@ -54,7 +54,7 @@ function layOut({ root }) {
 }
 
 /** @param {TreeView} view */
-function takeData(view, raw) {
+function applyData(view, raw) {
   const { parts, root } = view;
   view.data = prepare(raw);
   view.hovered = null;
@@ -64,7 +64,7 @@ function takeData(view, raw) {
   root.dataset.tree = raw.tree;
   const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
   parts.key.textContent =
-    `Each column is one step: the ${lookedAt(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
+    `Each column is one step: the ${candidates(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
     "those struck through were pruned. A token is a word or a piece of one. Under it: its log-probability, and the sum " +
     "of its path. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
@@ -79,7 +79,7 @@ function paint(view) {
   const shown = hovered ?? pinned;
   const node = data.nodes[shown];
   fillPanel(view, shown);
-  if (hovered === null) markKept(view);
+  if (hovered === null) markPinned(view);
   const { step, rank, status, total, score } = node;
   Object.assign(root.dataset, { kept: pinned, node: shown, step, rank, fate: status, total: total.toFixed(4), score: score.toFixed(4) });
   root.dataset.painted = String(++view.painted);
@@ -136,6 +136,6 @@ export default function render({ data, parentElement, setStateValue, setTriggerV
     kept: (value) => setStateValue("kept", value),
     force: (value) => setTriggerValue("force", value),
   };
-  if (view.data?.tree !== data.tree) takeData(view, data);
+  if (view.data?.tree !== data.tree) applyData(view, data);
   return view.destroy;
 }

@@ -61,10 +61,7 @@ export function neighbour({ data, pinned }, key) {
   }
 }
 
-/**
- * @param {TreeData} data
- * @param {TreeNode} node
- */
+/** @param {TreeData} data @param {TreeNode} node */
 export function nameOf(data, node) {
   const { label } = data.tokens[node.id];
   if (node.parent === null) return `${label}, fed in first`;
@@ -73,13 +70,9 @@ export function nameOf(data, node) {
 }
 
 /* Number of continuations that the search compares per step. */
-export const lookedAt = (beam) => Math.max(2 * beam, 5);
+export const candidates = (beam) => Math.max(2 * beam, 5);
 
-/**
- * Explain the status of a hypothesis.
- * @param {TreeData} data
- * @param {TreeNode} node
- */
+/** Explain the status of a hypothesis. @param {TreeData} data @param {TreeNode} node */
 export function wordsOfStatus(data, node) {
   const { beam } = data;
   const best = beam === 1 ? "another token was more probable" : `${beam} others had a higher sum in this step`;
@@ -97,6 +90,6 @@ export function wordsOfStatus(data, node) {
       if (node.parent === null) return "Every translation starts here.";
       if (node.winner) return `${forced}On the path of the translation.`;
       if (!node.childless) return `${forced}Kept and extended.`;
-      return `${forced}Kept, but none of its continuations was among the best ${lookedAt(beam)} of the next step.`;
+      return `${forced}Kept, but none of its continuations was among the best ${candidates(beam)} of the next step.`;
   }
 }

@@ -73,10 +73,7 @@ function drawEdge(parent, node) {
   });
 }
 
-/**
- * @param {TreeView} view
- * @param {TreeNode} node
- */
+/** @param {TreeView} view @param {TreeNode} node */
 function drawNode(view, node, index, measuring) {
   const { x, y } = cornerOf(node);
   const group = svgElement("g", { class: `node ${classOf(node)}`,
@@ -105,7 +102,7 @@ function drawNode(view, node, index, measuring) {
 }
 
 /** Mark the pinned node and its path, and scroll it into view. @param {TreeView} view */
-export function markKept(view) {
+export function markPinned(view) {
   const { pinned, data, drawn, parts } = view;
   const path = new Set(pathTo(data, pinned));
   drawn.forEach((group, index) => {

@@ -7,7 +7,7 @@ import { allHeads, allLayers } from "./words.js";
 const ADDRESS_DELAY = 80;
 
 /* Only the explorer that owns the URL, or one shown together with it, reads the URL. */
-export const askedByLink = ({ data }) => {
+export const linkParameters = ({ data }) => {
   if (!data.address && !data.together) return {};
   const query = new URLSearchParams(window.location.search);
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
@@ -45,7 +45,7 @@ function paintInside(explorer) {
  */
 export function listenToInside(explorer) {
   const { inside } = explorer.dom.parts;
-  // Check the view, not the painted link: its href lags behind.
+  // Check the view, not the painted link: its href lags beforeRollout.
   const isInside = (link) => link && leadsInside(explorer) && link.pathname === pathOf(explorer.data.inside);
   const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
@@ -55,7 +55,7 @@ export function listenToInside(explorer) {
     const query = asPythonWrites(new URLSearchParams(window.location.search));
     // Match Python's escaping: otherwise Streamlit adds a history entry and Back needs two clicks.
     window.history.replaceState(window.history.state, "", `?${query}`);
-    explorer.tell("inside", query);
+    explorer.trigger("inside", query);
   };
   const goByMenu = (/** @type {any} */ event) => isInside(event.target.closest?.("a[href]")) && go(event);
   inside.addEventListener("click", go);
@@ -84,13 +84,13 @@ function setAddress(explorer, address) {
  * @param {Explorer} explorer
  */
 export function listenToHistory(explorer) {
-  const gone = new AbortController();
+  const listening = new AbortController();
   const listener = () => {
     clearTimeout(explorer.addressTimer);
     explorer.memory.returning = Boolean(explorer.data?.address);
   };
-  window.addEventListener("popstate", listener, { signal: gone.signal });
-  return () => gone.abort();
+  window.addEventListener("popstate", listener, { signal: listening.signal });
+  return () => listening.abort();
 }
 
 /**

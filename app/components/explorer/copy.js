@@ -31,7 +31,7 @@ export async function copyText(text) {
 }
 
 /* Show a message on a button for a moment. */
-export function sayOn(button, words, usual) {
+export function flashText(button, words, usual) {
   button.textContent = words;
   setTimeout(() => (button.textContent = usual), 1500);
 }
@@ -43,7 +43,7 @@ const selectionIn = (node) => node.getRootNode().getSelection?.() ?? document.ge
 export function listenToCopying(explorer) {
   const { parts } = explorer.dom;
   parts.copy.addEventListener("click", async () => {
-    sayOn(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
+    flashText(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
   });
   for (const side of ["source", "target"]) {
     parts[side].addEventListener("copy", (event) => {

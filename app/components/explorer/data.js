@@ -65,7 +65,7 @@ export function decodePayload(raw, before = null) {
     offersEffects: raw.offers_effects ?? false,
     effects: decodeEffects(raw) ?? earlier.effects ?? null,
     /* Records of the other explorers in the group: see together.js. */
-    beside: new Map(),
+    peers: new Map(),
     /* Cache of `mapOf`. */
     maps: new Map(),
   });

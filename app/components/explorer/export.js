@@ -3,7 +3,7 @@
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
 import { writeAddress } from "./address.js";
-import { copyText, sayOn } from "./copy.js";
+import { copyText, flashText } from "./copy.js";
 import { currentMap } from "./focus.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
@@ -64,7 +64,7 @@ function savePage(explorer) {
     take: ({ page }) => {
       if (!page) return false;
       save(`headlight-${sentence}.html`, new Blob([page], { type: "text/html" }));
-      explorer.ask("page", null);
+      explorer.setState("page", null);
       return true;
     },
   });
@@ -79,7 +79,7 @@ export function buildExports({ dom: { root }, data }) {
 async function copyLink(explorer, button) {
   writeAddress(explorer);
   // The same link is in the address bar.
-  sayOn(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
+  flashText(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
 }
 
 /** @param {Explorer} explorer */

@@ -1,11 +1,10 @@
 // The focused cell: hovered or keyboard-focused, else pinned.
 
+import { NO_CELL } from "../shared/grid.js";
 import { mapOf } from "./maps.js";
 
-export const NOTHING = Object.freeze({ query: null, key: null });
-
 /* Nothing hovered; `note` names a hovered token that has no row or column. */
-export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
+export const NO_PREVIEW = Object.freeze({ ...NO_CELL, note: null });
 
 /**
  * The focused row and column. `explorer.now.preview.note` names a token that this kind of attention cannot see.

@@ -18,15 +18,15 @@ export function level(explorer) {
   for (const root of roots) {
     root.classList.toggle("level", isBeside);
     root.classList.toggle("follower", isBeside && root !== first);
-    if (!isBeside || root !== first) takeBack(root);
+    if (!isBeside || root !== first) returnControls(root);
     root.style.paddingTop = "";
   }
   levelParts(roots, isBeside);
-  if (isBeside) shareChoices(first, roots);
+  if (isBeside) shareControls(first, roots);
   levelMaps(explorer);
 }
 
-const groupOf = (explorer) => [explorer, ...(explorer.data?.beside.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
+const groupOf = (explorer) => [explorer, ...(explorer.data?.peers.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
 
 /** Align the first rows of all maps: their column labels may differ in height. @param {Explorer} explorer */
 export function levelMaps(explorer) {
@@ -56,10 +56,10 @@ function levelParts(roots, isBeside) {
 }
 
 /* Original position of each shared control. */
-const places = new WeakMap();
+const placeholders = new WeakMap();
 
 /* Move the first explorer's controls into a row above all explorers. */
-function shareChoices(first, roots) {
+function shareControls(first, roots) {
   let bar = first.querySelector(":scope > .shared-choices");
   if (!bar) {
     bar = element("div", "shared-choices choices");
@@ -69,7 +69,7 @@ function shareChoices(first, roots) {
       for (const choice of [...choices.children].filter((one) => !one.matches(".zoom"))) {
         const place = document.createComment("");
         choice.replaceWith(place);
-        places.set(choice, place);
+        placeholders.set(choice, place);
         bar.append(choice);
       }
     }
@@ -79,9 +79,9 @@ function shareChoices(first, roots) {
   for (const root of roots) root.style.paddingTop = `${bar.offsetHeight + 8}px`;
 }
 
-function takeBack(root) {
+function returnControls(root) {
   const bar = root.querySelector(":scope > .shared-choices");
   if (!bar) return;
-  while (bar.firstElementChild) places.get(bar.firstElementChild).replaceWith(bar.firstElementChild);
+  while (bar.firstElementChild) placeholders.get(bar.firstElementChild).replaceWith(bar.firstElementChild);
   bar.remove();
 }

@@ -106,10 +106,7 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.globalAlpha = 1;
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- */
+/** @param {Drawing} context @param {Explorer} explorer */
 function drawEnds(context, explorer, geometry) {
   const { theme, data } = explorer;
   const { kind } = explorer.view;
@@ -124,10 +121,7 @@ function drawEnds(context, explorer, geometry) {
   drawText(context, theme, queries, starts, 12, { colour: "ink2" });
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- */
+/** @param {Drawing} context @param {Explorer} explorer */
 export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
   const { theme } = explorer;
@@ -153,7 +147,7 @@ export function drawLines(context, explorer, geometry) {
     drawChip(context, theme, geometry, map, geometry.keyLabels[k], left - 8, y, geometry.pitches.key, "right", {
       value,
       named: keyNames.has(k),
-      lookedAt: k === key,
+      focused: k === key,
       hidden,
     });
     if (value !== null && value >= enough) number(value, left + 6, y - Math.max(8, geometry.pitches.key * 0.32), "left");
@@ -166,7 +160,7 @@ export function drawLines(context, explorer, geometry) {
     const end = drawChip(context, theme, geometry, map, geometry.queryLabels[q], right + 8, y, geometry.pitches.query, "left", {
       value,
       named: queryNames.has(q),
-      lookedAt: q === query,
+      focused: q === query,
       hidden: false,
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
@@ -190,21 +184,21 @@ export function namedQueries(map, geometry, query, key) {
 }
 
 /* Indices to label: those that matter, and every `every`-th of the rest without a close labelled neighbour. */
-function namesShown(count, matters, every, lookedAt) {
+function namesShown(count, matters, every, focused) {
   const places = [...Array(count).keys()];
-  const first = places.filter((place) => place === lookedAt || matters(place));
+  const first = places.filter((place) => place === focused || matters(place));
   const free = (place) => place % every === 0 && first.every((other) => Math.abs(place - other) >= every);
   return new Set([...first, ...places.filter(free)]);
 }
 
 /* Drawing order: large values over small ones, the focused one on top. */
-function inFront(count, valueOf, lookedAt) {
-  const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
+function inFront(count, valueOf, focused) {
+  const rank = (place) => (place === focused ? Infinity : valueOf(place));
   return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
 /* Draw a token, if it gets a label, on the colour of its value; returns its end. */
-function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, lookedAt, hidden }) {
+function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, focused, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
   const number = token.repeated ? 14 : 0;
@@ -212,34 +206,31 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   const shaded = step !== null;
   let wide = 0;
   // Measuring costs more than drawing: measure only what has a background or a number.
-  if (shaded || lookedAt || token.repeated) {
-    context.font = fontOf(theme, size, lookedAt ? 650 : 400);
+  if (shaded || focused || token.repeated) {
+    context.font = fontOf(theme, size, focused ? 650 : 400);
     wide = context.measureText(label.text).width + number + 6;
   }
   const start = align === "right" ? x - wide + 3 : x - 3;
-  const high = named && (shaded || lookedAt) ? Math.max(pitch, size + 5) : pitch;
-  if (shaded || lookedAt) {
+  const high = named && (shaded || focused) ? Math.max(pitch, size + 5) : pitch;
+  if (shaded || focused) {
     context.fillStyle = shaded ? rampOf(theme, map).css[step] : theme.page;
     context.fillRect(start, y - high / 2 + 1, wide, high - 2);
   }
-  if (lookedAt) {
+  if (focused) {
     context.strokeStyle = theme.ink;
     context.lineWidth = 1.5;
     context.strokeRect(start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
   }
   if (!named) return start + wide;
   const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
-  const weight = lookedAt ? 650 : 400;
+  const weight = focused ? 650 : 400;
   drawText(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
   const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };
   if (token.repeated) drawText(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
   return start + wide;
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 function drawBrackets(context, theme, geometry) {
   const { left, right, keyLabels, queryLabels, pitches } = geometry;
   context.strokeStyle = theme.ink2;

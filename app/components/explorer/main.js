@@ -2,9 +2,10 @@
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { partsOf } from "../shared/dom.js";
-import { mounts, onceFontsCome } from "../shared/mounts.js";
+import { NO_CELL } from "../shared/grid.js";
+import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { askedByLink, listenToHistory, listenToInside, saveAddress } from "./address.js";
+import { linkParameters, listenToHistory, listenToInside, saveAddress } from "./address.js";
 import { buildBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, KINDS } from "./data.js";
@@ -12,7 +13,7 @@ import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
 import { listenToCopying } from "./copy.js";
-import { atHead, currentMap, NOTHING, NOWHERE } from "./focus.js";
+import { atHead, currentMap, NO_PREVIEW } from "./focus.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { layOut, watchSize } from "./layout.js";
 import { mapOf, WEIGHTS } from "./maps.js";
@@ -23,12 +24,12 @@ import { overviewOf } from "./overview_picture.js";
 import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
 import { mapPixels } from "./raster.js";
 import { byTouch } from "./readout.js";
-import { forgetRequests, pinExact, settleRequests } from "./requests.js";
-import { buildSentences, forgetShades } from "./sentences.js";
+import { cancelRequests, pinExact, settleRequests } from "./requests.js";
+import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { joinTogether, listenTogether } from "./together.js";
-import { askEffects, askQuantity, follow, lastViewOf, unpin } from "./update.js";
+import { broadcastData, listenToGroup } from "./together.js";
+import { askEffects, askQuantity, follow, unpin } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
@@ -48,7 +49,7 @@ function createExplorer(parent, key) {
     /* Undo history. */
     past: [],
     /* Transient state, not stored in links: hovered cell, decoding step, requested quantity. */
-    now: { preview: NOWHERE, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
+    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
     /* Measured layout. */
     layout: {
       size: "",
@@ -83,8 +84,8 @@ function createExplorer(parent, key) {
      * is waiting for its data.
      */
     memory: { chosen: false, given: "", returning: false },
-    ask: () => {},
-    tell: () => {},
+    setState: () => {},
+    trigger: () => {},
     requests: {},
     warming: 0,
     addressTimer: 0,
@@ -107,7 +108,7 @@ function createExplorer(parent, key) {
   const forgetHistory = listenToHistory(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
-  const forgetOthers = listenTogether(explorer, follow, rescale);
+  const forgetOthers = listenToGroup(explorer, follow, rescale);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
@@ -117,7 +118,7 @@ function createExplorer(parent, key) {
     forgetOthers();
     forgetInside();
     window.cancelIdleCallback?.(explorer.warming);
-    forgetRequests(explorer);
+    cancelRequests(explorer);
     clearTimeout(explorer.addressTimer);
   };
   return explorer;
@@ -127,7 +128,7 @@ function createExplorer(parent, key) {
  * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell.
  * @param {Explorer} explorer
  */
-function takeData(explorer, bytes) {
+function applyPayload(explorer, bytes) {
   const { now, memory, dom, layout } = explorer;
   const before = explorer.data;
   const raw = unpack(bytes);
@@ -135,12 +136,12 @@ function takeData(explorer, bytes) {
   const same = before?.sentence === data.sentence;
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
-  joinTogether(explorer);
+  broadcastData(explorer);
   // Open with the view that Python suggests until the visitor has chosen one.
   const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
-  if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
+  if (!same) cancelRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
   settleRequests(explorer);
   settleQuantity(explorer, Boolean(before) && !same);
@@ -153,7 +154,7 @@ function takeData(explorer, bytes) {
   }
   if (pinned) explorer.view = nextView(data, explorer.view, { pinned });
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
-  now.preview = NOWHERE;
+  now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
   dom.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
@@ -174,15 +175,15 @@ function takeData(explorer, bytes) {
  */
 function openView(explorer, given) {
   const { data, memory, now } = explorer;
-  const last = lastViewOf(explorer);
+  const last = lastStates.get(explorer.key);
   memory.given = JSON.stringify(given);
   const again = last?.given === memory.given && !memory.returning;
   memory.returning = false;
-  const asked = again ? last.link : { ...askedByLink(explorer), ...given };
-  const { view, quantity } = viewOfLink(data, explorer.view, asked);
+  const link = again ? last.link : { ...linkParameters(explorer), ...given };
+  const { view, quantity } = viewOfLink(data, explorer.view, link);
   explorer.view = view;
   now.wanted = quantity ?? now.wanted;
-  return again && last.sentence !== data.sentence ? NOTHING : pinnedOfLink(data, view, asked);
+  return again && last.sentence !== data.sentence ? NO_CELL : pinnedOfLink(data, view, link);
 }
 
 /**
@@ -198,7 +199,7 @@ function settleQuantity(explorer, another) {
   explorer.view = nextView(data, explorer.view, { quantity: data.quantities[wanted] ? wanted : WEIGHTS });
   if (!data.quantities[wanted] && !explorer.requests.quantity) askQuantity(explorer);
   const unwanted = Object.keys(data.quantities).some((name) => name !== WEIGHTS && name !== wanted);
-  if (another && unwanted && !data.alone) explorer.ask("quantity", wanted);
+  if (another && unwanted && !data.alone) explorer.setState("quantity", wanted);
 }
 
 /**
@@ -231,7 +232,7 @@ function warmUp(explorer) {
 /** Repaint after a change of scale; weights always use 0 to 1. @param {Explorer} explorer */
 function rescale(explorer) {
   if (explorer.view.quantity === WEIGHTS) return;
-  forgetShades(explorer);
+  resetTokenStyles(explorer);
   layOut(explorer);
 }
 
@@ -239,15 +240,15 @@ const explorerAt = mounts(createExplorer);
 
 export default function render({ data, parentElement, key, setStateValue, setTriggerValue }) {
   const explorer = explorerAt(parentElement, key);
-  explorer.ask = setStateValue ?? explorer.ask;
-  explorer.tell = setTriggerValue ?? explorer.tell;
+  explorer.setState = setStateValue ?? explorer.setState;
+  explorer.trigger = setTriggerValue ?? explorer.trigger;
   const theme = readTheme(explorer.dom.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);
   explorer.theme = theme;
-  if (dataChanged) takeData(explorer, data);
+  if (dataChanged) applyPayload(explorer, data);
   if (dataChanged || themeChanged) {
-    forgetShades(explorer);
+    resetTokenStyles(explorer);
     layOut(explorer);
     pinExact(explorer);
     warmUp(explorer);

@@ -1,8 +1,7 @@
 // Draws the map: a cached base of cells, axes and strips, with labels and focus drawn on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
 import { fixed, percent } from "../shared/numbers.js";
-import { drawHatch } from "../shared/theme.js";
 import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
@@ -30,43 +29,26 @@ function forShown({ first, shown }, onQuery, onKey) {
   if (onKey) for (let key = first.key; key < first.key + shown.keys; key++) onKey(key);
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawCells(context, theme, map, geometry, hide) {
-  const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
+  const { left, top, gap, gridWidth, gridHeight, first, shown } = geometry;
   // Small cells are drawn as one scaled raster: 100 times faster than rectangles.
   const raster = gap === 0 && !context.isVector;
   if (raster) drawRaster(context, theme, map, geometry);
   forShown(geometry, (query) => {
-    const y = yOf(geometry, query);
     for (let key = first.key; !raster && key < first.key + shown.keys; key++) {
       if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;
       drawCell(context, theme, map, geometry, query, key);
     }
-    // Hatch masked cells in runs: one rectangle each, without grid lines.
-    for (let key = first.key; key < first.key + shown.keys; key++) {
-      if (!isMasked(map, query, key)) continue;
-      const start = key;
-      while (key + 1 < first.key + shown.keys && isMasked(map, query, key + 1)) key++;
-      drawHatch(context, theme, xOf(geometry, start), y, (key + 1 - start) * cell, cell);
-    }
   });
+  hatchMasked(context, theme, geometry, (query, key) => isMasked(map, query, key));
   forShown(geometry, null, (key) => isHidden(map, key, hide) && drawHiddenColumn(context, theme, map, geometry, key));
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawCell(context, theme, map, geometry, query, key) {
   const { cell, gap } = geometry;
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
@@ -92,12 +74,7 @@ function cellDigits(map, value) {
   return value >= 9.95 ? fixed(value, 0) : fixed(value, 1).replace(/^0/, "");
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawRaster(context, theme, map, geometry) {
   const { left, top, gridWidth, gridHeight, first, shown } = geometry;
   const picture = mapPicture(map, theme, new Set());
@@ -164,7 +141,7 @@ function drawArrow(context, colour, x, y, dx, dy) {
  * @param {AttentionMap} map
  * @param {MapGeometry} geometry
  */
-function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
+function drawRowStrip(context, theme, map, geometry, query, focused) {
   const { left, cell, gridWidth, small } = geometry;
   const { entropy, peaks } = measure(map);
   const [value, largest] = map.sumsToOne ? [entropy[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
@@ -172,15 +149,15 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   const y = yOf(geometry, query);
   const room = small ? 26 : 34;
   const length = Math.max(1, (room * value) / (largest || 1));
-  context.fillStyle = lookedAt ? theme.ink : theme.ink3;
+  context.fillStyle = focused ? theme.ink : theme.ink3;
   context.fillRect(x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
-  if (small || (cell < 14 && !lookedAt)) return;
-  if (lookedAt) {
+  if (small || (cell < 14 && !focused)) return;
+  if (focused) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
   const number = map.sumsToOne ? measuredFigure(map, entropy[query]) : fixed(peaks[query], 1);
-  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
+  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: focused ? "ink" : "ink2" });
 }
 
 /* Value of a full-length bar: at least a quarter, so that uniform weights look short. */
@@ -193,24 +170,15 @@ function columnBar(map, key) {
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
-function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
+function drawColumnStrip(context, theme, map, geometry, key, focused) {
   const { top, cell, gridHeight } = geometry;
-  context.fillStyle = lookedAt ? theme.ink : theme.ink3;
+  context.fillStyle = focused ? theme.ink : theme.ink3;
   const x = xOf(geometry, key + 0.25);
   context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Explorer} explorer @param {MapGeometry} geometry */
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;

@@ -21,7 +21,7 @@ const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
 /* Records that share a scale: all explorers of a group that have the quantity. */
 const sharing = (data, quantity) =>
-  [data, ...data.beside.values()].filter(({ quantities }) => quantities[quantity]);
+  [data, ...data.peers.values()].filter(({ quantities }) => quantities[quantity]);
 
 /* Range of a kind's colour scale; symmetric about 0 for signed quantities. */
 function scaleOf(data, quantity, kind) {
@@ -157,7 +157,7 @@ function largestOfWords(data, kind) {
 }
 
 /** Drop cached maps whose scale may have changed; weights always use 0 to 1. @param {RecordData} data */
-export function forgetScales(data) {
+export function clearScaledMaps(data) {
   for (const name of data.maps.keys()) if (!name.startsWith(WEIGHTS)) data.maps.delete(name);
 }
 
@@ -176,10 +176,7 @@ export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
 /** @param {AttentionMap} map */
 export const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
 
-/**
- * @param {Theme} theme
- * @param {AttentionMap} map
- */
+/** @param {Theme} theme @param {AttentionMap} map */
 export const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
 
 /** Colour intensity of a value, 0..1: for signed maps, its distance from 0. @param {AttentionMap} map */

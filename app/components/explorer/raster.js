@@ -23,11 +23,7 @@ export function mapPicture(map, theme, hide) {
   return scratch;
 }
 
-/**
- * Pixels of a map, cached per theme and hidden columns.
- * @param {AttentionMap} map
- * @param {Theme} theme
- */
+/** Pixels of a map, cached per theme and hidden columns. @param {AttentionMap} map @param {Theme} theme */
 export function mapPixels(map, theme, hide) {
   const name = `${theme.name} ${[...hide]}`;
   if (map.image?.name === name) return map.image.data;

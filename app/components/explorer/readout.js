@@ -85,10 +85,7 @@ function describeMasked(_explorer, map, query, key) {
   };
 }
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
@@ -123,10 +120,7 @@ function describeCell(explorer, map, query, key) {
 const entropyNote = (map, query) =>
   map.sumsToOne ? [`entropy ${measuredFigure(map, measure(map).entropy[query])} bits`] : [];
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeRow(explorer, map, query) {
   const { quantity } = explorer.view;
   const { most, digits } = QUANTITIES[quantity];
@@ -173,10 +167,7 @@ function hiddenNote({ view: { hide, quantity } }, map, query) {
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${summedFigure(map, hiddenMass(map, hide, query), keys.length)}`];
 }
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeColumn(explorer, map, key) {
   const { column, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedQueries(map, key);

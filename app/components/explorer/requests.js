@@ -6,45 +6,45 @@ import { isMasked, ROLLOUT } from "./maps.js";
 const ANSWER_WITHIN = 20_000;
 
 /*
- * Send `value` to Python as component state `name` (`by` sends it: as persistent state, or with `explorer.tell` as a
+ * Send `value` to Python as component state `name` (`by` sends it: as persistent state, or with `explorer.trigger` as a
  * one-time trigger). `what` names the response for the reader; `take` receives each new payload and returns whether it
  * holds the response; `giveUp` reverts what was shown while waiting.
  */
-export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.ask }) {
-  forgetRequest(explorer, name);
-  const late = () => refuse(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
+export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.setState }) {
+  cancelRequest(explorer, name);
+  const late = () => fail(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
-  sayRefusal(explorer, "");
+  showError(explorer, "");
   by(name, value);
 }
 
 /** @param {Explorer} explorer */
-export function forgetRequest(explorer, name) {
+export function cancelRequest(explorer, name) {
   clearTimeout(explorer.requests[name]?.timer);
   delete explorer.requests[name];
 }
 
 /** @param {Explorer} explorer */
-function refuse(explorer, name, line) {
+function fail(explorer, name, line) {
   const waiting = explorer.requests[name];
-  forgetRequest(explorer, name);
-  sayRefusal(explorer, line);
+  cancelRequest(explorer, name);
+  showError(explorer, line);
   waiting?.giveUp();
 }
 
-const sayRefusal = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
+const showError = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
 /** Match a new payload against pending requests: answered, refused or unrelated. @param {Explorer} explorer */
 export function settleRequests(explorer) {
   const { data, requests } = explorer;
-  for (const [name, line] of Object.entries(data.failed)) refuse(explorer, name, line);
-  for (const [name, { take }] of Object.entries(requests)) if (take(data)) forgetRequest(explorer, name);
+  for (const [name, line] of Object.entries(data.failed)) fail(explorer, name, line);
+  for (const [name, { take }] of Object.entries(requests)) if (take(data)) cancelRequest(explorer, name);
 }
 
 /** Cancel pending requests, except `but`, when the sentence changes. @param {Explorer} explorer */
-export function forgetRequests(explorer, but = null) {
-  for (const name of Object.keys(explorer.requests)) if (name !== but) forgetRequest(explorer, name);
-  sayRefusal(explorer, "");
+export function cancelRequests(explorer, but = null) {
+  for (const name of Object.keys(explorer.requests)) if (name !== but) cancelRequest(explorer, name);
+  showError(explorer, "");
 }
 
 /* The single maps from which the shown one is computed; null means all layers or all heads. */

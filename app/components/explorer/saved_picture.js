@@ -70,9 +70,9 @@ function fedColumn(explorer, geometry) {
 /** The labelled rows and their heights. @param {Explorer} explorer */
 function fedBesideMap(explorer, geometry) {
   const { first, shown, every, fontSize } = geometry;
-  const { query: lookedAt } = focusOf(explorer);
+  const { query: focused } = focusOf(explorer);
   const rows = [...Array(shown.queries).keys()].map((row) => first.query + row);
-  const named = rows.filter((query) => showsLabel(query, every, lookedAt));
+  const named = rows.filter((query) => showsLabel(query, every, focused));
   return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
 }
 

@@ -1,6 +1,6 @@
 // Builds the two sentence rows and shades their tokens by the focused row or column.
 
-import { element } from "../shared/dom.js";
+import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
@@ -50,7 +50,7 @@ function buildRow(explorer, host, tokens, isTarget) {
     if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
-    if (isTarget && index > 0) button.append(buildProbability(token.probability));
+    if (isTarget && index > 0) button.append(barOf("probability", token.probability));
     button.setAttribute("aria-label", spokenToken(token, index, tokens.length, isTarget));
     word.append(button);
     return { button, shown: "" };
@@ -66,14 +66,6 @@ function buildToken(token) {
   if (token.repeated) button.append(element("sub", "numbers", token.number));
   if (token.unknown) button.title = "not in the vocabulary: the model sees <unk>";
   return button;
-}
-
-function buildProbability(probability) {
-  const bar = element("span", "probability");
-  const filled = element("i");
-  filled.style.width = `${100 * Math.min(1, probability)}%`;
-  bar.append(filled);
-  return bar;
 }
 
 function spokenToken(token, index, count, isTarget) {
@@ -103,7 +95,7 @@ export function fitSentences(explorer) {
 }
 
 /* Style one token, only if its style changed. */
-function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
+function styleToken(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
   const step = shade ?? -1;
   const shown = `${step}${mark}${masked}${pinned}${diverging}`;
   if (word.shown === shown) return;
@@ -114,7 +106,7 @@ function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
   button.style.color = step >= 0 ? ramp.ink[step] : "";
   button.classList.toggle("looked-at", mark === "looked-at");
   button.classList.toggle("pinned", mark === "pinned");
-  button.classList.toggle("pinned-behind", mark === "pinned-behind");
+  button.classList.toggle("pinned-beforeRollout", mark === "pinned-beforeRollout");
   button.classList.toggle("masked", masked);
   button.setAttribute("aria-pressed", pinned);
 }
@@ -123,18 +115,18 @@ function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
 export function paintSentences(explorer) {
   const { theme } = explorer;
   const { words } = explorer.dom;
-  const looks = looksOf(explorer);
+  const looks = tokenStyles(explorer);
   const map = currentMap(explorer);
   const colours = { ramp: rampOf(theme, map), diverging: map.signed };
   for (const side of ["source", "target"]) {
     words[side].forEach((word, index) => {
-      dressWord(word, looks[side][index], colours);
+      styleToken(word, looks[side][index], colours);
     });
   }
 }
 
 /** Style of every token in both rows: colour step, mark, masked, pinned. @param {Explorer} explorer */
-function looksOf(explorer) {
+function tokenStyles(explorer) {
   const { pinned, kind, hide } = explorer.view;
   const { words } = explorer.dom;
   const map = currentMap(explorer);
@@ -174,11 +166,11 @@ function looksOf(explorer) {
   };
   put(placesOf(pinned.query, pinned.key), { pinned: true });
   mark(focus.query, focus.key, focus.previewed ? "looked-at" : "pinned");
-  if (focus.previewed) mark(pinned.query, pinned.key, "pinned-behind");
+  if (focus.previewed) mark(pinned.query, pinned.key, "pinned-beforeRollout");
   return looks;
 }
 
 /** Force restyling of all tokens after a change of theme or scale. @param {Explorer} explorer */
-export function forgetShades(explorer) {
+export function resetTokenStyles(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

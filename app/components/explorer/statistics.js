@@ -83,10 +83,7 @@ export function paintStatistics(explorer) {
   });
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
   context.fillStyle = theme.line;

@@ -1,6 +1,6 @@
 // The step strip: decoding steps, and the most likely tokens at each.
 
-import { element } from "../shared/dom.js";
+import { barOf, element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { focusOf, itemsOf } from "./focus.js";
@@ -17,9 +17,7 @@ export function buildSteps(explorer) {
   parts.alternatives.replaceChildren(
     ...explorer.data.alternatives[0].map(() => {
       const item = element("li", "alternative");
-      const bar = element("span", "bar");
-      bar.append(element("i"));
-      item.append(element("bdi", "form"), element("span", "chance numbers"), bar);
+      item.append(element("bdi", "form"), element("span", "chance numbers"), barOf("bar", 0));
       return item;
     }),
   );

@@ -1,23 +1,19 @@
 // State changes: the only way to another view, cell, step or quantity.
 
+import { NO_CELL, samePlace } from "../shared/grid.js";
+import { lastStates } from "../shared/mounts.js";
 import { between } from "../shared/numbers.js";
 import { saveAddress } from "./address.js";
 import { HIDEABLE } from "./choices.js";
-import { itemOfToken, itemsOf, NOTHING, NOWHERE } from "./focus.js";
+import { itemOfToken, itemsOf, NO_PREVIEW } from "./focus.js";
 import { WEIGHTS } from "./maps.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
-import { forgetRequest, pinExact, request } from "./requests.js";
+import { cancelRequest, pinExact, request } from "./requests.js";
 import { lastStep } from "./steps.js";
-import { tellTogether } from "./together.js";
-import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, samePlace, viewOfLink } from "./view.js";
+import { broadcastView } from "./together.js";
+import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, viewOfLink } from "./view.js";
 import { QUANTITY_TITLES } from "./words.js";
-
-/* Last view per component key, restored when the visitor returns to the page. */
-const lastViews = new Map();
-
-/** @param {Explorer} explorer */
-export const lastViewOf = (explorer) => lastViews.get(explorer.key);
 
 /* Maximum number of undo steps. */
 const LONGEST_PAST = 100;
@@ -33,12 +29,12 @@ export function update(explorer, change) {
     if (explorer.past.length > LONGEST_PAST) explorer.past.shift();
   }
   show(explorer, view, names);
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
 /** Broadcast the view to the group, with the quantity that may still be pending. @param {Explorer} explorer */
-const tellOthers = (explorer) =>
-  tellTogether(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
+const shareView = (explorer) =>
+  broadcastView(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
 
 /**
  * Show the view of another explorer, as far as this one's data allows.
@@ -49,10 +45,10 @@ export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
   const { picture, unit, hide, sort, combine, whole } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, behind: null, pinned: NOTHING };
+  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
-  if (wanted !== now.wanted) forgetRequest(explorer, "quantity");
+  if (wanted !== now.wanted) cancelRequest(explorer, "quantity");
   now.wanted = wanted;
   now.stepping = false;
   const pinned = pinnedOfLink(data, view, link);
@@ -68,16 +64,13 @@ export function undo(explorer) {
   explorer.now.wanted = view.quantity;
   explorer.now.stepping = false;
   show(explorer, view, Object.keys(view).filter((name) => view[name] !== explorer.view[name]));
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
 /* The hovered cell is invalid after these change. */
-const ELSEWHERE = ["kind", "unit", "picture", "pinned"];
+const CLEARING_PREVIEW = ["kind", "unit", "picture", "pinned"];
 
-/**
- * @param {Explorer} explorer
- * @param {View} view
- */
+/** @param {Explorer} explorer @param {View} view */
 function show(explorer, view, names) {
   const { now, layout } = explorer;
   const unit = names.includes("unit");
@@ -86,7 +79,7 @@ function show(explorer, view, names) {
     if (unit || layout.zoom > 1) layout.geometries = {};
     layout.zoom = 1;
   }
-  if (names.some((name) => ELSEWHERE.includes(name))) now.preview = NOWHERE;
+  if (names.some((name) => CLEARING_PREVIEW.includes(name))) now.preview = NO_PREVIEW;
   // A pinned produced row is also the current step.
   if (view.pinned.query !== null && view.kind !== "encoder") {
     const { members } = itemsOf(explorer, "produced")[view.pinned.query];
@@ -101,7 +94,7 @@ function remember(explorer) {
   const { data, memory, key } = explorer;
   memory.chosen = true;
   pinExact(explorer);
-  lastViews.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
+  lastStates.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
   saveAddress(explorer);
 }
 
@@ -117,11 +110,11 @@ export function hideColumns(explorer, name, hidden) {
  */
 export function chooseQuantity(explorer, quantity) {
   explorer.now.wanted = quantity;
-  forgetRequest(explorer, "quantity");
+  cancelRequest(explorer, "quantity");
   if (!explorer.data.quantities[quantity]) askQuantity(explorer);
   if (!explorer.requests.quantity && quantity !== explorer.view.quantity) return update(explorer, { quantity });
   paint(explorer, ["wanted"]);
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
 /** @param {Explorer} explorer */
@@ -133,7 +126,7 @@ export function askQuantity(explorer) {
     giveUp: () => {
       // Reset it in Python too: otherwise every new sentence would try again.
       now.wanted = explorer.view.quantity;
-      explorer.ask("quantity", now.wanted);
+      explorer.setState("quantity", now.wanted);
       paint(explorer, ["wanted"]);
     },
   });
@@ -164,19 +157,19 @@ export const endPreview = (explorer) => showPreview(explorer, null, null);
 /** Pin a cell, row or column; pinning it again unpins it. @param {Explorer} explorer */
 export function pin(explorer, query, key) {
   explorer.now.stepping = false;
-  setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NOTHING : { query, key });
+  setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NO_CELL : { query, key });
 }
 
 /** @param {Explorer} explorer */
 export function unpin(explorer) {
   explorer.now.stepping = false;
-  setPinned(explorer, NOTHING);
+  setPinned(explorer, NO_CELL);
 }
 
 /** @param {Explorer} explorer */
 function setPinned(explorer, pinned) {
   const { now } = explorer;
-  now.preview = NOWHERE;
+  now.preview = NO_PREVIEW;
   update(explorer, { pinned });
   if (!now.playing) announce(explorer);
 }
@@ -187,5 +180,5 @@ export function goToStep(explorer, step) {
   now.step = between(0, step, lastStep(explorer));
   now.stepping = true;
   const query = itemOfToken(explorer, "produced", now.step);
-  setPinned(explorer, explorer.view.kind === "encoder" ? NOTHING : { query, key: null });
+  setPinned(explorer, explorer.view.kind === "encoder" ? NO_CELL : { query, key: null });
 }

@@ -20,13 +20,13 @@ const FLATTER = 2;
  * Request the pass with one edit added ("+off.cross.2.0") or removed ("-…"), or without edits ("").
  * @param {Explorer} explorer
  */
-function ask(explorer, command) {
+function requestEdit(explorer, command) {
   const { text } = explorer.data.whatIf;
   request(explorer, "edit", command, {
     what: "The pass with this change",
     take: ({ whatIf }) => whatIf?.text !== text,
     giveUp: () => paintWhatIf(explorer),
-    by: explorer.tell,
+    by: explorer.trigger,
   });
   paintWhatIf(explorer);
 }
@@ -79,16 +79,16 @@ function offers(explorer) {
 }
 
 /* Ways to ablate a head: the first word of the edit's text. */
-const OFF = ["off", "mean", "uniform"];
+const ABLATIONS = ["off", "mean", "uniform"];
 
 /** The edit in place that ablates this head, if any. @param {Explorer} explorer */
-const madeOff = (explorer, head) => OFF.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
+const ablationOf = (explorer, head) => ABLATIONS.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
 
 /** Button beside the map's title: ablate the shown head, or undo that. @param {Explorer} explorer */
 function switchHead(explorer) {
   const head = shownHead(explorer);
-  const made = madeOff(explorer, head);
-  ask(explorer, made ? `-${made}` : `+off.${head}`);
+  const made = ablationOf(explorer, head);
+  requestEdit(explorer, made ? `-${made}` : `+off.${head}`);
 }
 
 /** @param {Explorer} explorer */
@@ -98,7 +98,7 @@ function paintSwitch(explorer, busy) {
   const head = shownHead(explorer);
   button.hidden = head === null || data.alone;
   if (button.hidden) return;
-  const made = Boolean(madeOff(explorer, head));
+  const made = Boolean(ablationOf(explorer, head));
   button.textContent = made ? "Switch this head back on" : "Switch this head off";
   button.disabled = busy;
   button.setAttribute("aria-pressed", made);
@@ -118,7 +118,7 @@ export function listenToWhatIf(explorer) {
     button.addEventListener("click", () => {
       if (button.dataset.edit === "row") return openRow(explorer, parts["drawn-row"].hidden);
       const { text } = offers(explorer)[button.dataset.edit];
-      return ask(explorer, `${isMade(explorer, text) ? "-" : "+"}${text}`);
+      return requestEdit(explorer, `${isMade(explorer, text) ? "-" : "+"}${text}`);
     });
   }
   parts["head-becomes"].addEventListener("change", () => paintWhatIf(explorer));
@@ -142,7 +142,7 @@ export function paintWhatIf(explorer) {
   for (const button of editButtons(explorer)) {
     const { text, label } = offered[button.dataset.edit];
     const made = text !== undefined && isMade(explorer, text);
-    const shown = made ? UNDONE[button.dataset.edit] ?? label : label;
+    const shown = made ? UNDO_LABELS[button.dataset.edit] ?? label : label;
     if (button.textContent !== shown) button.textContent = shown;
     button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
     if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
@@ -150,7 +150,7 @@ export function paintWhatIf(explorer) {
   if (!canDraw(explorer) || parts["drawn-row"].dataset.of !== drawnRow(explorer)) openRow(explorer, false);
 }
 
-const UNDONE = {
+const UNDO_LABELS = {
   head: "Switch it back on",
   sharper: "Reset the sharpness",
   flatter: "Reset the sharpness",
@@ -177,7 +177,7 @@ export function buildWhatIf(explorer) {
     const all = element("li", "command");
     const button = element("button", "all", "Remove all");
     button.type = "button";
-    button.addEventListener("click", () => ask(explorer, ""));
+    button.addEventListener("click", () => requestEdit(explorer, ""));
     all.append(button);
     parts.edits.append(all);
   }
@@ -200,7 +200,7 @@ function editItem(explorer, { text, label }) {
   const button = element("button", "take-back", "\u00d7");
   button.type = "button";
   button.setAttribute("aria-label", `Remove: ${label}`);
-  button.addEventListener("click", () => ask(explorer, `-${text}`));
+  button.addEventListener("click", () => requestEdit(explorer, `-${text}`));
   item.append(button);
   return item;
 }
@@ -269,5 +269,5 @@ function applyRow(explorer) {
   if (!sum) return;
   while (weights.at(-1) === 0) weights.pop();
   const shares = weights.map((weight) => Number((weight / sum).toFixed(4)));
-  ask(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
+  requestEdit(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
 }

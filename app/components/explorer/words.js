@@ -7,11 +7,7 @@ export const allHeads = (data, { head }) => head === data.heads;
 
 export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
-/**
- * Name of the shown map inside a sentence.
- * @param {RecordData} data
- * @param {View} view
- */
+/** Name of the shown map inside a sentence. @param {RecordData} data @param {View} view */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
@@ -21,11 +17,7 @@ export function headName(data, view) {
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
-/**
- * Heading of the shown map.
- * @param {RecordData} data
- * @param {View} view
- */
+/** Heading of the shown map. @param {RecordData} data @param {View} view */
 export function mapTitle(data, view) {
   const { layer, head, combine, quantity } = view;
   const how = combine === "max" ? "maximum" : "mean";
@@ -65,11 +57,7 @@ export const QUANTITY_TITLES = {
   rollout: "attention rollout",
 };
 
-/**
- * Title line of a saved picture.
- * @param {RecordData} data
- * @param {View} view
- */
+/** Title line of a saved picture. @param {RecordData} data @param {View} view */
 export function pictureTitle(data, view) {
   const looking = lookingWords(data)[view.kind];
   const shown = QUANTITY_TITLES[view.quantity];

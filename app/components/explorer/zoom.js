@@ -30,10 +30,7 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
-/**
- * @param {Explorer} explorer
- * @param {MapGeometry} geometry
- */
+/** @param {Explorer} explorer @param {MapGeometry} geometry */
 function moveTo(explorer, geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {

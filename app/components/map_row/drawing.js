@@ -1,8 +1,8 @@
 // Draws the row's maps: a cached base of cells, hatching, axes and scale, with labels and focus on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
 import { scientific } from "../shared/numbers.js";
-import { drawHatch, drawScale, rampStep, signedStep } from "../shared/theme.js";
+import { drawScale, rampStep, signedStep } from "../shared/theme.js";
 import { subscript } from "../shared/tokens.js";
 
 export const GAP = 24;
@@ -81,7 +81,7 @@ export function drawStill(context, { data, theme }, geometry, map) {
     for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
     for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
   }
-  hatchMasked(context, theme, data, geometry);
+  hatchMasked(context, theme, geometry, (query, key) => !data.unmasked[query * shown.keys + key]);
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
@@ -99,17 +99,6 @@ function raster(ramp, map, { queries, keys }) {
   map.values.forEach((value, cell) => (pixels[cell] = ramp.pixel[colourStep(map, value)]));
   context.putImageData(image, 0, 0);
   return canvas;
-}
-
-/* Hatch masked cells in runs, without grid lines. */
-function hatchMasked(context, theme, { unmasked }, { left, top, cell, shown: { queries, keys } }) {
-  for (let query = 0; query < queries; query++) {
-    for (let key = 0; key < keys; key++) {
-      const start = key;
-      while (key < keys && !unmasked[query * keys + key]) key++;
-      if (key > start) drawHatch(context, theme, left + start * cell, top + query * cell, (key - start) * cell, cell);
-    }
-  }
 }
 
 function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {

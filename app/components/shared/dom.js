@@ -15,6 +15,15 @@ export function svgElement(tag, attributes = {}) {
   return made;
 }
 
+/* A bar filled to a share of its length. */
+export function barOf(className, share) {
+  const bar = element("span", className);
+  const filled = element("i");
+  filled.style.width = `${100 * Math.min(1, share)}%`;
+  bar.append(filled);
+  return bar;
+}
+
 export const bold = (words) => element("b", "", words);
 
 /* Map each `data-part` name to its element. */

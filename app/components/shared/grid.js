@@ -1,6 +1,11 @@
 // Shared by all labelled grids: canvas setup, text and labels, hit testing, focus frames.
 
+import { drawHatch } from "./theme.js";
 import { graphemes, isolated } from "./tokens.js";
+
+export const NO_CELL = Object.freeze({ query: null, key: null });
+
+export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
 
 /** @param {Theme} theme */
 export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
@@ -53,16 +58,12 @@ export function prepareCanvas(canvas, width, height) {
 }
 
 /* Whether to draw a label: every `every`-th, and always the focused one without close neighbours. */
-export function showsLabel(index, every, lookedAt) {
-  if (index === lookedAt) return true;
-  return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
+export function showsLabel(index, every, focused) {
+  if (index === focused) return true;
+  return index % every === 0 && (focused === null || Math.abs(index - focused) >= every);
 }
 
-/**
- * @param {Drawing} context
- * @param {Grid} geometry
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Grid} geometry @param {Theme} theme */
 export function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
@@ -79,7 +80,7 @@ export function drawLabel(context, geometry, theme, label, x, y, align, emphasis
   context.setLineDash([]);
 }
 
-export const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
+export const emphasisOf = (index, focused) => (focused === null ? "plain" : index === focused ? "strong" : "weak");
 
 export const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
 
@@ -108,6 +109,18 @@ export function placeAt(geometry, x, y) {
     return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
   }
   return inColumns ? { query: null, key } : null;
+}
+
+/* Hatch masked cells in runs: one rectangle each, without grid lines. */
+export function hatchMasked(context, theme, geometry, isMasked) {
+  const { cell, first, shown } = geometry;
+  for (let query = first.query; query < first.query + shown.queries; query++) {
+    for (let key = first.key; key < first.key + shown.keys; key++) {
+      const start = key;
+      while (key < first.key + shown.keys && isMasked(query, key)) key++;
+      if (key > start) drawHatch(context, theme, xOf(geometry, start), yOf(geometry, query), (key - start) * cell, cell);
+    }
+  }
 }
 
 export function drawFocus(context, { theme, pinned }, geometry, focus) {

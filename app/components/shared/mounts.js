@@ -21,16 +21,19 @@ export function mounts(create) {
   };
 }
 
+/* Last state per component key, restored when the visitor returns to the page. */
+export const lastStates = new Map();
+
 /* Call `check` when `root`, the window or the device pixel ratio changes; returns a function that stops it. */
 export function onNewSize(root, check) {
   const observer = new ResizeObserver(check);
-  const gone = new AbortController();
+  const listening = new AbortController();
   observer.observe(root);
-  window.addEventListener("resize", check, { signal: gone.signal });
-  onOtherPixels(check, gone.signal);
+  window.addEventListener("resize", check, { signal: listening.signal });
+  onOtherPixels(check, listening.signal);
   return () => {
     observer.disconnect();
-    gone.abort();
+    listening.abort();
   };
 }
 

@@ -69,10 +69,7 @@ export function readTheme(root) {
   return theme;
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 export function drawHatch(context, theme, left, top, width, height) {
   context.save();
   context.beginPath();
