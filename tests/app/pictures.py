@@ -111,7 +111,6 @@ DRIVER = r"""(() => {
   };
 
   window.pictures = {
-    sort: (order) => choose("sort", order),
     press: (name) => part(name).click(),
     show({ kind, layer, head, view, unit, combine, hide, quantity }) {
       choose("quantity", quantity);
@@ -163,42 +162,13 @@ DRIVER = r"""(() => {
       if (!files[0].type.startsWith("image/png")) return files[0].text();
       return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },
-    /* Every token of the two sentences: its ground, whether it is greyed, its bar. */
-    pieces: () =>
-      Object.fromEntries(
-        ["source", "target"].map((side) => [
-          side,
-          [...document.querySelectorAll(`.${side} .token`)].map((piece) => {
-            const bar = piece.querySelector(".probability");
-            const wide = (element) => element.getBoundingClientRect().width;
-            return {
-              words: piece.querySelector(".form").textContent,
-              ground: getComputedStyle(piece).backgroundColor,
-              framed: getComputedStyle(piece).boxShadow !== "none",
-              bar: bar && wide(bar.firstChild) / wide(bar),
-            };
-          }),
-        ]),
+    /* The framed tokens of the two sentences, as [side, index]. */
+    framed: () =>
+      ["source", "target"].flatMap((side) =>
+        [...document.querySelectorAll(`.${side} .token`)].flatMap((token, index) =>
+          getComputedStyle(token).boxShadow === "none" ? [] : [[side, index]],
+        ),
       ),
-    alternatives(step) {
-      part("step").value = step + 1;
-      send(part("step"), "input");
-      return [...document.querySelectorAll(".alternative")].map((item) => {
-        const bar = item.querySelector(".bar");
-        const wide = (element) => element.getBoundingClientRect().width;
-        return {
-          words: item.querySelector(".form").textContent,
-          chance: item.querySelector(".chance").textContent,
-          bar: wide(bar.firstChild) / wide(bar),
-          written: getComputedStyle(bar.firstChild).backgroundColor,
-        };
-      });
-    },
-    readout() {
-      const chip = document.querySelector(".readout .weight");
-      const first = find(".readout .first").textContent;
-      return { first, chip: chip && getComputedStyle(chip).backgroundColor };
-    },
     /* Where the thumbnails stand on their canvas, and how each is framed. */
     thumbnails() {
       const origin = find(".overview-maps").getBoundingClientRect();
@@ -220,10 +190,6 @@ DRIVER = r"""(() => {
       masked: getComputedStyle(part("masked-legend")).visibility === "visible",
     }),
     title: () => part("title").textContent,
-    statistics: () =>
-      [...part("statistics").children]
-        .filter((line) => getComputedStyle(line).visibility === "visible")
-        .map((line) => ["dt", "dd"].map((tag) => line.querySelector(tag).textContent)),
   };
 })()"""
 

@@ -293,35 +293,6 @@ def check_column_labels(picture: Picture, found: Found) -> None:
                 found.true(f"{where}, numbered", again <= set(numbers), f"{again} {numbers}")
 
 
-def check_readout(picture: Picture, found: Found) -> None:
-    """The words and the number said of the cell that is pointed at."""
-    for choice in one_of_each_kind(picture):
-        values, mask = picture.values(choice)
-        rows, columns = picture.labels(choice)
-        for q in range(0, len(rows), 3):
-            for k in range(q % 2, len(columns), 4):
-                picture.do("point", q, k)
-                said, spoken = picture.do("said"), picture.do("readout")
-                where = f"{name(choice)}, cell {q}, {k}"
-                found.same(where, (said["query"], said["key"]), (str(q), str(k)))
-                within = 0.00005 + picture.near
-                found.near(f"{where}, weight", float(said["weight"]), values[q, k], within)
-                first = re.sub("[\u2068\u2069₀-₉]", "", spoken["first"])
-                if not mask[q, k]:
-                    masked = f"{rows[q]}, {columns[k]} is masked"
-                    found.true(where, masked in first and not spoken["chip"], first)
-                    continue
-                ways = "|".join(sorted(either(values[q, k], picture.near, 2)))
-                line = (
-                    rf" {re.escape(rows[q])}, head {choice.head + 1} of layer {choice.layer + 1} "
-                )
-                line += rf".* ({ways}) to {re.escape(columns[k])}$"
-                found.true(where, re.search(line, first), f"{first}, not {values[q, k]:.4f}")
-                chip = colour(spoken["chip"])
-                picture.has_colour(found, f"{where}, chip", chip, values[q, k], picture.near)
-        picture.do("leave")
-
-
 def check_lines_words(picture: Picture, found: Found) -> None:
     """In the Lines view both columns of words are the tokens, from top to bottom."""
     for unit in ("pieces", "words"):
@@ -458,83 +429,6 @@ def check_lines_of_a_row(picture: Picture, found: Found) -> None:
                 expected = sorted(either(value, picture.near, 2)) if value >= 0.05 else []
                 found.true(f"{where}, number", (beside[:1] or [""])[0] in (expected or [""]),
                            f"{beside}, not {expected}")  # fmt: skip
-
-
-def check_shading(picture: Picture, found: Found) -> None:
-    """The words of both sentences have the colours of the row or column that is pointed at."""
-    for unit in ("pieces", "words"):
-        for choice in one_of_each_kind(picture, unit=unit):
-            values, mask = picture.values(choice)
-            rows, columns = picture.members(choice, 0), picture.members(choice, 1)
-            row_side = "source" if choice.kind == "encoder" else "target"
-            key_side = "target" if choice.kind == "decoder" else "source"
-            later = 0 if choice.kind == "encoder" else 1  # the target's row begins with <bos>
-            geometry = picture.do("geometry")
-            for q in (len(rows) - 1, 2, len(rows) // 2):
-                x = geometry["left"] - 12
-                y = geometry["top"] + (q + 0.5) * geometry["cell"]
-                picture.do("pointAt", x, y)
-                expected = {(key_side, p): (values[q, k], mask[q, k])
-                            for k, pieces in enumerate(columns) for p in pieces}  # fmt: skip
-                compare_grounds(picture, found, f"{name(choice)}, row {q}", expected, choice)
-            for k in (0, len(columns) - 2):
-                y = geometry["top"] + len(rows) * geometry["cell"] + 12
-                x = geometry["left"] + (k + 0.5) * geometry["cell"]
-                picture.do("pointAt", x, y)
-                found.same(f"{name(choice)}, column", picture.do("said")["key"], str(k))
-                expected = {(row_side, p + later): (values[q, k], mask[q, k])
-                            for q, pieces in enumerate(rows) for p in pieces}  # fmt: skip
-                compare_grounds(picture, found, f"{name(choice)}, column {k}", expected, choice)
-            picture.do("leave")
-
-
-def compare_grounds(
-    picture: Picture, found: Found, where: str, expected: dict, choice: Choice
-) -> None:
-    near = picture.tolerance(choice)
-    for side, pieces in picture.do("pieces").items():
-        for index, piece in enumerate(pieces):
-            value, open_ = expected.get((side, index), (0.0, False))
-            ground = colour(piece["ground"])
-            what = f"{where}, {side} {index} {piece['words']}"
-            if open_ and abs(value - 0.02) <= near:
-                continue
-            if not open_ or value < 0.02:
-                found.same(what, ground, None)
-            else:
-                picture.has_colour(found, what, ground, value, near)
-
-
-def check_probability_bars(picture: Picture, found: Found) -> None:
-    """The line under each token of the translation is as long as its probability."""
-    pieces = picture.do("pieces")
-    found.same("bars of the source", [p["bar"] for p in pieces["source"] if p["bar"]], [])
-    found.same("bar of <bos>", pieces["target"][0]["bar"], None)
-    for piece, log_prob in zip(pieces["target"][1:], picture.record.log_probs, strict=True):
-        found.near(f"bar of {piece['words']}", piece["bar"], float(np.exp(log_prob)), 0.01)
-
-
-def check_alternatives(picture: Picture, found: Found) -> None:
-    """The likeliest tokens of each step: their words, numbers and bars, and which was written."""
-    record = picture.record
-    picture.show(Choice("cross", 0, 0))
-    for step, written in enumerate(record.target_out):
-        shown = picture.do("alternatives", step)
-        tokens = list(record.alternatives[step])
-        chances = np.exp(record.alternative_log_probs[step].astype(np.float64))
-        if written.id not in {token.id for token in tokens}:
-            tokens[-1], chances[-1] = written, np.exp(record.log_probs[step])
-        inks = {item["written"] for item in shown}
-        for token, chance, item in zip(tokens, chances, shown, strict=True):
-            where = f"step {step}, {token.text}"
-            found.same(where, item["words"].strip("\u2010"), token.text)
-            low = {"<0.01"} if chance < 0.00501 else set()
-            ways = low | (either(chance, 1e-6, 2) if chance > 0.00499 else set())
-            found.true(where, item["chance"] in ways, f"{item['chance']}, not {chance:.4f}")
-            found.near(f"{where}, bar", item["bar"], chance, 0.01)
-            if token.id == written.id:
-                found.same(f"{where}, marked", colour(item["written"]), colour(INK.ink))
-        found.same(f"step {step}, marked", len(inks), 2)
 
 
 def check_spread(picture: Picture, found: Found) -> None:
@@ -736,12 +630,7 @@ def check_frames(picture: Picture, found: Found) -> None:
         found.same(f"{name(choice)}, SVG", boxes, expected)
         row = ("source", q) if choice.kind == "encoder" else ("target", q + 1)
         key = ("target" if choice.kind == "decoder" else "source", k)
-        framed = {
-            (side, index)
-            for side, pieces in picture.do("pieces").items()
-            for index, piece in enumerate(pieces)
-            if piece["framed"]
-        }
+        framed = {tuple(place) for place in picture.do("framed")}
         found.same(f"{name(choice)}, words", framed, {row, key})
         changed = np.abs(picture.image(MAP).astype(int) - before).max(-1) > 20
         away = int(left + (k + 3.5) * cell)
@@ -932,35 +821,6 @@ def check_zoomed(picture: Picture, found: Found) -> None:
             picture.do("press", "zoom-out")
 
 
-def check_sorted(picture: Picture, found: Found) -> None:
-    """Heads in the order of a measure: each thumbnail is of the head that its caption names."""
-    for kind in KINDS:
-        picture.show(Choice(kind, 0, 0))
-        for order in ("confidence", "spread"):
-            picture.do("sort", order)
-            texts = picture.texts(".overview-maps")
-            pixels = picture.image(".overview-maps")
-            measures = []
-            count = picture.layers[kind] * picture.heads
-            for frame in in_order(picture.do("thumbnails"))[:count]:
-                foot = frame["top"] + frame["size"]
-                under = [t for t in texts if 0 < t.y - foot < 30 and abs(t.x - frame["left"]) < 3]
-                place, number = (t.words for t in sorted(under, key=lambda t: t.y))
-                choice = Choice(kind, *(int(n) - 1 for n in place.split(".")))
-                values, mask = picture.values(choice)
-                cells = thumbnail(pixels, frame, mask.shape)
-                where = f"{name(choice)} by {order}"
-                picture.cell_colours(found, where, cells, values, mask, picture.near)
-                of = values.max(1) if order == "confidence" else entropy(values)
-                measures.append(of.mean())
-                unit = (100, 0, "\u00a0%") if order == "confidence" else (1, 1, " b")
-                ways = {f"{unit[0] * of.mean() + d:.{unit[1]}f}{unit[2]}" for d in (-0.01, 0.01)}
-                found.true(where, number in ways, f"{number}, not {ways}")
-            found.same(f"{kind}, all heads", len(measures), count)
-            found.true(f"{kind}, falling", np.diff(measures).max() < 1e-3, str(measures))
-        picture.do("sort", "layer")
-
-
 def check_nothing_is_cut(picture: Picture, found: Found) -> None:
     """No word reaches over the edge of its canvas."""
     for view in ("map", "lines"):
@@ -978,50 +838,22 @@ def check_nothing_is_cut(picture: Picture, found: Found) -> None:
                 found.true(where, within and y.max() <= geometry["height"] - 4, f"{x} {y}")
 
 
-STATISTICS = {
-    "on the token before": "prev",
-    "two tokens before": "2 back",
-    "on itself": "self",
-    "on the token after": "next",
-    "attention to <bos>": "bos",
-    "attention to <eos>": "eos",
-}
-
-
-def check_statistics(picture: Picture, found: Found) -> None:
-    """The chosen head's measures in words, and a tall tick at each among those of all heads."""
+def check_ticks(picture: Picture, found: Found) -> None:
+    """A tall tick at each of the chosen head's measures, among those of all heads."""
     for choice in one_of_each_kind(picture):
         values, mask = picture.values(choice)
-        rows, keys = mask.shape
-        most = np.log2(keys)
-        place = np.arange(rows) * ((keys - 1) / (rows - 1) if choice.kind == "cross" else 1)
-        place = place + (choice.kind == "decoder")  # seen from the token produced
-        away = (values * np.abs(np.arange(keys) - place[:, None])).sum() / rows
-        shares = shares_of_roles(values, choice.kind)
-        shown = picture.do("statistics")
         pixels = picture.image("[data-part=ticks]")
-        # Every kind has its own lines, and all stand at the heights of the longest list.
+        # Kinds have different rows, at the heights of the longest list.
         pitch = len(pixels) // picture.page.locator("[data-part=statistics] > *").count()
-        found.same(f"{name(choice)}, lines", len(shown), 3 + len(shares))
-        for line, (words, said) in enumerate(shown):
-            where = f"{name(choice)}, {words}"
-            if words in STATISTICS or words == "largest weight":
-                value = shares[STATISTICS[words]] if words in STATISTICS else values.max(1).mean()
-                share, end = value, "\u00a0%"
-                ways = {f"{100 * value + d:.0f}{end}" for d in (-0.01, 0.01)}
-            elif words == "entropy":
-                value = entropy(values).mean()
-                share = value / most
-                ways = {f"{value + d:.1f} of {most:.1f} bits" for d in (-0.002, 0.002)}
-            else:
-                share, ways = None, {f"{away + d:.1f} tokens" for d in (-0.002, 0.002)}
-            found.true(where, said in ways, f"{said}, not {ways}")
-            if share is not None:
-                # Above the short ticks there is the tall one alone.
-                tall = np.flatnonzero(pixels[pitch * line + 7, :, 3] > 100)
-                x = 3 + (pixels.shape[1] - 6) * share
-                found.true(f"{where}, tick", len(tall) in (2, 3, 4), str(tall))
-                found.near(f"{where}, tick", (tall.mean() if len(tall) else -9) + 0.5, x, 1)
+        for line, share in (
+            (0, values.max(1).mean()),
+            (1, entropy(values).mean() / np.log2(mask.shape[1])),
+        ):
+            where = f"{name(choice)}, tick {line}"
+            tall = np.flatnonzero(pixels[pitch * line + 7, :, 3] > 100)  # above the short ones
+            x = 3 + (pixels.shape[1] - 6) * share
+            found.true(where, len(tall) in (2, 3, 4), str(tall))
+            found.near(where, (tall.mean() if len(tall) else -9) + 0.5, x, 1)
 
 
 def check_dark(picture: Picture, found: Found) -> None:
@@ -1132,14 +964,10 @@ SHORT: tuple[Check, ...] = (
     check_row_labels,
     check_fed_tokens,
     check_column_labels,
-    check_readout,
     check_lines_words,
     check_lines_ends,
     check_lines_thickness,
     check_lines_of_a_row,
-    check_shading,
-    check_probability_bars,
-    check_alternatives,
     check_spread,
     check_received,
     check_thumbnails,
@@ -1151,9 +979,8 @@ SHORT: tuple[Check, ...] = (
     check_masked,
     check_hidden_column,
     check_legend,
-    check_sorted,
     check_nothing_is_cut,
-    check_statistics,
+    check_ticks,
     check_dark,
 )
 LONG_CHECKS: tuple[Check, ...] = (check_long_sentence, check_zoomed)
