@@ -91,12 +91,12 @@ def test_drawn_tokens_are_plain_text(
 
 def test_one_panel_is_open(shown: Mounted) -> None:
     for part, button in (("checks", "badge"), ("keys", "keys-button"), ("help", "help-button")) * 2:
-        told = shown.does(("press", f"[data-part={button}]"))
-        open_panels = [name for name in ("checks", "keys", "help") if name not in told["hidden"]]
+        said = shown.does(("press", f"[data-part={button}]"))
+        open_panels = [name for name in ("checks", "keys", "help") if name not in said["hidden"]]
         assert open_panels == [part]
     shown.page.keyboard.press("Escape")
-    told = shown.does()
-    assert {"checks", "keys", "help"} <= set(told["hidden"])
+    said = shown.does()
+    assert {"checks", "keys", "help"} <= set(said["hidden"])
 
 
 def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
@@ -105,16 +105,16 @@ def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
         "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
     }
     at.show(payload(RECORD, VIEW, quantities=numbers, address=False))
-    told = at.does()
-    assert told["titles"]["quantity"] == TERMS["weight"]
+    said = at.does()
+    assert said["titles"]["quantity"] == TERMS["weight"]
     assert (
         at.does(("set", "[data-part=quantity]", "norms"))["titles"]["quantity"]
         == (TERMS["value norms"])
     )
-    assert told["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
-    assert told["titles"]["unpin"].startswith("A click on a word or a cell pins it")
-    assert told["target"][0]["title"] == TERMS["<bos>"]
-    assert told["target"][-1]["title"] == told["source"][-1]["title"] == TERMS["<eos>"]
+    assert said["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
+    assert said["titles"]["unpin"].startswith("A click on a word or a cell pins it")
+    assert said["target"][0]["title"] == TERMS["<bos>"]
+    assert said["target"][-1]["title"] == said["source"][-1]["title"] == TERMS["<eos>"]
     for attribute, begins in (
         ("data-kind-option=encoder", "Encoder: "),
         ("data-kind-option=decoder", "Decoder: "),
