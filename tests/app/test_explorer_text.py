@@ -710,6 +710,16 @@ def test_what_each_button_would_do(at: Mounted) -> None:
     assert at.requests()[-1] == ["edit", "+off.encoder.2.0"]
 
 
+def test_an_edit_needs_a_single_token(at: Mounted) -> None:
+    """A pinned word of several tokens disables the edits of a token."""
+    at.show(sent(what_if={**WHAT_IF, "text": "", "edits": [], "change": None}))
+    said = at.does(*press_head("encoder", 0, 1), ("key", "w"), ("cell", 6, 6))
+    disabled = {name for name, _, disabled in said["buttons"] if disabled}
+    assert disabled == {"cut", "times", "hide", "row"}
+    said = at.does(("key", "w"))
+    assert not any(disabled for _, _, disabled in said["buttons"])
+
+
 # Files and digits.
 
 
