@@ -233,7 +233,8 @@ function warmUp(explorer) {
 function rescale(explorer) {
   if (explorer.view.quantity === WEIGHTS) return;
   resetTokenStyles(explorer);
-  layOut(explorer);
+  if (explorer.dom.root.clientWidth) layOut(explorer);
+  else explorer.layout.size = ""; // hidden: laid out when shown again
 }
 
 const explorerAt = mounts(createExplorer);
