@@ -33,7 +33,7 @@ from core.device import pick_device
 from core.experiments.aligning import Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
-from core.model.interface import KINDS
+from core.kinds import KINDS
 
 _SHOWN = 12  # rows of the table for people; all are in the JSON
 

@@ -265,10 +265,12 @@ class DecodeConfig(_Json):
 
     @classmethod
     def from_label(cls, label: str) -> Self:
-        """The settings that a label names, whatever follows it. Raises ValueError for none."""
-        match = re.match(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
-        if not match:
-            raise ValueError(f"{label!r} names no search")
-        beam, penalty = match.groups()
-        settings = {"length_penalty": float(penalty)} if penalty else {}
-        return cls(beam=int(beam or 1), **settings)
+        """Return the settings that `label` printed. Raises ValueError for any other text."""
+        match = re.fullmatch(r"greedy|beam (\d{1,2})(?:, length penalty ([\d.e+-]+))?", label)
+        if match:
+            beam, penalty = match.groups()
+            settings = {"length_penalty": float(penalty)} if penalty else {}
+            found = cls(beam=int(beam or 1), **settings)
+            if found.label == label:
+                return found
+        raise ValueError(f"{label[:40]!r} names no search")

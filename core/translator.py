@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, overload
 
 import torch
 from torch import Tensor
 
 from core.accelerate.network import accelerate
 from core.analysis.quality_warnings import QualityWarnings, warnings_about
-from core.checkpoint.folder import Card, Checkpoint, CheckpointError, load
+from core.checkpoint.folder import Card, Checkpoint, CheckpointError
+from core.checkpoint.folder import load as load_checkpoint
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
@@ -28,7 +29,6 @@ from core.record.checks import check
 from core.record.editing import Means, edited, limits_of
 from core.record.edits import EditError, Edits
 from core.record.record import (
-    EDITED,
     MAX_RECORD_TOKENS,
     RecordHypothesis,
     RecordToken,
@@ -48,6 +48,7 @@ from core.search.tree import WrittenTree, search_tree
 from core.text.texts import list_of_texts, one_text
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
 
+_SHIPPED = Path(__file__).parents[1] / "checkpoints"
 MAX_CHARACTERS = 500  # of a text to inspect
 MAX_TOKENS = 100
 _MOST_HYPOTHESES = 16  # the widest beam
@@ -72,6 +73,24 @@ class Translation:
     def log_prob(self) -> float:
         """Log-probability of the translation with its <eos>, in nats."""
         return self.hypotheses[0].log_prob
+
+
+def load(name: str | Path, device: str = "auto") -> "Translator":
+    """Load a translator by the name of a shipped checkpoint, or from a folder.
+
+    Raises CheckpointError for a name or folder that does not exist or does not verify, and
+    ValueError for an unknown device.
+    """
+    folder = Path(name)
+    if not folder.is_dir() and folder.name == str(name):
+        folder = _SHIPPED / folder
+        if not folder.is_dir():
+            names = sorted(f.name for f in _SHIPPED.glob("*/") if (f / "config.json").is_file())
+            raise CheckpointError(
+                f"{str(name)[:80]!r} is not a folder or a shipped checkpoint: "
+                f"choose {', '.join(names)}"
+            )
+    return Translator.load(folder, device)
 
 
 @dataclass(frozen=True)
@@ -102,7 +121,7 @@ class Translator:
         Raises CheckpointError, and ValueError for a device that is not here.
         """
         device = pick_device(device)
-        return cls(load(folder, device), device)
+        return cls(load_checkpoint(folder, device), device)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
         """Pickle and copy by loading the folder again, so that another process can."""
@@ -127,24 +146,51 @@ class Translator:
         checkpoint = Checkpoint(card, network, self._source, self._target)
         return type(self)(checkpoint, self.device)
 
+    @overload
+    def translate(
+        self,
+        texts: str,
+        decode: DecodeConfig | None = None,
+        batch_tokens: int = 2048,
+        on_progress: Callable[[int], object] = lambda count: None,
+        *,
+        beam: int | None = None,
+    ) -> Translation: ...
+    @overload
     def translate(
         self,
         texts: Iterable[str],
-        decode: DecodeConfig = DecodeConfig(),
+        decode: DecodeConfig | None = None,
         batch_tokens: int = 2048,
-        done: Callable[[int], object] = lambda count: None,
-    ) -> list[Translation]:
-        """Translate texts, in their order; an empty one stays empty.
+        on_progress: Callable[[int], object] = lambda count: None,
+        *,
+        beam: int | None = None,
+    ) -> list[Translation]: ...
+    def translate(
+        self,
+        texts: str | Iterable[str],
+        decode: DecodeConfig | None = None,
+        batch_tokens: int = 2048,
+        on_progress: Callable[[int], object] = lambda count: None,
+        *,
+        beam: int | None = None,
+    ) -> Translation | list[Translation]:
+        """Translate one text, or several in their order; an empty one stays empty.
 
-        Any iterable of strings will do: a list, a generator, a pandas Series, an open file.
-        `done` is called with how many more are done. Other threads take their turns between two
-        batches. Raises, before any work, InputError for a text longer than the model's positions,
-        and TypeError for a single text or anything but texts.
+        Several may be any iterable: a list, a generator, a pandas Series, an open file. `beam=5` is
+        short for `decode=DecodeConfig(beam=5)`. `on_progress` is called after each batch with the
+        number of newly translated texts; other threads may acquire the model between batches.
+
+        Raises, before any work, InputError for a text longer than the model's positions, TypeError
+        for anything but texts and settings, and ValueError for a beam that is out of range.
         """
+        settings = _settings(decode, beam)
+        if isinstance(texts, str):
+            return self.translate([texts], settings, batch_tokens, on_progress)[0]
         texts = list_of_texts(texts, "translate")
         encoded = self._encoded(texts, 1)
         found = translate_ids(
-            self._model, encoded, decode, self.device, batch_tokens, done, self._lock
+            self._model, encoded, settings, self.device, batch_tokens, on_progress, self._lock
         )
         return [
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
@@ -199,18 +245,19 @@ class Translator:
             self._lock.release()
 
     @contextmanager
-    def model_for(self, record: TranslationRecord) -> Generator[Seq2Seq]:
+    def model_for(
+        self, record: TranslationRecord, raise_if_cancelled: Callable[[], object] = lambda: None
+    ) -> Generator[Seq2Seq]:
         """Exclusive access to the model that made a record, with the record's edits applied.
 
-        Raises ValueError, in one line, for a record of other
-        weights, or one made under edits that it does not hold.
+        Raises ValueError, in one line, for a record of other weights, or one whose edits are lost.
         """
         try:
             self._check_own(record)
             means = self._means(record.edits)
         except ValueError as error:
             raise ValueError(f"this record cannot be asked about here: {error}") from None
-        with self._lock, edited(self._model, record.edits, means):
+        with self.exclusive_model(raise_if_cancelled), edited(self._model, record.edits, means):
             yield self._model
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
@@ -257,28 +304,66 @@ class Translator:
         lone_boundary = not first.text and rest[:-1]
         return tuple(t.id for t in (rest if lone_boundary else [first, *rest]))[:-1]
 
+    @overload
     def inspect(
         self,
         source: str,
         target: str | None = None,
         edits: Edits = Edits(),
         *,
-        decode: DecodeConfig = DecodeConfig(),
+        decode: DecodeConfig | None = None,
+        beam: int | None = None,
         target_ids: Sequence[int] | None = None,
         activations: bool = False,
-    ) -> TranslationRecord:
+    ) -> TranslationRecord: ...
+    @overload
+    def inspect(
+        self,
+        source: Iterable[str],
+        target: Iterable[str] | None = None,
+        edits: Edits = Edits(),
+        *,
+        decode: DecodeConfig | None = None,
+        beam: int | None = None,
+        activations: bool = False,
+    ) -> list[TranslationRecord]: ...
+    def inspect(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str] | None = None,
+        edits: Edits = Edits(),
+        *,
+        decode: DecodeConfig | None = None,
+        beam: int | None = None,
+        target_ids: Sequence[int] | None = None,
+        activations: bool = False,
+    ) -> TranslationRecord | list[TranslationRecord]:
         """Translate `source` and record every map; with a `target`, record that one instead.
 
-        `target_ids` name a target by its ids instead: the first tokens of a translation, which may
-        be no text of their own, with or without <eos>. `activations` asks for hidden states and
-        scores, too: see `core.record.hidden_states`.
+        `target_ids` give the target as token ids, with or without <eos>: for prefixes that are not
+        a text of their own. `beam=5` is short for `decode=DecodeConfig(beam=5)`. `activations`
+        also captures hidden states and scores (see `core.record.hidden_states`). Several sources,
+        with as many targets or none, return a list of records: see `inspect_many`.
 
-        Search and pass both run under the edits, and the record carries its checks.
-        Raises InputError for an empty or over-long text, for ids that are no target, and for edits
-        that leave nothing to look at; EditError for edits that the network or the sentence cannot
-        have.
+        Both the search and the recorded pass run under `edits`. The record carries its checks.
+        Raises InputError for an empty or over-long text, for ids that cannot be a target and for
+        edits that hide every source token; EditError for edits that do not apply to the model or
+        the sentence; TypeError for arguments of another type.
         """
-        task = self._task(source, target, target_ids, edits)
+        decode = _settings(decode, beam)
+        if not isinstance(edits, Edits):
+            hint = ": Edits.parse returns (edits, problems), pass the first"
+            raise TypeError(
+                f"edits must be an Edits, not {type(edits).__name__}"
+                + (hint if isinstance(edits, tuple) else "")
+            )
+        if not isinstance(source, str):
+            if target_ids is not None:
+                raise TypeError("target_ids go with one source: call inspect for each sentence")
+            sources = list_of_texts(source, "inspect")
+            return self.inspect_many(sources, target, edits, decode=decode, activations=activations)
+        given = None if target is None else one_text(target, "target")
+        task = self._task(source, given, target_ids, edits)
         means = self._means(edits)
         with self._lock:
             hypotheses: list[Hypothesis] = []
@@ -294,24 +379,29 @@ class Translator:
         self,
         sources: Iterable[str],
         targets: Iterable[str] | None = None,
+        edits: Edits = Edits(),
         *,
-        decode: DecodeConfig = DecodeConfig(),
+        decode: DecodeConfig | None = None,
+        beam: int | None = None,
         activations: bool = False,
         batch_tokens: int = 2048,
-        done: Callable[[int], object] = lambda count: None,
+        on_progress: Callable[[int], object] = lambda count: None,
     ) -> list[TranslationRecord]:
-        """`inspect` of many sentences, in their order: searched and fed in padded batches.
+        """`inspect` of many sentences, in their order: searched and recorded in padded batches.
 
-        Each record has the tokens, hypotheses, masks and positions that `inspect` gives; its
-        weights and probabilities differ by the order in which a processor adds, and every check is
-        made. Only where two hypotheses are as close as that can another one come first.
-        A batch has at most `batch_tokens` padded tokens, hypotheses included: that bounds what is
-        needed beside the records. `done` is called with how many more records are made, and other
-        threads take their turns between two batches.
+        Each record has the same tokens, hypotheses, masks and positions as from `inspect`, and
+        every check is made. Weights and probabilities differ in the last digits, because sums are
+        taken in another order; hypotheses can change places only when their scores are that close.
+        A batch has at most `batch_tokens` padded tokens, hypotheses included, which bounds the
+        memory needed besides the records. Under `edits`, sentences are taken one by one.
+        `on_progress` is called after each batch with the number of new records; other threads may
+        acquire the model between batches.
+
         Sources and targets are paired by their order, whatever index a pandas Series has. Raises,
-        before any work, InputError with the sentence's number, TypeError for anything but
-        texts, and ValueError for different numbers of them.
+        before any work, InputError with the sentence's number, TypeError for anything but texts,
+        and ValueError for different numbers of them.
         """
+        decode = _settings(decode, beam)
         sources = list_of_texts(sources, "inspect_many")
         given: list[str | None] = [None] * len(sources)
         if targets is not None:
@@ -323,9 +413,17 @@ class Translator:
         tasks = []
         for number, (source, target) in enumerate(zip(sources, given, strict=True), start=1):
             try:
-                tasks.append(self._task(source, target))
+                tasks.append(self._task(source, target, edits=edits))
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
+        if edits != Edits():
+            records = []
+            for source, target in zip(sources, given, strict=True):
+                records.append(
+                    self.inspect(source, target, edits, decode=decode, activations=activations)
+                )
+                on_progress(1)
+            return records
         found: list[list[Hypothesis]] = [[] for _ in tasks]
         if targets is None:
             ids = [[t.id for t in task.source[:-1]] for task in tasks]
@@ -333,16 +431,16 @@ class Translator:
                 self._model, ids, decode, self.device, batch_tokens, lock=self._lock
             )
         every = [self._asked(task, own) for task, own in zip(tasks, found, strict=True)]
-        records: dict[int, TranslationRecord] = {}
+        by_number: dict[int, TranslationRecord] = {}
         for batch in batches(every, batch_tokens):
             with self._lock:
                 seen = teacher_forced_passes(
                     self._model, [every[i] for i in batch], activations=activations
                 )
             for i, own in zip(batch, seen, strict=True):
-                records[i] = self._record(tasks[i], every[i], own, found[i], decode)
-            done(len(batch))
-        return [records[i] for i in range(len(tasks))]
+                by_number[i] = self._record(tasks[i], every[i], own, found[i], decode)
+            on_progress(len(batch))
+        return [by_number[i] for i in range(len(tasks))]
 
     def _task(
         self,
@@ -435,8 +533,7 @@ class Translator:
                 weights_sha256=self.card.weights_sha256,
                 source_language=LANGUAGES[self.card.source_language],
                 target_language=LANGUAGES[self.card.target_language],
-                search=(decode.label if task.target is None else "given target")
-                + (EDITED if edits != Edits() else ""),
+                decode=decode if task.target is None else None,
                 source_text=task.text,
                 translation=self._target.decode([t.id for t in target]),
                 source=_record_tokens(task.source),
@@ -555,6 +652,18 @@ class Translator:
                     "leave <pad> and <bos> out, and <eos> for the end"
                 )
         return tuple(self._target.token(int(id)) for id in ids)
+
+
+def _settings(decode: DecodeConfig | None, beam: int | None) -> DecodeConfig:
+    """Return the settings of a search from either argument. Raises TypeError and ValueError."""
+    if decode is not None and not isinstance(decode, DecodeConfig):
+        hint = f": write beam={decode}" if isinstance(decode, int) else ""
+        raise TypeError(f"decode must be a DecodeConfig, not {type(decode).__name__}{hint}")
+    if beam is None:
+        return decode or DecodeConfig()
+    if decode is not None:
+        raise TypeError("decode and beam are both given: leave out one")
+    return DecodeConfig(beam=beam)
 
 
 def _loaded_again(folder: Path, device: str, architecture: str) -> Translator:

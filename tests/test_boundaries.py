@@ -46,7 +46,7 @@ def test_there_is_something_to_check():
 # The rooms of core, from the ground up: a module imports its own room and those below it. Rooms of
 # one level do not know each other.
 ROOMS = (
-    ("core.config", "core.files", "core.frozen", "core.fair_lock"),
+    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
     ("core.device",),
     ("core.command", "core.text"),
     ("core.data",),
@@ -73,10 +73,11 @@ del MODULES["core"]
 NUMBERS = {"numpy", "scipy"}  # what records and the questions asked of them are made with
 # What a record is made of; pandas is imported only when a table is asked for.
 PLAIN = {
-    *("core.files", "core.frozen", "core.checkpoint.strict_json"),
+    *("core.config", "core.kinds", "core.files", "core.frozen"),
+    "core.checkpoint.strict_json",
     *(
         f"core.record.{name}"
-        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax")
+        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax", "words")
     ),
 }
 
@@ -139,7 +140,7 @@ def test_the_rooms_of_core(module):
         ("core.record.record", "import importlib\nimportlib.import_module(''.join(parts))"),
         ("core.record.record", "__import__(name)"),
         ("core.record.record", "import torch"),
-        ("core.record.record", "from core.config import DecodeConfig"),
+        ("core.record.record", "from core.device import pick_device"),
         ("core.record.record", "from core.record.capture import capture"),
         ("core.record.record", "import pandas"),
         ("core.record.card", "import torch"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.look.labels import is_punctuation, label, segments
+from app.look.labels import label, segments
+from core.record.words import is_punctuation
 
 
 def described(token: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import zipfile
 
 import pandas as pd
 
-from core.analysis.difference import KINDS
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 

@@ -35,11 +35,6 @@ def segments(text: str) -> list[tuple[str, bool]]:
     return parts
 
 
-def is_punctuation(text: str) -> bool:
-    """Whether there is nothing but punctuation, as Unicode has it."""
-    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
-
-
 def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
     """The tokens' labels, with repeated words told apart by their number: in₃ … in₉.
 

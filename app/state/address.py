@@ -16,6 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.components.address import address
 from app.state import visit
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 VIEW = ("kind", "layer", "head", "q", "k")
@@ -85,7 +86,7 @@ def first_view(record: TranslationRecord) -> dict[str, str | int]:
         if word is not None:
             return {"kind": "cross", "layer": word.layer, "head": word.head, "q": word.query}
     kind = view.get("kind", "cross")
-    if kind not in ("encoder", "decoder", "cross"):
+    if kind not in KINDS:
         kind = "cross"
     layers, heads = record.maps(kind).shape[:2]
     return {

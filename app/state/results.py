@@ -6,20 +6,21 @@ import statistics
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
-from importlib import import_module
-from inspect import isgeneratorfunction
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import streamlit as st
 
+import core
 from app.look.labels import label
 from app.state import log, waiting
 from app.state.models import Model, cards, key_of, served, translator
 from app.state.store import Store
-from core.analysis.difference import KINDS
 from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
+from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest
@@ -34,8 +35,8 @@ if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a mode
 LIMIT = 256 * 2**20
 """Bytes of all kept results: some hundred sentences with what was asked about them."""
 
-LONG = {"core.experiments.head_effects:pair_effects", "core.experiments.attribution:shapley"}
-"""Questions that take many seconds: one at a time, for all visitors."""
+Function = Callable[..., Any]
+"""An experiment or another function of core, such as `core.word_choice`."""
 
 
 class Took(NamedTuple):
@@ -63,21 +64,23 @@ def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
     return _store().get(key, log.logged(key, make), waiting.raise_if_cancelled)
 
 
-def run(model: Model | None, function: str, *arguments: Hashable) -> Any:
-    """The result of a function of core, named "module:function", on a network and arguments.
+def run(model: Model | None, function: Function, *arguments: Hashable) -> Any:
+    """Return function(network, *arguments), or without a model function(*arguments).
 
-    Without a model, of the arguments alone. Raises what the function raises.
+    Raises what the function raises.
     """
 
     def make() -> Any:
-        module, name = function.split(":")
-        call = getattr(import_module(module), name)
         if model is None:
-            return call(*arguments)
+            return function(*arguments)
         with translator(model).exclusive_model(waiting.raise_if_cancelled) as network:
-            return call(network, *arguments)
+            return function(network, *arguments)
 
-    return kept((function, model and key_of(model), arguments), make)
+    return kept((_name(function), model and key_of(model), arguments), make)
+
+
+def _name(function: Function) -> str:
+    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
 
 
 def inspect(
@@ -167,66 +170,67 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping
         from core.analysis.rollout import rollout
 
         return kept((name, record.id), lambda: rollout(record))
-    function = {
-        "scores": "core.experiments.score_parts:scores",
-        "norms": "core.experiments.values:value_norms",
-    }[name]
     if card is None:
         raise ValueError(f"{name} need the weights that made this record, and they are not here")
-    return ask(card, function, record)
+    return ask(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
 
 
 def ask(
     card: Card,
-    function: str,
+    experiment: Function,
     record: TranslationRecord,
     *arguments: Hashable,
-    progress: Callable[[int, int], object] = lambda done, total: None,
-    waits: waiting.Waits = lambda ahead: None,
+    on_progress: Callable[[int, int], object] = lambda done, total: None,
+    waits: waiting.Waits | None = None,
 ) -> Any:
-    """The answer to a question of core, named "module:function", about a record.
+    """Return experiment(translator, record, *arguments).
 
-    One that is worked out in steps tells `progress` after each how many of how many are done; what
-    that raises ends it, as does a visitor who leaves. A long one waits for its turn, which `waits`
-    is told of, and may raise BusyError. Raises what the function raises.
+    An experiment in batches calls `on_progress` after each; an exception from it ends the
+    experiment, and so does a visitor who leaves. With `waits` it queues behind other long tasks,
+    calls `waits` with the number ahead, and may raise BusyError. Raises what the experiment raises.
     """
 
     def begin() -> Any:
-        module, name = function.split(":")
-        asked, question = translator(card), getattr(import_module(module), name)
-        if isgeneratorfunction(question):  # which waits for its turn at each step
-            return question(asked, record, *arguments)
-        with asked.exclusive_model(waiting.raise_if_cancelled):
-            return question(asked, record, *arguments)
+        # Of the translator an experiment needs only this.
+        model_for = partial(
+            translator(card).model_for, raise_if_cancelled=waiting.raise_if_cancelled
+        )
+        call = getattr(experiment, "steps", experiment)
+        return call(SimpleNamespace(model_for=model_for), record, *arguments)
 
     def make() -> Any:
         asked = time.perf_counter()
-        answer = waiting.in_line(begin, waits) if function in LONG else begin()
-        if isinstance(answer, Iterator):
-            with closing(answer) as steps:
-                for step in steps:
-                    progress(step.done, step.total)
+        if not hasattr(experiment, "steps"):
+            result = begin()
+        else:
+            result = None
+            with closing(begin() if waits is None else waiting.in_line(begin, waits)) as steps:
+                while True:
+                    try:
+                        on_progress(*next(steps))
+                    except StopIteration as end:
+                        result = end.value
+                        break
                     waiting.raise_if_cancelled()
-            answer = step.result
-        _TOOK[function, key_of(card)] = Took(
+        _TOOK[_name(experiment), key_of(card)] = Took(
             time.perf_counter() - asked, len(record.source) + len(record.target_out)
         )
-        return answer
+        return result
 
-    return kept((function, key_of(card), record.id, arguments), make)
+    return kept((_name(experiment), key_of(card), record.id, arguments), make)
 
 
-def took(card: Card, function: str) -> Took | None:
-    """How long the last answer to a question took, by any visitor; None before the first."""
-    return _TOOK.get((function, key_of(card)))
+def took(card: Card, experiment: Function) -> Took | None:
+    """How long the last run of an experiment took, for any visitor; None before the first."""
+    return _TOOK.get((_name(experiment), key_of(card)))
 
 
 def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
-    """What switching each head off changes in each target token's log-probability, in nats.
+    """The change in each target token's log-probability when a head is ablated, in nats.
 
     By kind, [layer, head, target token].
     """
-    return ask(card, "core.experiments.head_effects:head_effects", record).changes
+    return ask(card, core.head_effects, record).changes
 
 
 def decoding_seconds(

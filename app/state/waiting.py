@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -97,7 +97,9 @@ def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
         raise
 
 
-def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None) -> Generator[T]:
+def in_line(
+    begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None
+) -> Generator[T, None, Any]:
     """The steps of a long work when its turn has come; it ends with a step if the visitor leaves.
 
     While others are there all long work together takes no more than a share of the time.
@@ -119,9 +121,13 @@ def in_line(begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None)
     try:
         with closing(LINE.steps(begun, waiting)) as steps:
             mark = time.thread_time()
-            for step in steps:
+            while True:
                 try:
-                    yield step  # what is made of it counts
+                    step = next(steps)
+                except StopIteration as end:
+                    return end.value
+                try:
+                    yield step  # what the caller does with it counts as well
                 finally:
                     SHARES.charge(_LONG, time.thread_time() - mark)
                 raise_if_cancelled()

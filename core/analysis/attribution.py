@@ -6,7 +6,6 @@ Axes: T target token, n source words, N subsets of them, M orders of them, R res
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,10 @@ from numpy.typing import NDArray
 
 from core.frozen import Frozen
 from core.record.record import RecordToken
+from core.record.words import Words, group_words
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Words = tuple[tuple[int, ...], ...]
-"""Source words, each by the places of its tokens."""
 
 MAX_LIVE = 10
 """Words of which all subsets are asked without being told to: 1,024."""
@@ -28,22 +26,8 @@ MAX_EXACT = 12
 
 
 def source_words(tokens: Sequence[RecordToken]) -> Words:
-    """The places of each word's tokens; special tokens are none, punctuation is its own word.
-
-    A token goes on with the word before it unless it starts one, or either is punctuation or a
-    special token.
-    """
-    words: list[tuple[int, ...]] = []
-    joins = False
-    for place, token in enumerate(tokens):
-        marks = [unicodedata.category(character).startswith("P") for character in token.text]
-        inside = not (marks and all(marks))
-        if joins and inside and not (token.starts_word or token.special):
-            words[-1] += (place,)
-        elif not token.special:
-            words.append((place,))
-        joins = inside and not token.special
-    return tuple(words)
+    """Return the words of `group_words` that are not special tokens."""
+    return tuple(word for word in group_words(tokens) if not tokens[word[0]].special)
 
 
 @dataclass(frozen=True, eq=False)

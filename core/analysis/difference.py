@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.analysis.matching import Matching
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
-KINDS = ("encoder", "decoder", "cross")
 SAME = 1e-5
 """Up to this, two float32 passes over the same weights differ by rounding alone."""
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from core.analysis.inside_head import Site, heads_of
 from core.frozen import Frozen
+from core.kinds import Kind
 
 Floats = NDArray[np.float64]
 Side = Literal["encoder", "decoder"]
-Kind = Literal["encoder", "decoder", "cross"]
 What = Literal[
     "token",
     "position",

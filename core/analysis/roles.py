@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.record.record import Floats, RecordToken
+from core.record.words import group_words
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,6 @@ def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> F
 
 
 def positions(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
-    """Where a word stands: the indices of its tokens, once for each time it occurs."""
-    words: list[list[int]] = []
-    apart = True  # punctuation and special tokens belong to no word
-    for i, token in enumerate(tokens):
-        mark = token.special or not any(map(str.isalnum, token.text))
-        if token.starts_word or mark or apart:
-            words.append([])
-        words[-1].append(i)
-        apart = mark
+    """Return the positions of a word's tokens, once for each time it occurs."""
+    words = map(list, group_words(tokens))
     return [w for w in words if "".join(tokens[i].text for i in w) == word]

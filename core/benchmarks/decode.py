@@ -18,8 +18,9 @@ from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.data.batches import pad
+from core.kinds import KINDS
 from core.model.baseline import Baseline
-from core.model.interface import KINDS, Seq2Seq
+from core.model.interface import Seq2Seq
 from core.model.transformer import Transformer
 from core.record.capture import capture
 from core.search.beam import search

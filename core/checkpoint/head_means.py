@@ -16,7 +16,7 @@ from core.checkpoint.errors import about, quoted
 from core.checkpoint.header import check_range, largest_file, read_header
 from core.config import ModelConfig
 from core.files import printable, read, write_atomic
-from core.model.interface import KINDS, Kind
+from core.kinds import KINDS, Kind
 from core.model.shapes import Shapes
 
 FILE = "head_means.safetensors"

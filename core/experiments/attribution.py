@@ -3,7 +3,7 @@
 Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
 from core.analysis.rollout import reached, with_residual
-from core.experiments.experiment import Ids, Lend, Progress, about_words
+from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_words_in_batches
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
 from core.model.interface import AttentionSite, Seq2Seq
@@ -37,75 +37,75 @@ METHODS = (
 _TOKENS = 768  # of a batch of subsets, on the longer side
 
 
-@about_words
-def attributions(lend: Lend, source: Ids, target: Ids, words: Words) -> Attributions:
-    """What each of `METHODS` says of each source word, for each target token: [T, n] each.
+@of_words_in_batches
+def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Steps[Attributions]:
+    """Attribute each target token to the source words by each of `METHODS`: [T, n] each.
 
-    *weights* are the cross-attention's, *norms* ‖α v W^O‖ of the same cells (Kobayashi et al.
-    2020), both the mean over layers and heads. *rollout* carries the weights back through the
+    *weights* are the cross-attention's and *norms* are ‖α v W^O‖ of the same cells (Kobayashi et
+    al. 2020), both averaged over layers and heads. *rollout* multiplies the weights by the
     encoder's rollout (Abnar & Zuidema 2020). *norm rollout* does the same with norms: an encoder
-    layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row as shares.
-    It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It leaves out the
-    feed-forward layers, and the layer norm behind the sum, which Kobayashi et al. include: that
-    matters for networks with the norm last. These four are read off one pass; of a word's tokens
-    they take the sum.
+    layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row normalised.
+    It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It ignores the
+    feed-forward layers and, unlike Kobayashi et al., the layer norm after the sum, which matters
+    for post-norm models. These four are computed from a single forward pass; a word gets the sum
+    over its tokens.
     *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing, all layers* is
     log P minus log P with the word's values set to 0 in every layer of the encoder and the
     cross-attention; later layers recompute their weights from the changed states. Mohebbi et al.
     (2023) zero one layer at a time and compare its states by cosine. *leave-one-out* is log P minus
     log P with the word hidden. These three are in nats.
 
-    Asked of (translator, record), or of (network, source, target, words) with ids that end with
-    <eos>; what belongs to no word, such as <eos>, is always visible. Others have turns between
-    methods. Raises ValueError for no word, and for places that are not there.
+    Call it with (translator, record), or with (model, source, target, words) and ids that end with
+    <eos>. Tokens outside any word, such as <eos>, are never hidden. Raises ValueError for no words
+    and for positions out of range.
     """
     _check(source, words)
     scores: dict[str, Doubles] = {}
-    with lend() as model:
+    parts = 4
+    with borrow() as model:
         scores |= _read_off(model, source, target, words)
-    with lend() as model:
+    yield Progress(1, parts)
+    with borrow() as model:
         scores["gradient × input"] = _gradients(model, source, target) @ _members(source, words)
-    with lend() as model:
+    yield Progress(2, parts)
+    with borrow() as model:
         everything_T, *rest = _zeroed(model, source, target, words)
         scores["value zeroing, all layers"] = (everything_T - np.stack(rest)).T
+    yield Progress(3, parts)
     every = range(len(source))
     kept = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
-    with lend() as model:
+    with borrow() as model:
         everything_T, *rest = log_probs_seeing(model, source, target, kept)
         scores["leave-one-out"] = (everything_T - np.stack(rest)).T
+    yield Progress(4, parts)
     return Attributions(words, tuple(target), {method: scores[method] for method in METHODS})
 
 
-@about_words
+@of_words_in_batches
 def shapley(
-    lend: Lend,
+    borrow: Borrow,
     source: Ids,
     target: Ids,
     words: Words,
     exact: bool | None = None,
     permutations: int = 64,
     seed: int = 0,
-) -> Iterator[Progress[Shapley]]:
-    """What each source word adds to log P of each target token, over all orders: [T, n] nats.
+) -> Steps[Shapley]:
+    """Shapley values of the source words for log P of each target token: [T, n], in nats.
 
-    The other words are hidden as with `Edits`' `hidden_source`: no query of the encoder or the
-    decoder looks at them, and positions are kept. All 2ⁿ subsets are asked of up to `MAX_LIVE`
-    words, and with exact=True of up to `MAX_EXACT`. Else, and with exact=False, the values are
-    sampled from `permutations` orders drawn by `seed`, with a 95 % interval, which is too narrow
-    with few orders (see `Shapley`).
+    Words outside a subset are hidden as by `Edits(hidden_source=…)`: no query of the encoder or
+    the decoder attends to them, and positions are kept. All 2ⁿ subsets are evaluated for up to
+    `MAX_LIVE` words, and with exact=True for up to `MAX_EXACT`. Otherwise, and with exact=False,
+    the values are estimated from `permutations` random orders (`seed`), with a 95 % interval that
+    is too narrow for few orders (see `Shapley`).
 
-    Asked as `attributions`. Yields after each batch how many subsets are done; others have turns
-    between two batches, and who closes the iterator asks no more. Raises ValueError for no word,
-    for places that are not there, and for more words than exact=True can have.
+    Call it as `attributions`; progress counts subsets. Raises ValueError for no words, for
+    positions out of range, and for exact=True with more than `MAX_EXACT` words.
     """
     _check(source, words)
     if exact is None:
         exact = len(words) <= MAX_LIVE
     subsets = Subsets.every(words) if exact else Subsets.sampled(words, permutations, seed)
-    return _shapley(lend, source, target, subsets)
-
-
-def _shapley(lend: Lend, source: Ids, target: Ids, subsets: Subsets) -> Iterator[Progress[Shapley]]:
     in_word = _members(source, subsets.words).astype(bool)
     kept_NS = ~in_word.any(-1) | (subsets.visible @ in_word.T)
     order = kept_NS.sum(-1).argsort(kind="stable")  # rows of one length need no padding
@@ -114,11 +114,10 @@ def _shapley(lend: Lend, source: Ids, target: Ids, subsets: Subsets) -> Iterator
     for start in range(0, len(order), size):
         part = order[start : start + size]
         kept = [tuple(np.flatnonzero(row).tolist()) for row in kept_NS[part]]
-        with lend() as model:
+        with borrow() as model:
             values_NT[part] = log_probs_seeing(model, source, target, kept)
-        done = start + len(part)
-        result = subsets.shapley(values_NT, tuple(target)) if done == len(order) else None
-        yield Progress(done, len(order), result)
+        yield Progress(start + len(part), len(order))
+    return subsets.shapley(values_NT, tuple(target))
 
 
 @torch.inference_mode()

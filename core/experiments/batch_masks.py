@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from core.data.batches import Batch, pad
 from core.frozen import Frozen
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.model.masks import causal_mask, padding_mask, target_mask
 from core.record.activations import masks
 from core.text.tokenizer import PAD

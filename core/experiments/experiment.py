@@ -1,72 +1,60 @@
-"""Put a question about a network's pass to (translator, record), or to a network and plain ids.
+"""Decorators that let an experiment be called as f(translator, record) or f(model, ids…).
 
-A record's edits are on the network while it is asked; a question that has a formula of its own for
-what they change is told them as `edits`.
+An experiment is written for a model and plain token ids. Its public form also takes a Translator
+and a TranslationRecord, and then runs on the record's model, ids and edits. `help` shows that form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial, wraps
-from inspect import signature
-from typing import Any, Concatenate, Generic, Literal, Protocol, TypeVar, overload
+from inspect import Parameter, signature
+from typing import Any, Concatenate, Literal, NamedTuple, Protocol, TypeVar, get_args, overload
 
-from core.analysis.attribution import Words, source_words
+from core.analysis.attribution import source_words
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
+from core.record.words import Words
 
 Ids = Sequence[int]
 Batch = Sequence[Ids]
 Side = Literal["source", "target"]
-Lend = Callable[[], AbstractContextManager[Seq2Seq]]
-"""Lends the network for one batch: until the block ends, other threads wait."""
+Borrow = Callable[[], AbstractContextManager[Seq2Seq]]
+"""Gives exclusive access to the model for one batch; other threads wait until the block ends."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True)
-class Progress(Generic[R_co]):
-    """How far a long question is, after each of its batches; its result comes with the last."""
+class Progress(NamedTuple):
+    """How many of a long experiment's parts are done."""
 
     done: int
     total: int
-    result: R_co | None = None
 
 
-def finished(steps: Iterable[Progress[R]]) -> R:
-    """The result of a long question, which is asked to its end."""
-    *_, last = steps
-    if last.result is None:
-        raise RuntimeError(f"the question ended at {last.done} of {last.total}")
-    return last.result
+Steps = Generator[Progress, None, R]
+"""A long experiment: yields its progress after each batch, and returns its result."""
 
 
-class Holder(Protocol):
-    """Who owns a network and lends it, such as a Translator."""
+class Owner(Protocol):
+    """What owns a model, such as a Translator."""
 
     def model_for(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
-        """The network behind a record, under its edits, until the block ends.
+        """Exclusive access to the model that made a record, with the record's edits applied.
 
-        Raises ValueError for another's record.
+        Raises ValueError for a record of another model.
         """
         ...
 
 
-def ids_of(record: TranslationRecord) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids of source and target, both as they were fed, with their <eos>."""
-    source, target = (tuple(t.id for t in side) for side in (record.source, record.target_out))
-    return source, target
-
-
-class Question(Protocol[R_co]):
-    """A question about a pass; what is asked beside it comes behind, in both forms."""
+class Experiment(Protocol[R_co]):
+    """An experiment in its public form; both calls take the same further arguments."""
 
     @overload
     def __call__(
         self,
-        translator: Holder,
+        translator: Owner,
         record: TranslationRecord | Sequence[TranslationRecord],
         /,
         *rest: Any,
@@ -74,82 +62,141 @@ class Question(Protocol[R_co]):
     ) -> R_co: ...
     @overload
     def __call__(
-        self, network: Seq2Seq, source: Ids | Batch, /, *rest: Any, **named: Any
+        self, model: Seq2Seq, source: Ids | Batch, /, *rest: Any, **named: Any
     ) -> R_co: ...
 
 
-def about_pass(question: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Question[R]:
-    """A question to a network with ids of source and target, which takes a record instead too."""
-    return _about(question, lambda record, *rest: ids_of(record))
+class LongExperiment(Experiment[R_co], Protocol[R_co]):
+    """An experiment in batches, between which other threads may acquire the model.
 
-
-def about_source(question: Callable[Concatenate[Seq2Seq, Ids, ...], R]) -> Question[R]:
-    """A question to a network with ids of a source, which takes a record instead too."""
-    return _about(question, lambda record, *rest: ids_of(record)[:1])
-
-
-def in_turns(question: Callable[Concatenate[Lend, Ids, Ids, ...], R]) -> Question[R]:
-    """A long question, asked as `about_pass` says; it borrows the network for each batch anew.
-
-    So others have their turns between two batches. Of a network itself nothing is held: the caller
-    has its lock.
+    A call runs all of them; `on_progress(done, total)` is called after each. `steps` takes the same
+    arguments and is a generator: closing it ends the experiment.
     """
-    return _lent(question, ids_of)
+
+    steps: Callable[..., Generator[Progress, None, Any]]
 
 
-def about_words(question: Callable[Concatenate[Lend, Ids, Ids, Words, ...], R]) -> Question[R]:
-    """A question `in_turns` about source words: a record has its own, ids are given theirs."""
-    return _lent(question, lambda record: (*ids_of(record), source_words(record.source)))
+def ids_of(record: TranslationRecord) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The token ids of source and target, both with their <eos>."""
+    source, target = (tuple(t.id for t in side) for side in (record.source, record.target_out))
+    return source, target
 
 
-def _lent(
-    question: Callable[..., R], asked: Callable[[TranslationRecord], tuple[Any, ...]]
-) -> Question[R]:
-    @wraps(question)
-    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
-        if not isinstance(second, TranslationRecord):
-            return question(partial(nullcontext, first), second, *rest, **named)
-        return question(partial(first.model_for, second), *asked(second), *rest, **named)
-
-    return ask
+def of_pass(experiment: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Experiment[R]:
+    """An experiment on one pass: f(model, source, target, …)."""
+    return _of_record(experiment, lambda record, *rest: ids_of(record), 3)
 
 
-def about_side(question: Callable[[Seq2Seq, Ids, Side], R]) -> Question[R]:
-    """A question to a network with what one side was fed, which takes a record instead too."""
+def of_source(experiment: Callable[Concatenate[Seq2Seq, Ids, ...], R]) -> Experiment[R]:
+    """An experiment on a source alone: f(model, source, …)."""
+    return _of_record(experiment, lambda record, *rest: ids_of(record)[:1], 2)
+
+
+def of_side(experiment: Callable[[Seq2Seq, Ids, Side], R]) -> Experiment[R]:
+    """An experiment on what one side is fed: f(model, ids, "source" or "target")."""
 
     def fed(record: TranslationRecord, side: Side) -> tuple[Ids]:
         return ([t.id for t in (record.source if side == "source" else record.target_in)],)
 
-    return _about(question, fed)
+    return _of_record(experiment, fed, 2)
 
 
-def about_passes(question: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) -> Question[R]:
-    """A question to a network with ids of several sentences, which takes records instead too."""
+def of_passes(experiment: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) -> Experiment[R]:
+    """An experiment on a batch of passes: f(model, sources, targets, …).
 
-    @wraps(question)
-    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
+    In its public form it takes several records, made under the same edits.
+    """
+
+    @wraps(experiment)
+    def call(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not all(isinstance(record, TranslationRecord) for record in second):
-            return question(first, second, *rest, **named)
+            return experiment(first, second, *rest, **named)
         if len({record.edits for record in second}) > 1:
-            raise ValueError("these records were made under different edits: ask of each by itself")
+            raise ValueError("these records were made under different edits: take each by itself")
         for record in second[1:]:
             with first.model_for(record):
-                pass  # each is looked at; the network runs under the edits of all once
-        with first.model_for(second[0]) as network:
+                pass  # checks that the record belongs to this model
+        with first.model_for(second[0]) as model:
             sources, targets = zip(*map(ids_of, second), strict=True)
-            return question(network, sources, targets, *rest, **named)
+            return experiment(model, sources, targets, *rest, **named)
 
-    return ask
+    return _published(call, experiment, 3, "records")
 
 
-def _about(question: Callable[..., R], ids: Callable[..., tuple[Ids, ...]]) -> Question[R]:
-    @wraps(question)
-    def ask(first: Any, second: Any, *rest: Any, **named: Any) -> R:
+def of_pass_in_batches(
+    experiment: Callable[Concatenate[Borrow, Ids, Ids, ...], Steps[R]],
+) -> LongExperiment[R]:
+    """A long experiment on one pass: f(borrow, source, target, …) borrows the model per batch."""
+    return _in_batches(experiment, ids_of, 3)
+
+
+def of_words_in_batches(
+    experiment: Callable[Concatenate[Borrow, Ids, Ids, Words, ...], Steps[R]],
+) -> LongExperiment[R]:
+    """A long experiment on source words: f(borrow, source, target, words, …)."""
+    return _in_batches(experiment, lambda r: (*ids_of(r), source_words(r.source)), 4)
+
+
+def _of_record(
+    experiment: Callable[..., R], ids: Callable[..., tuple[Ids, ...]], leading: int
+) -> Experiment[R]:
+    takes_edits = "edits" in signature(experiment).parameters
+
+    @wraps(experiment)
+    def call(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not isinstance(second, TranslationRecord):
-            return question(first, second, *rest, **named)
-        if "edits" in signature(question).parameters:
+            return experiment(first, second, *rest, **named)
+        if takes_edits:  # it has a formula of its own for what they change
             named["edits"] = second.edits
-        with first.model_for(second) as network:
-            return question(network, *ids(second, *rest), *rest, **named)
+        with first.model_for(second) as model:
+            return experiment(model, *ids(second, *rest), *rest, **named)
 
-    return ask
+    return _published(call, experiment, leading)
+
+
+def _in_batches(
+    experiment: Callable[..., Steps[R]],
+    arguments: Callable[[TranslationRecord], tuple[Any, ...]],
+    leading: int,
+) -> LongExperiment[R]:
+    def steps(first: Any, second: Any, *rest: Any, **named: Any) -> Steps[R]:
+        if not isinstance(second, TranslationRecord):  # the caller holds the model's lock
+            return experiment(partial(nullcontext, first), second, *rest, **named)
+        borrow = partial(first.model_for, second)
+        return experiment(borrow, *arguments(second), *rest, **named)
+
+    @wraps(experiment)
+    def call(
+        first: Any,
+        second: Any,
+        *rest: Any,
+        on_progress: Callable[[int, int], object] = lambda done, total: None,
+        **named: Any,
+    ) -> R:
+        running = steps(first, second, *rest, **named)
+        try:
+            while True:
+                on_progress(*next(running))
+        except StopIteration as end:
+            return end.value
+        finally:
+            running.close()
+
+    published: Any = _published(call, experiment, leading, progress=True)
+    published.steps = steps
+    return published
+
+
+def _published(
+    call: Any, experiment: Callable, leading: int, record: str = "record", progress: bool = False
+) -> Any:
+    """Give `call` the signature of (translator, record, …) instead of the experiment's own."""
+    own = signature(experiment)
+    rest = [p for p in list(own.parameters.values())[leading:] if p.name != "edits"]
+    first = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("translator", record)]
+    last = [Parameter("on_progress", Parameter.KEYWORD_ONLY, default=None)] if progress else []
+    result = own.return_annotation
+    if progress:  # Steps[R], of which the caller gets R
+        *_, result = get_args(result)
+    call.__signature__ = own.replace(parameters=[*first, *rest, *last], return_annotation=result)
+    return call

@@ -3,7 +3,7 @@
 Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import combinations_with_replacement
 from typing import Any
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.head_effects import HeadEffects, PairEffects
-from core.experiments.experiment import Holder, Ids, Lend, Progress, in_turns
+from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_pass_in_batches
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
-from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq, Side
+from core.kinds import KINDS, Kind
+from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
-from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS
 
 Doubles = NDArray[np.float64]
@@ -29,20 +29,23 @@ Off = frozenset[Head]
 _TOKENS = 1280  # of a batch of choices, on the longer side
 
 
-@in_turns
-def head_effects(lend: Lend, source: Ids, target: Ids) -> HeadEffects:
-    """Switch every head of every kind off by itself and see what each target token then gets.
+@of_pass_in_batches
+def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]:
+    """Ablate every head by itself: the change in each target token's log-probability.
 
-    A head is off where its part is taken out of what its attention hands on, as with `Edits`'
-    `heads_off` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Asked of (translator,
-    record), or of (network, source, target) with ids that end with <eos>. For 13 tokens 96 heads
-    are one batch; longer sentences take several, and others have turns between them.
+    A head is zero-ablated by removing its part of the attention's output, as by
+    `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with
+    (translator, record), or with (model, source, target) and ids that end with <eos>. 96 heads of
+    a 13-token sentence fit one batch; longer sentences take several.
     """
-    with lend() as model:
+    with borrow() as model:
         heads = _heads(model, KINDS)
     choices: list[Off] = [frozenset(), *(frozenset({head}) for head in heads)]
-    parts = [_ask(lend, source, target, part) for part in _batches(choices, source, target)]
-    unedited_T, *rest = np.concatenate(parts)
+    rows: list[Doubles] = []
+    for part in _batches(choices, source, target):
+        rows += [*_ablated(borrow, source, target, part)]
+        yield Progress(len(rows), len(choices))
+    unedited_T, *rest = rows
     changes: dict[str, Doubles] = {}
     for kind in KINDS:
         own = [i for i, head in enumerate(heads) if head[0] == kind]
@@ -52,44 +55,29 @@ def head_effects(lend: Lend, source: Ids, target: Ids) -> HeadEffects:
     return HeadEffects(unedited_T, changes)
 
 
-def each_head_effects(
-    translator: Holder, records: Iterable[TranslationRecord]
-) -> Iterator[HeadEffects]:
-    """`head_effects` of many sentences, one after the other: each is a whole batch by itself."""
-    return (head_effects(translator, record) for record in records)
+@of_pass_in_batches
+def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[PairEffects]:
+    """Ablate every pair of heads of a kind: which are redundant, which need each other.
 
-
-@in_turns
-def pair_effects(
-    lend: Lend, source: Ids, target: Ids, kind: Kind
-) -> Iterator[Progress[PairEffects]]:
-    """Switch off every pair of heads of a kind: who covers for whom, and who needs whom.
-
-    Asked of (translator, record, kind), or of (network, source, target, kind). Yields after each
-    batch how many choices of one or two heads are done; others have turns between two batches, and
-    who closes the iterator asks no more. Raises ValueError for another kind.
+    Call it with (translator, record, kind), or with (model, source, target, kind). Progress counts
+    ablations of one or two heads. Raises ValueError for an unknown kind.
     """
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}: choose encoder, decoder or cross")
-    return _pairs(lend, source, target, kind)
-
-
-def _pairs(lend: Lend, source: Ids, target: Ids, kind: Kind) -> Iterator[Progress[PairEffects]]:
-    with lend() as model:
+    with borrow() as model:
         heads, H = _heads(model, (kind,)), model.config.num_heads
     pairs = list(combinations_with_replacement(range(len(heads)), 2))
     choices = [frozenset({heads[a], heads[b]}) for a, b in pairs]
     found_NNT = np.empty((len(heads), len(heads), len(target)))
-    unedited_T = _ask(lend, source, target, [frozenset()])[0]
+    unedited_T = _ablated(borrow, source, target, [frozenset()])[0]
     done = 0
     for part in _batches(choices, source, target):
-        changes = _ask(lend, source, target, part) - unedited_T
+        changes = _ablated(borrow, source, target, part) - unedited_T
         for (a, b), change_T in zip(pairs[done : done + len(part)], changes, strict=True):
             found_NNT[a, b] = found_NNT[b, a] = change_T
         done += len(part)
-        whole = done == len(pairs)
-        result = PairEffects(kind, len(heads) // H, H, found_NNT) if whole else None
-        yield Progress(done, len(pairs), result)
+        yield Progress(done, len(pairs))
+    return PairEffects(kind, len(heads) // H, H, found_NNT)
 
 
 def _heads(model: Seq2Seq, kinds: Sequence[Kind]) -> list[Head]:
@@ -104,8 +92,8 @@ def _batches(choices: list[Off], source: Ids, target: Ids) -> list[list[Off]]:
     return [choices[i : i + size] for i in range(0, len(choices), size)]
 
 
-def _ask(lend: Lend, source: Ids, target: Ids, choices: list[Off]) -> Doubles:
-    with lend() as model:
+def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: list[Off]) -> Doubles:
+    with borrow() as model:
         return log_probs_without(model, source, target, choices)
 
 

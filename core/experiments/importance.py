@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from core.data.batches import Batch, Pair, collate, plan
 from core.experiments.values import head_outputs
-from core.model.interface import KINDS, AttentionSite, Kind, Seq2Seq
+from core.kinds import KINDS, Kind
+from core.model.interface import AttentionSite, Seq2Seq
 from core.record.capture import AttentionCall, capture, explicit_attention
 from core.record.editing import Means, edited
 from core.record.edits import Edits, Head

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import Batch, collate, pad
-from core.experiments.experiment import Ids, about_pass, about_passes
+from core.experiments.experiment import Ids, of_pass, of_passes
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.activations import hidden_states
@@ -58,7 +58,7 @@ class Lens(Frozen):
     exact: bool
 
 
-@about_passes
+@of_passes
 @torch.inference_mode()
 def lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
     """The decoder's state behind each sub-layer, through its last norm and the classifier.
@@ -81,7 +81,7 @@ def lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> li
     return _read(rows, logits, model.classify(output_BTD), targets)
 
 
-@about_passes
+@of_passes
 @torch.inference_mode()
 def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
     """What the decoder writes when it reads an encoder's layer through the encoder's last norm.
@@ -104,13 +104,13 @@ def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids
     return _read(rows, logits, model(batch.source, batch.target_in), targets)
 
 
-@about_pass
+@of_pass
 def lens(model: Seq2Seq, source: Ids, target: Ids) -> Lens:
     """`lenses` of one sentence. Asked of (translator, record); or of a network and ids."""
     return lenses(model, [source], [target])[0]
 
 
-@about_pass
+@of_pass
 def decoder_lens(model: Seq2Seq, source: Ids, target: Ids) -> Lens:
     """`decoder_lenses` of one sentence. Asked of (translator, record); or of a network and ids."""
     return decoder_lenses(model, [source], [target])[0]

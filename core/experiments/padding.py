@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
-from core.experiments.experiment import about_passes
+from core.experiments.experiment import of_passes
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
@@ -36,7 +36,7 @@ class PaddingEffect(Frozen):
     on_padding: float
 
 
-@about_passes
+@of_passes
 @torch.inference_mode()
 def padding_effect(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], row: int

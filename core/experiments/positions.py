@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.experiments.experiment import about_pass, about_source
+from core.experiments.experiment import of_pass, of_source
 from core.frozen import Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @torch.inference_mode()
-def table(model: Seq2Seq, length: int) -> NDArray[np.float32]:
+def position_encodings(model: Seq2Seq, length: int) -> NDArray[np.float32]:
     """The first rows of the source's positions, [length, d_model], as the network holds them."""
     return model.embeddings.source_positions(length).detach().float().cpu().numpy().copy()
 
@@ -40,7 +40,7 @@ class Equivariance(Frozen):
     output_difference: float
 
 
-@about_source
+@of_source
 @torch.inference_mode()
 def equivariance(
     model: Seq2Seq, source: Sequence[int], order: Sequence[int], positions: bool
@@ -79,7 +79,7 @@ class Extrapolation(Frozen):
     probability: Floats
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def extrapolation(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], shifts: Sequence[int]

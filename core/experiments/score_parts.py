@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from core.analysis.inside_head import heads_of
-from core.experiments.experiment import about_pass, about_side
+from core.experiments.experiment import of_pass, of_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.record.teacher_forced import site_scores, teacher_forced_pass
 
 Floats = NDArray[np.float64]
@@ -55,7 +56,7 @@ class ScoreParts(Frozen):
         return float(np.abs(self.parts.sum((0, 1)) - self.scores).max())
 
 
-@about_pass
+@of_pass
 def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
     """The scores q·k/√d_k of every head before any mask, by kind: [L, H, Q, K].
 
@@ -69,7 +70,7 @@ def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict
     return {kind: np.stack(layers) for kind, layers in found.items()}
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def score_parts(
     model: Seq2Seq,
@@ -109,7 +110,7 @@ def score_parts(
     )
 
 
-@about_side
+@of_side
 @torch.inference_mode()
 def embedded(
     model: Seq2Seq, ids: Sequence[int], side: Literal["source", "target"]

@@ -14,11 +14,12 @@ from torch import Tensor
 
 from core.analysis.inside_head import heads_of
 from core.analysis.residual_stream import Component, Floats, Stream, Trace, What
-from core.experiments.experiment import about_pass
+from core.experiments.experiment import of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
-from core.model.interface import Kind, Seq2Seq
+from core.kinds import Kind
+from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
@@ -106,7 +107,7 @@ class ScoreSplit(Frozen):
         return abs(float(self.terms.sum()) - self.score)
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def score_split(
     model: Seq2Seq,

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.inside_head import Site
-from core.experiments.experiment import about_pass
-from core.model.interface import Kind, Projection, Seq2Seq
+from core.experiments.experiment import of_pass
+from core.kinds import Kind
+from core.model.interface import Projection, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of
 from core.record.edits import Edits
@@ -22,7 +23,7 @@ from core.text.tokenizer import BOS
 Doubles = NDArray[np.float64]
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def site(
     model: Seq2Seq,

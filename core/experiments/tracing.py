@@ -13,7 +13,8 @@ from core.analysis.inside_head import Site
 from core.analysis.residual_stream import SUBLAYERS, Floats, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
-from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
+from core.kinds import Kind
+from core.model.interface import AttentionSite, Call, Seq2Seq, Side
 from core.record.capture import capture
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.experiments.experiment import about_pass
-from core.model.interface import KINDS, Kind, Seq2Seq
+from core.experiments.experiment import of_pass
+from core.kinds import KINDS, Kind
+from core.model.interface import Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.record import Floats
 from core.text.tokenizer import BOS
@@ -47,7 +48,7 @@ def head_output(call: AttentionCall, head: int) -> Tensor:
     return call.weights[:, head] @ v_BKE @ output.weight[:, own].T
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
     """‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).

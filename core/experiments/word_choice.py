@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.residual_stream import Component, Floats, Kind, Trace
+from core.analysis.residual_stream import Component, Floats, Trace
 from core.data.batches import collate
-from core.experiments.experiment import about_pass
+from core.experiments.experiment import of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
 from core.frozen import Frozen
+from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -69,7 +70,7 @@ class WordChoice(Frozen):
         return rest - float(row_K.sum())
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def word_choice(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, words: Words
@@ -108,7 +109,7 @@ def word_choice(
     )
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def true_change(
     model: Seq2Seq,
@@ -149,7 +150,7 @@ class Rivals:
     following: tuple[int, ...]
 
 
-@about_pass
+@of_pass
 @torch.inference_mode()
 def rivals(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, count: int = 32

@@ -9,10 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
+from core.kinds import Kind
 from core.model.top_tokens import TopTokens
 
-Kind = Literal["encoder", "decoder", "cross"]
-KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 Side = Literal["encoder", "decoder"]
 
 

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from core.checkpoint.folder import Checkpoint
 from core.config import DecodeConfig, ModelConfig
 from core.data.batches import Batch, Pair
+from core.kinds import KINDS
 from core.model.baseline import Baseline, scratch_names
 from core.model.build import Model
-from core.model.interface import KINDS, Seq2Seq
+from core.model.interface import Seq2Seq
 from core.model.transformer import Transformer
 from core.parity.networks import (
     CASES,

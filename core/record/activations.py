@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from core.data.batches import Batch
-from core.model.interface import AttentionSite, Call, Kind, Seq2Seq, Side
+from core.kinds import Kind
+from core.model.interface import AttentionSite, Call, Seq2Seq, Side
 from core.text.tokenizer import PAD
 
 

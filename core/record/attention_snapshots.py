@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from core.files import write_atomic
 from core.frozen import Frozen
+from core.kinds import KINDS
 from core.record.archive import Archive, archive, mega
 
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
-KINDS = ("encoder", "decoder", "cross")
 ROLES = {
     "encoder": ("previous token", "itself", "<eos>"),
     "decoder": ("previous token", "itself", "<bos>"),

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from core.model.interface import AttentionSite, Kind, Seq2Seq
+from core.kinds import Kind
+from core.model.interface import AttentionSite, Seq2Seq
 
 
 @contextmanager

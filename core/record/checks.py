@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from core.config import DecodeConfig
-from core.model.interface import KINDS, Kind
+from core.kinds import KINDS, Kind
 from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
@@ -262,7 +261,7 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
         f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
         "bits from the logits"
     )
-    if record.hypotheses or record.search.startswith(("greedy", "beam")):
+    if record.hypotheses or record.decode is not None:
         differences += _hypotheses(record, evidence)
         words += (
             f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
@@ -278,13 +277,9 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
 
 def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
     """How far their sums and scores are off, and their order: the best comes first."""
-    try:
-        decode = DecodeConfig.from_label(record.search)
-    except ValueError:
+    if record.decode is None or not record.hypotheses:
         return [math.inf]
-    if not record.hypotheses:  # of a search that the record names
-        return [math.inf]
-    alpha = 0.0 if decode.beam == 1 else decode.length_penalty
+    alpha = 0.0 if record.decode.beam == 1 else record.decode.length_penalty
     differences = []
     for h in record.hypotheses:
         score = h.log_prob / ((5 + len(h.ids)) / 6) ** alpha  # Wu et al. 2016, eq. 14

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.model.interface import AttentionSite, Call, Kind, Seq2Seq
+from core.kinds import Kind
+from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids_at
 from core.record.edits import EditError, Edits, Limits, PositionEdit, Row

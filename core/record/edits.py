@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-Kind = Literal["encoder", "decoder", "cross"]
+from core.kinds import KINDS, Kind
+
 Head = tuple[Kind, int, int]
 """Kind, layer and head, both counted from 0."""
 
@@ -25,7 +26,6 @@ _MAX_ROW = 512  # weights: as many as a record has tokens
 _MAX_TEXT = 1 << 20
 _MAX_PARTS = 2_000  # of a text that are looked at
 _NAMED = 20  # problems of a text, each in a line of its own
-_KINDS = ("encoder", "decoder", "cross")
 
 
 class EditError(ValueError):
@@ -241,13 +241,16 @@ class Edits:
         object.__setattr__(self, name, value)
 
     def _heads(self, name: str) -> Iterable[Head]:
-        for kind, layer, head in getattr(self, name):
-            if kind not in _KINDS or min(layer, head) < 0:
+        heads = getattr(self, name)
+        if isinstance(heads, tuple) and heads[:1] and isinstance(heads[0], str):
+            raise EditError(f"{name} takes a set of heads: write {name}={{{heads!r}}}")
+        for one in heads:
+            if not _is_head(one):
                 raise EditError(
-                    f"{(kind, layer, head)} is no head: name one of {', '.join(_KINDS)}, a layer "
-                    "and a head counted from 0"
+                    f"{str(one)[:40]} is not a head: give (kind, layer, head), with a kind of "
+                    f"{', '.join(KINDS)} and layer and head counted from 0"
                 )
-            yield kind, layer, head
+            yield tuple(one)
 
     def _count(self) -> int:
         values = (getattr(self, f.name) for f in dataclasses.fields(self))
@@ -365,9 +368,16 @@ class Edits:
         return (_joined(kept) if problems else self), problems
 
 
+def _is_head(value: object) -> bool:
+    match value:
+        case (kind, int(layer), int(head)):
+            return kind in KINDS and min(layer, head) >= 0
+    return False
+
+
 def _check_kind(kind: str) -> None:
-    if kind not in _KINDS:
-        raise EditError(f"unknown kind {str(kind)[:20]!r}: choose {', '.join(_KINDS)}")
+    if kind not in KINDS:
+        raise EditError(f"unknown kind {str(kind)[:20]!r}: choose {', '.join(KINDS)}")
 
 
 def _check_index(name: str, value: int | None, or_all: bool = False) -> None:
@@ -380,7 +390,7 @@ def _check_index(name: str, value: int | None, or_all: bool = False) -> None:
 def _in_order(where: tuple) -> tuple:
     """A key to sort by: encoder, decoder, cross; then by number, with all before any."""
     kind, *numbers = where
-    return _KINDS.index(kind), *(-1 if number is None else number for number in numbers)
+    return KINDS.index(kind), *(-1 if number is None else number for number in numbers)
 
 
 def _name(kind: str, layer: int | None, head: int | None) -> str:
@@ -463,7 +473,7 @@ def _text_of_positions(edit: PositionEdit) -> str:
     return "_".join(parts)
 
 
-_KIND = f"(?P<kind>{'|'.join(_KINDS)})"
+_KIND = f"(?P<kind>{'|'.join(KINDS)})"
 _AT = r"\.(?P<layer>\d{1,5})\.(?P<head>\d{1,5})"
 _WIDE = r"".join(rf"\.(?P<{name}>\d{{1,5}}|all|\*)" for name in ("layer", "head", "query", "key"))
 _DECIMAL = r"\d{1,7}(?:\.\d{1,30})?"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from core.model.interface import Kind
+from core.kinds import Kind
 from core.record.capture import AttentionCall, Captured
 from core.text.tokenizer import PAD
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.frozen import Frozen
-from core.record.edits import Edits, Kind
+from core.kinds import Kind
+from core.record.edits import Edits
 from core.record.softmax import sharpness, weights_of
 
 Floats = NDArray[np.float32]

@@ -20,13 +20,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from core.config import DecodeConfig
 from core.files import write_atomic
 from core.frozen import Frozen
+from core.kinds import KINDS, Kind
 from core.record.archive import Archive, archive, mega
 from core.record.card import card
-from core.record.edits import Edits, Kind, Limits
+from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
 from core.record.softmax import open_cells
+from core.record.words import Words, group_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +66,8 @@ _ROUNDING = 1e-3  # nats above 0 that a sum of float32 log-probabilities may be 
 _MAX_ALTERNATIVES = 100  # of a step: the project records 5
 _MAX_CHARACTERS = 1_000  # of a token: a tokenizer's have at most 500
 _NOT_WORDS = {*_AXES, "activations"}
-_KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-EDITED = ", edited"
-"""What a record's `search` ends with if it was made under edits."""
+_GIVEN_TARGET = "given target"
+_EDITED = ", edited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,31 @@ class _Checks(tuple[RecordCheck, ...]):
     of: tuple[str, tuple[tuple[int, ...], ...]]
 
 
+class Attention:
+    """Attention weights by kind, layer and head, counted from 0; negative ones count from the end.
+
+    `attention["cross", 2, 0]` and `attention("cross", 2, 0)` are one head's [query, key];
+    `attention["cross", 2]` is [head, query, key], and `attention["cross"]` all of a kind. Raises
+    ValueError, in one line, for a kind, layer or head that does not exist.
+    """
+
+    def __init__(self, maps: dict[Kind, Floats]) -> None:
+        self._maps = maps
+
+    def __getitem__(self, where: str | tuple[Any, ...]) -> Floats:
+        kind, *rest = where if isinstance(where, tuple) else (where,)
+        weights = self._maps[_known(kind, KINDS, "kind")]
+        for name, index, length in zip(("layer", "head"), rest, weights.shape, strict=False):
+            if isinstance(index, int | np.integer) and not -length <= index < length:
+                raise ValueError(
+                    f"{kind} has no {name} {index}: counted from 0, they end at {length - 1}"
+                )
+        return weights[tuple(rest)]
+
+    def __call__(self, kind: str, layer: int, head: int) -> Floats:
+        return self[kind, layer, head]
+
+
 def check_size(layers: tuple[int, int], heads: int, source: int, target: int) -> None:
     """Raises ValueError, in one line, for maps that are more than a record holds.
 
@@ -137,11 +164,12 @@ class TranslationRecord(Frozen):
     Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
     may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
     `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `edits` are what the pass, and the search before it, ran under; `search` then ends with
-    ", edited", also in older files, which do not hold the edits. `checks` are what
-    core.record.checks found; a record that nobody checked has none, and neither has a changed copy
-    of one that was checked. `activations` are there where they were asked for; they are no part of
-    `id`, and are not saved. Two records are equal if all that is part of `id` is.
+    `decode` are the settings of the search, or None where the target was given. `edits` are the
+    interventions on the pass and on the search before it; `lost_edits` marks a record of an older
+    file, which says that there were edits but not which. `checks` are what core.record.checks
+    found; an unchecked record has none, and neither has a changed copy of a checked one.
+    `activations` are captured on request; they are not saved, and not part of `id`. Two records
+    are equal if everything in `id` is.
     Raises ValueError, in one line, for what cannot be: other axes, weights that are no
     probabilities, numbers that are not finite.
     """
@@ -150,7 +178,7 @@ class TranslationRecord(Frozen):
     weights_sha256: str
     source_language: str
     target_language: str
-    search: str
+    decode: DecodeConfig | None
     source_text: str
     translation: str
     source: tuple[RecordToken, ...]
@@ -171,6 +199,7 @@ class TranslationRecord(Frozen):
     checks: tuple[RecordCheck, ...] = ()
     activations: Activations | None = None
     edits: Edits = dataclasses.field(default_factory=Edits)
+    lost_edits: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,14 +214,14 @@ class TranslationRecord(Frozen):
     def _check(self) -> None:
         self._check_axes()
         self._check_edits()
-        for kind in _KINDS:
+        for kind in KINDS:
             self._check_map(kind)
         self._check_values()
         moved = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
         if not moved or self.target_in[0].piece != "<bos>":
             raise ValueError("target_in is not target_out moved one place: rows would lie")
         if self.activations is not None:
-            weights, masks = {k: self.maps(k) for k in _KINDS}, {k: self.mask(k) for k in _KINDS}
+            weights, masks = {k: self.maps(k) for k in KINDS}, {k: self.mask(k) for k in KINDS}
             self.activations.check(weights, masks, self.edits)
 
     def _check_axes(self) -> None:
@@ -228,8 +257,6 @@ class TranslationRecord(Frozen):
             raise ValueError(f"alternatives: axis K should be {lengths['K']} at each step")
 
     def _check_edits(self) -> None:
-        if self.edits != Edits() and not self.search.endswith(EDITED):
-            raise ValueError(f"it holds edits, but its search does not end with {EDITED!r}")
         shape = len(self.encoder), len(self.decoder), self.encoder.shape[1]
         _, problems = self.edits.fitting(Limits(*shape, MAX_RECORD_TOKENS, len(self.source)))
         if problems:
@@ -265,8 +292,14 @@ class TranslationRecord(Frozen):
 
     @property
     def edited(self) -> bool:
-        """Whether it was made under edits: `edits`, or such as an older file does not hold."""
-        return self.search.endswith(EDITED)
+        """Whether the pass ran under edits: `edits`, or those that an older file lost."""
+        return self.lost_edits or self.edits != Edits()
+
+    @property
+    def search(self) -> str:
+        """The label of the search, such as "greedy", "beam 5, edited" or "given target"."""
+        label = _GIVEN_TARGET if self.decode is None else self.decode.label
+        return label + (_EDITED if self.edited else "")
 
     def __repr__(self) -> str:
         passed = sum(check.passed for check in self.checks)
@@ -291,31 +324,46 @@ class TranslationRecord(Frozen):
         )
 
     def maps(self, kind: str) -> Floats:
-        """The weights of a kind, [layer, head, query, key]."""
-        return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
+        """Return the weights of a kind, [layer, head, query, key].
 
-    def attention(self, kind: str, layer: int, head: int) -> Floats:
-        """The weights of one head, [query, key]; layers and heads are counted from 0.
-
-        Raises ValueError, in one line, for a kind, layer or head that is not there.
+        Raises ValueError for another kind.
         """
-        weights = self.maps(_known(kind, ("encoder", "decoder", "cross"), "kind"))
-        for name, place, length in zip(
-            ("layer", "head"), (layer, head), weights.shape, strict=False
-        ):
-            if not 0 <= place < length:
-                raise ValueError(
-                    f"{kind} has no {name} {place}: counted from 0, they end at {length - 1}"
-                )
-        return weights[layer, head]
+        return getattr(self, _known(kind, KINDS, "kind"))
+
+    @property
+    def attention(self) -> Attention:
+        """The weights by kind, layer and head: `attention["cross", 2, 0]` is [query, key].
+
+        It can also be called: `attention("cross", 2, 0)`. See `Attention`.
+        """
+        return Attention({kind: self.maps(kind) for kind in KINDS})
+
+    def words(self, side: str) -> Words:
+        """Return the words of "source", "target_in" or "target": the positions of their tokens.
+
+        Punctuation and special tokens are words by themselves. Raises ValueError for another side.
+        """
+        return group_words(self._side(side))
+
+    def entropy(self, kind: str) -> Floats:
+        """Return the entropy of each row of attention weights, in bits: [layer, head, query].
+
+        Raises ValueError for another kind.
+        """
+        weights = self.maps(kind).astype(np.float64)
+        logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+        return np.maximum(0, -(weights * logs).sum(-1)).astype(np.float32)
 
     def tokens(self, side: str) -> list[str]:
         """The tokens of "source", of "target_in" (fed in) or of "target" (produced), as shown.
 
         Raises ValueError for another side.
         """
+        return [token.text for token in self._side(side)]
+
+    def _side(self, side: str) -> tuple[RecordToken, ...]:
         sides = {"source": self.source, "target": self.target_out, "target_in": self.target_in}
-        return [token.text for token in sides[_known(side, tuple(sides), "side")]]
+        return sides[_known(side, tuple(sides), "side")]
 
     def to_dataframe(self, kind: str) -> pd.DataFrame:
         """One row a cell: layer head query key query_token produced_token key_token weight.
@@ -326,7 +374,7 @@ class TranslationRecord(Frozen):
         """
         import pandas as pd
 
-        weights = self.maps(_known(kind, ("encoder", "decoder", "cross"), "kind"))
+        weights = self.maps(_known(kind, KINDS, "kind"))
         rows = self.tokens("source" if kind == "encoder" else "target_in")
         produced = [""] * len(rows) if kind == "encoder" else self.tokens("target")
         columns = self.tokens("target_in" if kind == "decoder" else "source")
@@ -345,13 +393,11 @@ class TranslationRecord(Frozen):
         )
 
     def mask(self, kind: str) -> Bools:
-        """The mask of a kind, [query, key], True = may attend."""
-        masks = {
-            "encoder": self.encoder_mask,
-            "decoder": self.decoder_mask,
-            "cross": self.cross_mask,
-        }
-        return masks[kind]
+        """Return the mask of a kind, [query, key], True = may attend.
+
+        Raises ValueError for another kind.
+        """
+        return getattr(self, f"{_known(kind, KINDS, 'kind')}_mask")
 
     @property
     def log_prob(self) -> float:
@@ -390,7 +436,8 @@ class TranslationRecord(Frozen):
             plain[name] = [_named(item) for item in plain[name]]
         plain["alternatives"] = [[_named(token) for token in row] for row in self.alternatives]
         text = plain.pop("edits").to_text()
-        return plain | ({"edits": text} if text else {})
+        del plain["decode"], plain["lost_edits"]
+        return plain | {"search": self.search} | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
         """One NPZ: the arrays by name, and the words as JSON; it holds no pickle.
@@ -439,7 +486,7 @@ class TranslationRecord(Frozen):
             return cls(**words, **{name: members.array(name, *_kind(name)) for name in _AXES})
 
 
-def _known(name: str, names: tuple[str, ...], what: str) -> str:
+def _known(name: Any, names: tuple[Any, ...], what: str) -> Any:
     if name not in names:
         raise ValueError(f"unknown {what} {name!r}: choose {', '.join(names[:-1])} or {names[-1]}")
     return name
@@ -464,7 +511,8 @@ def _read_words(members: Archive) -> dict[str, Any]:
     if (saved := words.pop("format")) != _FORMAT:
         raise ValueError(f"it was saved in format {str(saved)[:20]}, and not in format {_FORMAT}")
     edits = words.pop("edits", None)  # only an edited record holds them
-    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS - {"edits"}
+    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS
+    expected = expected - {"edits", "decode", "lost_edits"} | {"search"}
     if odd := sorted(expected ^ set(words)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
@@ -478,7 +526,19 @@ def _read_words(members: Archive) -> dict[str, Any]:
             raise ValueError(f"{name} is not a text")
     if edits is not None:
         words["edits"] = _read_edits(edits)
+    words["decode"], edited = _read_search(words.pop("search"))
+    if edits and not edited:
+        raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
+    words["lost_edits"] = edited and not edits
     return words
+
+
+def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
+    """The settings that a file's label names, and whether it says that the pass was edited."""
+    settings = label.removesuffix(_EDITED)
+    if settings == _GIVEN_TARGET:
+        return None, settings != label
+    return DecodeConfig.from_label(settings), settings != label
 
 
 def _read_edits(text: Any) -> Edits:
@@ -544,8 +604,8 @@ def _check_shapes(members: Archive) -> None:
                 raise ValueError(
                     f"{length:,} tokens are too many, the limit is {MAX_RECORD_TOKENS}"
                 )
-    weights = sum(math.prod(shapes[kind]) for kind in _KINDS)
-    maps = sum(math.prod(shapes[kind][:2]) for kind in _KINDS)
+    weights = sum(math.prod(shapes[kind]) for kind in KINDS)
+    maps = sum(math.prod(shapes[kind][:2]) for kind in KINDS)
     for what, found, most in (
         ("weights", weights, MAX_RECORD_WEIGHTS),
         ("maps", maps, MAX_RECORD_MAPS),

@@ -10,7 +10,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record.edits import Edge, Edits, Kind
+from core.kinds import Kind
+from core.record.edits import Edge, Edits
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
-from core.model.interface import KINDS, Embeddings, Kind, Seq2Seq, Side
+from core.kinds import KINDS, Kind
+from core.model.interface import Embeddings, Seq2Seq, Side
 from core.model.positions import LearnedPositions
 from core.record.activations import States, hidden_states
 from core.record.capture import Captured, capture

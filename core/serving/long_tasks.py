@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from core.serving.queue import POLL_S, BusyError
 
@@ -32,7 +32,7 @@ class LongTaskQueue:
         self,
         begin: Callable[[], Iterable[T]],
         waits: Callable[[int], object] = lambda ahead: None,
-    ) -> Generator[T]:
+    ) -> Generator[T, None, Any]:
         """The steps of a long work, which begins when its turn has come; it is to be closed.
 
         While it waits, `waits` is told again and again how many are ahead; what that raises ends
@@ -47,7 +47,7 @@ class LongTaskQueue:
             while ahead := self._ahead(me):
                 waits(ahead)
             try:
-                yield from begin()
+                return (yield from begin())
             finally:  # nothing holds what the steps held, also where they are closed early
                 give_back()
         finally:

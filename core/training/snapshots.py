@@ -9,8 +9,9 @@ import torch
 from core.analysis import roles
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs, pad
+from core.kinds import KINDS
 from core.model.build import Model
-from core.record.attention_snapshots import FILE, KINDS, AttentionSnapshots, Floats, Sentence
+from core.record.attention_snapshots import FILE, AttentionSnapshots, Floats, Sentence
 from core.record.capture import capture
 from core.search.many import translate_ids
 from core.text.tokenizer import BOS, Tokenizer

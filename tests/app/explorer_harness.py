@@ -161,6 +161,7 @@ class Record:
     weights_sha256: str = "0123456789abcdef" * 4
     source_text: str = "Ein Satz."
     translation: str = "A sentence."
+    lost_edits: bool = False
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:

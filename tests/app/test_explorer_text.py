@@ -648,7 +648,7 @@ def test_rollout_is_one_row_from_the_left(shown: Mounted) -> None:
 
 
 def test_an_edited_pass(at: Mounted) -> None:
-    at.show(sent(replace(RECORD, search="given target, edited"), what_if=WHAT_IF))
+    at.show(sent(replace(RECORD, lost_edits=True), what_if=WHAT_IF))
     said = at.does(*press_head("cross", 1, 2))
     total = CHANGE.sum()
     assert said["parts"]["edit-sum"] == (

@@ -19,6 +19,7 @@ from app.figures.style import diverging, sequential
 from app.look.labels import label, labels
 from app.look.numbers import percent
 from core.analysis.position_table import rotation, sums
+from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +67,7 @@ def make_record(source: list[str], target: list[str], d_model: int = 16) -> Tran
         weights_sha256="0",
         source_language="German",
         target_language="English",
-        search="greedy",
+        decode=DecodeConfig(beam=1),
         source_text="",
         translation="",
         source=tuple(map(word, source)),

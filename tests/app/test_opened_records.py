@@ -50,7 +50,7 @@ def even(layers: tuple[int, int], heads: int, S: int, T: int, K: int = 1, **chan
         "weights_sha256": "0" * 64,
         "source_language": "German",
         "target_language": "English",
-        "search": "given target",
+        "decode": None,
         "source_text": "a",
         "translation": "a",
         "source": (token,) * S,

@@ -1,11 +1,8 @@
 """What visitors share: each result is one question's, made once, read-only, and not too large."""
 
-import ast
-import importlib
-import re
 import shutil
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -15,6 +12,7 @@ import numpy as np
 import pytest
 import streamlit as st
 
+import core
 from app.state import models, results
 from app.state.models import CHECKPOINTS, Implementation
 from app.state.store import Store, sealed
@@ -220,17 +218,21 @@ def test_no_answer_is_another_questions(cards):
 
 def test_a_function_runs_once_for_each_model_and_arguments(cards, monkeypatch):
     asked = []
-    modules = {
-        name: SimpleNamespace(look=lambda *given, name=name: asked.append(name) or (name, *given))
-        for name in ("one", "two")
-    }
-    monkeypatch.setattr(results, "import_module", modules.__getitem__)
+
+    def one(*given):
+        asked.append("one")
+        return ("one", *given)
+
+    def two(*given):
+        asked.append("two")
+        return ("two", *given)
+
     for _ in range(2):
-        assert results.run(cards[0], "one:look", 1) == ("one", "scratch-en-de", 1)
-        assert results.run(cards[0], "two:look", 1) == ("two", "scratch-en-de", 1)
-        assert results.run(cards[1], "one:look", 1) == ("one", "baseline-en-de", 1)
-        assert results.run(cards[2], "one:look", 1) == ("one", "scratch-en-de other", 1)
-        assert results.run(None, "one:look", 2) == ("one", 2)
+        assert results.run(cards[0], one, 1) == ("one", "scratch-en-de", 1)
+        assert results.run(cards[0], two, 1) == ("two", "scratch-en-de", 1)
+        assert results.run(cards[1], one, 1) == ("one", "baseline-en-de", 1)
+        assert results.run(cards[2], one, 1) == ("one", "scratch-en-de other", 1)
+        assert results.run(None, one, 2) == ("one", 2)
     assert asked == ["one", "two", "one", "one", "one"]
 
 
@@ -238,17 +240,22 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
     """A visitor who asks for something else ends a long question between two of its batches."""
     log: list[object] = []
 
-    def question(holder, record, *arguments):
-        log.append((holder, record.id, *arguments))
+    def steps(owner, record, *arguments):
+        with owner.model_for(record) as model:
+            log.append((model, record.id, *arguments))
         try:
             for done in (1, 2, 3):
-                yield SimpleNamespace(done=done, total=3, result="answer" if done == 3 else None)
+                yield done, 3
+            return "answer"
         finally:
             log.append("closed")
 
-    module = SimpleNamespace(question=question)
-    monkeypatch.setattr(results, "import_module", lambda name: module)
-    monkeypatch.setattr(results, "translator", lambda model: "translator")
+    def question():
+        raise AssertionError("asked in one go")
+
+    question.steps = steps
+    model_for = lambda record, raise_if_cancelled: nullcontext("model")  # noqa: E731
+    monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=model_for))
     record = SimpleNamespace(id="sentence", source="abc", target_out="de")
 
     def another(done: int, total: int) -> None:
@@ -256,32 +263,33 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
             raise RuntimeError("another question")
 
     with pytest.raises(RuntimeError, match="another question"):
-        results.ask(cards[0], "planted:question", record, 7, progress=another)
-    assert log == [("translator", "sentence", 7), "closed"]
+        results.ask(cards[0], question, record, 7, on_progress=another)
+    assert log == [("model", "sentence", 7), "closed"]
     seen: list[tuple[int, int]] = []
 
     def ask():
         told = lambda *at: seen.append(at)  # noqa: E731
-        return results.ask(cards[0], "planted:question", record, 7, progress=told)
+        return results.ask(cards[0], question, record, 7, on_progress=told)
 
     assert ask() == ask() == "answer"
     assert seen == [(1, 3), (2, 3), (3, 3)], "asked once, and kept"
-    last = results.took(cards[0], "planted:question")
+    last = results.took(cards[0], question)
     assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
-    assert results.took(cards[0], "planted:other") is None
+    assert results.took(cards[0], steps) is None
 
 
-@pytest.mark.parametrize("way", ["a question", "a search tree", "a function of the network"])
+@pytest.mark.parametrize(
+    "way", ["a question", "a long question", "a search tree", "a function of the network"]
+)
 def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeypatch):
     """None of them has its turn, and the one behind them has the next."""
     card = read_card(CHECKPOINTS / "captions-de-en")
     translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
-    module = SimpleNamespace(question=lambda *given: pytest.fail("asked"))
-    monkeypatch.setattr(results, "import_module", lambda name: module)
     calls = {
-        "a question": lambda: results.ask(card, "planted:question", record),
+        "a question": lambda: results.ask(card, core.value_norms, record),
+        "a long question": lambda: results.ask(card, core.shapley, record),
         "a search tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
-        "a function of the network": lambda: results.run(card, "planted:question"),
+        "a function of the network": lambda: results.run(card, pytest.fail, "asked"),
     }
 
     class Left(BaseException):
@@ -310,21 +318,6 @@ def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeyp
     for thread in (holder, behind):
         thread.join(10)
     assert seen and not translator._lock.locked()
-
-
-def test_every_function_that_is_named_in_a_text_is_there():
-    named = {
-        node.value
-        for file in (ROOT / "app").rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and re.fullmatch(r"core(\.\w+)+:\w+", node.value)
-    }
-    assert len(named) >= 9
-    for name in named:
-        module, function = name.split(":")
-        assert callable(getattr(importlib.import_module(module), function)), name
 
 
 def test_clearing_streamlits_caches_clears_the_results():

@@ -18,7 +18,6 @@ from scipy import stats
 from core.analysis.attribution import source_words
 from core.config import DecodeConfig
 from core.experiments.attribution import METHODS, attributions, shapley
-from core.experiments.experiment import finished
 from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
@@ -196,7 +195,7 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
 def test_pairs(kind):
     shown_page = page(SHORT, "open_pairs", why_pairs=kind)
-    effects = finished(pair_effects(network("scratch-de-en"), record(SHORT), kind))
+    effects = pair_effects(network("scratch-de-en"), record(SHORT), kind)
     both = effects.pairs.sum(-1)
     one = both.diagonal()
     beyond = both - one[:, None] - one
@@ -606,7 +605,7 @@ def test_sources(source):
     shown_page = page(source, "open_sources")
     words = source_words(one.source)
     answers = attributions(translator, one)
-    referee = finished(shapley(translator, one))
+    referee = shapley(translator, one)
     exact = len(words) <= 10
     assert referee.exact == exact
     step = len(one.target_out) - 3

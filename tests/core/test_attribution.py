@@ -21,7 +21,7 @@ from core.analysis.attribution import (
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
 from core.experiments.attribution import METHODS, attributions, log_probs_seeing, shapley
-from core.experiments.experiment import Progress, finished
+from core.experiments.experiment import Progress
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -128,8 +128,10 @@ def by_definition(model) -> np.ndarray:
 def test_shapley_values_are_those_of_the_definition_under_edits(models, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 64)  # four batches
     for model in models:
-        steps = list(shapley(model, SOURCE, TARGET, WORDS))
-        found = finished(steps)
+        steps: list[tuple[int, int]] = []
+        found = shapley(
+            model, SOURCE, TARGET, WORDS, on_progress=lambda *at, to=steps: to.append(at)
+        )
         np.testing.assert_allclose(found.values, by_definition(model), rtol=0, atol=1e-11)
         assert found.largest_error < 1e-9 and np.abs(found.values).max() > 1e-3
         hidden = [place for word in WORDS for place in word]
@@ -137,15 +139,15 @@ def test_shapley_values_are_those_of_the_definition_under_edits(models, monkeypa
         np.testing.assert_allclose(found.nothing, log_probs(model, hidden), rtol=0, atol=1e-12)
         assert found.exact and found.subsets == 32 and found.target == tuple(TARGET)
         assert np.array_equal(found.low, found.values)
-        assert [s.done for s in steps] == [8, 16, 24, 32] and steps[0].result is None
+        assert steps == [(8, 32), (16, 32), (24, 32), (32, 32)]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sampled_values_hold_the_exact_ones_in_their_interval(models, seed):
     model = models[1]
-    exact = finished(shapley(model, SOURCE, TARGET, WORDS))
+    exact = shapley(model, SOURCE, TARGET, WORDS)
     few, many = (
-        finished(shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count, seed=seed))
+        shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count, seed=seed)
         for count in (16, 100)
     )
     for found in (few, many):
@@ -155,11 +157,9 @@ def test_sampled_values_hold_the_exact_ones_in_their_interval(models, seed):
         assert np.all(found.low < found.values) and np.all(found.values < found.high)
     assert (many.high - many.low).mean() < 0.6 * (few.high - few.low).mean()
     assert np.abs(many.values - exact.values).max() < np.abs(exact.values).max()
-    again = finished(shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed))
+    again = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed)
     assert np.array_equal(again.values, few.values)
-    other = finished(
-        shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed + 2)
-    )
+    other = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed + 2)
     assert not np.array_equal(other.values, few.values)
 
 
@@ -316,7 +316,7 @@ def test_both_models_with_the_same_weights_give_the_same(models):
     ours, theirs = (attributions(model, SOURCE, TARGET, WORDS).scores for model in models)
     for method in METHODS:
         np.testing.assert_allclose(ours[method], theirs[method], rtol=0, atol=1e-10)
-    ours, theirs = (finished(shapley(model, SOURCE, TARGET, WORDS)).values for model in models)
+    ours, theirs = (shapley(model, SOURCE, TARGET, WORDS).values for model in models)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
 
 
@@ -445,7 +445,7 @@ def translator(translating_folder) -> Translator:
 def test_a_record_is_asked_about_by_its_own_words(translator):
     record = translator.inspect("Ein Hund läuft über die Wiese.")
     own = source_words(record.source)
-    found = finished(shapley(translator, record))
+    found = shapley(translator, record)
     assert found.words == own and found.subsets == 2 ** len(own)
     assert found.target == tuple(token.id for token in record.target_out)
     np.testing.assert_allclose(found.everything, record.log_probs, rtol=0, atol=1e-5)
@@ -481,7 +481,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
         return honest(*arguments)
 
     monkeypatch.setattr(module, "log_probs_seeing", watched)
-    steps = shapley(translator, record)
+    steps = shapley.steps(translator, record)
     assert not asked
     for count in (1, 2):
         assert isinstance(next(steps), Progress)
@@ -521,7 +521,7 @@ def test_what_cannot_be_asked_is_one_line(models, translator, monkeypatch):
             shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count)
     for n, exact, subsets in ((10, None, 1024), (11, None, None), (11, True, 2048)):
         source, own = [*range(4, 4 + n), EOS], words(n)
-        first = next(shapley(model, source, TARGET, own, exact=exact, permutations=4))
+        first = next(shapley.steps(model, source, TARGET, own, exact=exact, permutations=4))
         assert first.total == subsets or (subsets is None and first.total <= 4 * (n - 1) + 2)
     record = translator.inspect("Ein Hund läuft.")
     with pytest.raises(ValueError, match="made with other weights"):

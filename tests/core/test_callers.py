@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 from core.checkpoint.folder import load
+from core.config import DecodeConfig
+from core.record.edits import Edits
 from core.translator import Translator
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +76,6 @@ def test_targets_are_paired_by_order_and_not_by_label(translator, tmp_path):
 @pytest.mark.parametrize(
     ("texts", "line"),
     [
-        ("Ein Hund.", r"put a single one in brackets, translate\(\[text\]\)"),
         (None, "takes a list of texts, not None"),
         (b"Ein Hund.", "not bytes: decode them first"),
         (5, "not a value of type int"),
@@ -91,15 +92,58 @@ def test_what_is_no_list_of_texts_is_refused_in_one_line(translator, texts, line
     with pytest.raises(TypeError, match=line) as caught:
         translator.translate(texts)
     assert "\n" not in str(caught.value)
-    with pytest.raises(TypeError):
-        translator.inspect_many(texts)
+    for call in (translator.inspect, translator.inspect_many):
+        with pytest.raises(TypeError, match=line):
+            call(texts)
+
+
+def test_one_text_or_several(translator, texts):
+    """One text gives one value, an iterable of texts a list."""
+    assert translator.translate(SOURCES[0]).text == texts[0]
+    assert translator.inspect(SOURCES[0]).translation == texts[0]
+    assert translator.inspect(SOURCES) == translator.inspect_many(SOURCES)
+    (given,) = translator.inspect(SOURCES[:1], TARGETS[:1])
+    assert given.translation == TARGETS[0]
+    with pytest.raises(TypeError, match="put a single one in brackets"):
+        translator.inspect_many(SOURCES[0])
+    with pytest.raises(TypeError, match="target_ids go with one source"):
+        translator.inspect(SOURCES, target_ids=(5, 2))
+    edits = Edits(heads_off={("cross", 0, 0)})
+    edited = translator.inspect(SOURCES, edits=edits)
+    assert edited == [translator.inspect(text, edits=edits) for text in SOURCES]
+
+
+def test_a_beam_is_short_for_its_settings(translator):
+    for beam in (1, 3):
+        decode = DecodeConfig(beam=beam)
+        assert translator.translate(SOURCES, beam=beam) == translator.translate(SOURCES, decode)
+        assert translator.inspect(SOURCES[0], beam=beam).decode == decode
+    assert translator.inspect(SOURCES[0]).decode == DecodeConfig()
+    for wrong, line in (
+        ({"decode": 5}, "decode must be a DecodeConfig, not int: write beam=5"),
+        ({"decode": DecodeConfig(), "beam": 5}, "both given"),
+    ):
+        for call in (translator.translate, translator.inspect, translator.inspect_many):
+            with pytest.raises(TypeError, match=line):
+                call(SOURCES, **wrong)
+    with pytest.raises(ValueError, match="beam 17 is out of range"):
+        translator.translate(SOURCES, beam=17)
+
+
+def test_edits_of_another_form_are_refused_in_one_line(translator):
+    with pytest.raises(TypeError, match="Edits.parse returns .edits, problems., pass the first"):
+        translator.inspect(SOURCES[0], edits=Edits.parse("off.cross.0.1"))
+    with pytest.raises(ValueError, match=r"write heads_off={\('cross', 0, 1\)}"):
+        Edits(heads_off=("cross", 0, 1))
+    for wrong in (["cross"], [("cross", 0)], [("self", 0, 0)], [("cross", "0", 0)], [None]):
+        with pytest.raises(ValueError, match="is not a head: give .kind, layer, head."):
+            Edits(heads_off=wrong)
 
 
 @pytest.mark.parametrize("text", [None, b"Ein Hund.", 5, float("nan"), ["Ein Hund."]])
 def test_one_sentence_must_be_a_string(translator, text):
-    for call in (translator.inspect, translator.search_tree):
-        with pytest.raises(TypeError, match="source must be a string, not"):
-            call(text)
+    with pytest.raises(TypeError, match="source must be a string, not"):
+        translator.search_tree(text)
     if text is not None:
         with pytest.raises(TypeError, match="target must be a string, not"):
             translator.inspect("Ein Hund.", text)
@@ -133,6 +177,8 @@ SETTINGS = {
 }
 SCRIPT = """
 import torch
+from core.config import DecodeConfig
+from core.record.edits import Edits
 from core.translator import Translator
 from core.config import DecodeConfig
 torch.set_num_threads(1)

@@ -12,9 +12,11 @@ import torch
 from torch import nn
 
 from core.checkpoint.folder import load
+from core.config import DecodeConfig
+from core.kinds import KINDS
 from core.model.baseline import Baseline, copy_to_baseline
 from core.model.build import build
-from core.model.interface import KINDS, Seq2Seq
+from core.model.interface import Seq2Seq
 from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
 from core.record.edits import Edits, PositionEdit, Temperature
 from core.record.evidence import Evidence, SiteEvidence
@@ -57,10 +59,11 @@ def looked_at(
     values = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
     arrays = {k: v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
     arrays = {k: v if v.dtype == bool else v.astype(np.float32) for k, v in arrays.items()}
-    words = "model weights_sha256 source_language target_language search"
+    words = "model weights_sha256 source_language target_language"
     alternatives = tuple(tuple(map(token, map(int, row))) for row in arrays.pop("alternatives"))
     record = TranslationRecord(
-        **{**dict.fromkeys(words.split(), ""), "search": ", edited" if edits != Edits() else ""},
+        **dict.fromkeys(words.split(), ""),
+        decode=None,
         **arrays,
         source_text=NUMBERS[0].decode(source[:-1]),
         translation=NUMBERS[1].decode(target),
@@ -254,7 +257,7 @@ def test_every_inspected_record_carries_its_checks(translating_folder, twin):
 def test_a_sums_limit_grows_with_its_tokens():
     """A hundred tokens round a hundred times; a wrong sum is off by far more."""
     hypothesis = RecordHypothesis("", (5,) * 100, -50.0, -50.0)
-    record = SimpleNamespace(search="greedy", hypotheses=(hypothesis,))
+    record = SimpleNamespace(decode=DecodeConfig(beam=1), hypotheses=(hypothesis,))
     for off, passes in ((0.005, True), (0.05, False)):
         evidence = SimpleNamespace(log_probs={hypothesis.ids: -50.0 - off})
         assert (max(map(abs, _hypotheses(record, evidence))) <= LOGIT_LIMIT) == passes

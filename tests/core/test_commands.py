@@ -174,7 +174,7 @@ def test_translate_is_line_for_line(checkpoint_folder):
 def test_all_sentences_are_counted_as_they_are_done(checkpoint_folder):
     counts: list[int] = []
     lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
-    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, done=counts.append)
+    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, on_progress=counts.append)
     assert sum(counts) == len(lines) and len(counts) > 2
 
 

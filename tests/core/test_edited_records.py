@@ -223,15 +223,17 @@ def test_a_file_with_broken_edits_is_one_line(translator, edits, message):
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 500
 
 
-def test_a_record_that_holds_edits_says_so(translator):
-    record = translator.inspect(SENTENCE)
+def test_a_file_that_holds_edits_says_so(translator):
+    record = translator.inspect(SENTENCE, edits=Edits(heads_off={("cross", 1, 0)}))
+    assert record.edited and record.search == "beam 5, edited"
     with pytest.raises(ValueError, match="its search does not end with ', edited'"):
-        dataclasses.replace(record, edits=Edits(heads_off={("cross", 0, 0)}))
+        TranslationRecord.load(rewritten(record, search="beam 5"))
 
 
 def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
-    old = dataclasses.replace(record, edits=Edits())
+    old = TranslationRecord.load(rewritten(record, edits=None))
+    assert old.lost_edits and old.edited and old.edits == Edits()
     with pytest.raises(ValueError, match="made under edits, which its file does not hold"):
         translator.recheck(old)
     with pytest.raises(ValueError, match="cannot be asked about here"), translator.model_for(old):

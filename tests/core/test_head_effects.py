@@ -9,16 +9,15 @@ import torch
 
 from core.analysis.head_effects import HeadEffects, PairEffects
 from core.experiments import head_effects as module
-from core.experiments.experiment import Progress, finished
+from core.experiments.experiment import Progress
 from core.experiments.head_effects import (
-    each_head_effects,
     head_effects,
     log_probs_without,
     pair_effects,
 )
+from core.kinds import KINDS
 from core.model.baseline import copy_to_baseline
 from core.model.build import build
-from core.model.interface import KINDS
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS, EOS
@@ -90,13 +89,14 @@ def test_any_choice_of_heads_is_off_as_under_edits(models):
 def test_each_pair_is_off_as_under_edits(kind, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 40)  # several batches
     for model in small.pair(norm_first=True):
-        steps = list(pair_effects(model, SOURCE, TARGET, kind))
-        found = finished(steps)
+        steps: list[tuple[int, int]] = []
+        found = pair_effects(
+            model, SOURCE, TARGET, kind, on_progress=lambda *at, to=steps: to.append(at)
+        )
         heads = [head for head in heads_of(model) if head[0] == kind]
         N, before = len(heads), log_probs(model)
-        assert [step.result for step in steps[:-1]] == [None] * (len(steps) - 1)
-        assert len(steps) > 3 and steps[-1].done == steps[-1].total == N * (N + 1) // 2
-        assert [s.done for s in steps] == sorted({s.done for s in steps})
+        assert len(steps) > 3 and {total for _, total in steps} == {steps[-1][0]}
+        assert steps[-1][0] == N * (N + 1) // 2 and steps == sorted(set(steps))
         assert (found.layers, found.heads) == (N // 4, 4)
         single = np.stack([log_probs(model, [head]) - before for head in heads])
         np.testing.assert_allclose(found.single(1), single[:, 1], rtol=0, atol=1e-12)
@@ -177,7 +177,7 @@ def chain(model) -> None:
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 def test_planted_twins_are_found_to_cover_for_each_other(architecture):
     model = empty(architecture, twins)
-    found = finished(pair_effects(model, SOURCE, TARGET, "cross"))
+    found = pair_effects(model, SOURCE, TARGET, "cross")
     first, *others = found.ranked()
     assert {first.first, first.second} == {(1, 1), (1, 2)}
     assert first.beyond < -3 and all(abs(pair.beyond) < 1e-9 for pair in others)
@@ -188,7 +188,7 @@ def test_planted_twins_are_found_to_cover_for_each_other(architecture):
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 def test_a_planted_chain_is_found_to_need_each_other(architecture):
     model = empty(architecture, chain)
-    found = finished(pair_effects(model, SOURCE, TARGET, "decoder"))
+    found = pair_effects(model, SOURCE, TARGET, "decoder")
     *others, last = found.ranked()
     assert {last.first, last.second} == {(0, 0), (1, 3)}
     assert last.beyond > 3 and all(abs(pair.beyond) < 1e-9 for pair in others)
@@ -224,14 +224,6 @@ def test_a_record_is_asked_about_as_inspect_shows_it(translator):
             )
 
 
-def test_several_records_are_asked_about_one_after_the_other(translator):
-    records = [translator.inspect(text) for text in ("Ein Hund läuft.", "Eine Frau liest.")]
-    found = list(each_head_effects(translator, records))
-    for effects, record in zip(found, records, strict=True):
-        assert np.array_equal(effects.of("cross"), head_effects(translator, record).of("cross"))
-    assert len(found) == 2 and not np.allclose(found[0].of("cross"), found[1].of("cross"))
-
-
 def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     translator, monkeypatch
 ):
@@ -252,7 +244,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
 
     monkeypatch.setattr(module, "log_probs_without", watched)
     monkeypatch.setattr(translator, "model_for", model_for, raising=False)
-    steps = pair_effects(translator, record, "encoder")
+    steps = pair_effects.steps(translator, record, "encoder")
     assert not batches
     for _ in range(2):
         assert isinstance(next(steps), Progress)
@@ -261,8 +253,13 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     assert batches.count("held") >= asked_so_far >= 2
     steps.close()
     assert batches.count("asked") == asked_so_far
-    with pytest.raises(RuntimeError, match="ended at 1 of 9"):
-        finished([Progress(1, 9)])
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pair_effects(translator, record, "encoder", on_progress=stop)
+    assert batches.count("asked") == asked_so_far + 2 and not translator._lock.locked()
 
 
 def test_what_cannot_be_asked_is_one_line(translator):

@@ -98,7 +98,10 @@ def test_an_exception_puts_the_weights_back(models):
 
 @pytest.mark.parametrize("wrong", [("middle", 0, 0), ("cross", -1, 0), ("cross", 0, -1)])
 def test_what_is_no_head_is_refused(wrong):
-    with pytest.raises(EditError, match="is no head: name one of encoder, decoder, cross"):
+    with pytest.raises(
+        EditError,
+        match="is not a head: give .kind, layer, head., with a kind of encoder, decoder, cross",
+    ):
         Edits(heads_off=frozenset({wrong}))
 
 

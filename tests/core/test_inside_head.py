@@ -11,8 +11,8 @@ import torch
 
 from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
 from core.experiments.site import site
+from core.kinds import KINDS
 from core.model.build import build
-from core.model.interface import KINDS
 from core.record.capture import capture
 from core.text.tokenizer import BOS, EOS
 from tests import small

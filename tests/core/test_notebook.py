@@ -16,7 +16,7 @@ from core.experiments.score_split import score_split
 from core.experiments.site import site
 from core.experiments.values import value_norms
 from core.experiments.word_choice import true_change, word_choice
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.record import teacher_forced
 from core.record.edits import Edits
 from core.record.record import RecordCheck, TranslationRecord
@@ -77,7 +77,7 @@ def test_one_heads_weights_and_one_sides_tokens(record):
         ),
         (lambda r: r.attention("encoder", 1, 0), "encoder has no layer 1: .*end at 0"),
         (lambda r: r.attention("cross", 0, 2), "cross has no head 2: .*end at 1"),
-        (lambda r: r.attention("cross", -1, 0), "cross has no layer -1"),
+        (lambda r: r.attention("cross", -4, 0), "cross has no layer -4"),
         (lambda r: r.to_dataframe("all"), "unknown kind 'all'"),
         (lambda r: r.tokens("both"), "unknown side 'both': choose source, target or target_in"),
     ],
@@ -119,19 +119,19 @@ def test_a_card_says_what_was_translated_and_whether_it_holds(record):
 def test_a_card_holds_no_tag_that_a_text_brought(record):
     hostile = '<img src=x onerror="alert(1)"></div><script>alert(1)</script>&amp;'
     check = RecordCheck(hostile, True, 0.0, 0.0, hostile)
-    names = ("model", "source_language", "target_language", "search", "source_text", "translation")
+    names = ("model", "source_language", "target_language", "source_text", "translation")
     bad = dataclasses.replace(record, checks=(check,), **dict.fromkeys(names, hostile))
     clean, shown = _Read(record._repr_html_()), _Read(bad._repr_html_())
     assert set(shown.tags) == set(clean.tags) and not {"img", "script"} & set(shown.tags)
     assert shown.attributes == clean.attributes == {"style"}
-    assert shown.text.count(hostile) == 6  # the search is cut
+    assert shown.text.count(hostile) == 6
     long = dataclasses.replace(record, translation="x" * 100_000)
     assert len(long._repr_html_()) < 5000
 
 
 @pytest.mark.parametrize("text", ["x" * 9999, "\U0001f9e8\u200b" * 999, "\n" * 999, "'\"" * 500])
 def test_a_records_name_is_short_whatever_it_holds(record, text):
-    names = ("model", "search", "source_text", "translation")
+    names = ("model", "source_text", "translation")
     shown = repr(dataclasses.replace(record, **dict.fromkeys(names, text)))
     assert len(shown) <= 500
 
@@ -170,7 +170,7 @@ def test_many_at_once_are_each_as_if_alone(translator, batch_tokens, decode):
     texts = [*SENTENCES, "Ja.", SENTENCES[0]]
     done = []
     found = translator.inspect_many(
-        texts, decode=decode, batch_tokens=batch_tokens, done=done.append
+        texts, decode=decode, batch_tokens=batch_tokens, on_progress=done.append
     )
     assert len({len(r.source) for r in found}) > 3, "else nothing is padded"
     for text, many in zip(texts, found, strict=True):
@@ -371,7 +371,7 @@ def test_questions_about_one_side_or_several_records(translator, records, record
 def test_a_record_of_another_network_is_not_asked_about(translator, record):
     other = dataclasses.replace(record, weights_sha256="0" * 64)
     held = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
-    edited = dataclasses.replace(held, edits=Edits())  # an older file
+    edited = dataclasses.replace(held, edits=Edits(), lost_edits=True)
     for wrong, message in ((other, "other weights"), (edited, "under edits")):
         with pytest.raises(ValueError, match=f"cannot be asked about here: .*{message}"):
             value_norms(translator, wrong)

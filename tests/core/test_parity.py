@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from core.kinds import KINDS
 from core.model.baseline import copy_to_baseline, copy_to_scratch, scratch_names
 from core.model.build import build
-from core.model.interface import KINDS
 from core.record.capture import capture
 from core.text.tokenizer import PAD
 from tests import small

@@ -171,8 +171,8 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
     "no length penalty": (hypotheses(scored(0.0)), {PROBABILITIES}),
     "half the length penalty": (hypotheses(scored(0.5)), {PROBABILITIES}),
     "a length without the <eos>": (hypotheses(scored(1.0, more=-1)), {PROBABILITIES}),
-    "another search named": (lambda r: {"search": "greedy"}, {PROBABILITIES}),
-    "no search named": (lambda r: {"search": "given target"}, {PROBABILITIES}),
+    "another search named": (lambda r: {"decode": DecodeConfig(beam=1)}, {PROBABILITIES}),
+    "no search named": (lambda r: {"decode": None}, {PROBABILITIES}),
     "a search without what it found": (lambda r: {"hypotheses": ()}, {PROBABILITIES}),
     "alternatives one step late": (
         lambda r: {"alternatives": (r.alternatives[-1], *r.alternatives[:-1])},
@@ -357,7 +357,7 @@ def test_an_edited_file_turns_red_though_its_checks_say_passed(translator, recor
         ({"weights_sha256": "0" * 64}, "other weights than those of scratch-en-de"),
         ({"model": "gpt"}, "it names itself gpt, English, German"),
         ({"source_language": "French"}, "French"),
-        ({"search": "beam 5, edited"}, "under edits"),
+        ({"lost_edits": True}, "under edits"),
     ],
 )
 def test_what_cannot_be_checked_here_is_one_line(translator, record, values, message):
@@ -433,10 +433,9 @@ def test_tokens_that_the_model_does_not_have_are_one_line(translator, record):
 
 def test_a_search_is_named_by_what_a_record_keeps():
     for decode in (DecodeConfig(beam=3), DecodeConfig(length_penalty=0.6), DecodeConfig(beam=16)):
-        for label in (decode.label, decode.label + ", edited"):
-            assert DecodeConfig.from_label(label) == decode
+        assert DecodeConfig.from_label(decode.label) == decode
     assert DecodeConfig.from_label("greedy").beam == 1
     assert DecodeConfig(length_penalty=1e-7).label == "beam 5, length penalty 1e-07"
-    for label in ("given target", "", "beam", "beam 99"):
+    for label in ("given target", "", "beam", "beam 99", "beam 05", "beam 5, edited"):
         with pytest.raises(ValueError):
             DecodeConfig.from_label(label)

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from core.config import DecodeConfig, ModelConfig
 from core.data.batches import pad
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.model.transformer import MultiHeadAttention, scaled_dot_product_attention
 from core.record.capture import capture, explicit_attention
 from core.search.beam import search

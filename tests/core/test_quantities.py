@@ -10,7 +10,7 @@ import torch
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import transformed_values, value_norms
-from core.model.interface import KINDS
+from core.kinds import KINDS
 from core.record.capture import capture
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS

@@ -26,8 +26,7 @@ from tests.core import strange_folders
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 TEXTS = (
-    "model", "weights_sha256", "source_language", "target_language", "search", "source_text",
-    "translation",
+    "model", "weights_sha256", "source_language", "target_language", "source_text", "translation",
 )  # fmt: skip
 
 
@@ -336,6 +335,7 @@ def long_record(length: int, source: int = 1) -> TranslationRecord:
     past = np.tri(length, dtype=np.float32)
     return TranslationRecord(
         **dict.fromkeys(TEXTS, ""),
+        decode=None,
         source=(token,) * source,
         target_in=(bos, *[token] * (length - 1)),
         target_out=(token,) * length,
@@ -574,7 +574,9 @@ def test_a_long_list_lets_others_in_between_its_batches(translator):
 
     vars(translator._model)["start"] = start
     try:
-        translator.translate([SENTENCE, "Ein Hund.", "Eine Frau."] * 3, batch_tokens=16, done=done)
+        translator.translate(
+            [SENTENCE, "Ein Hund.", "Eine Frau."] * 3, batch_tokens=16, on_progress=done
+        )
     finally:
         del vars(translator._model)["start"]
         others[0].join()

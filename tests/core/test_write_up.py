@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from core.config import ModelConfig
+from core.kinds import KINDS
 from core.model.build import build
-from core.model.interface import KINDS, Seq2Seq
+from core.model.interface import Seq2Seq
 from core.parity import networks
 from core.record.capture import capture
 from core.text.tokenizer import PAD

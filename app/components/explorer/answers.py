@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from app.components.explorer.payload import KINDS, Answers, Arrays, Exact, payload
+from app.components.explorer.payload import Answers, Arrays, Exact, payload
 from app.export.page import page
+from core.kinds import KINDS
 
 Numbers = Mapping[str, Callable[[], Arrays]]
 """How to compute each quantity beside the weights."""

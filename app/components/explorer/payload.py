@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from app.components.tokens import described, short
-from core.record.edits import Edits
+from core.kinds import KINDS
 
-KINDS = ("encoder", "decoder", "cross")
 BYTE_LIMIT = 600_000
 """Up to this size, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
@@ -107,7 +106,9 @@ def payload(
     if len(heads) != 1:
         raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
 
-    masks = {kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS}
+    masks: dict[str, np.ndarray] = {
+        kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS
+    }
     cells = sum(maps[kind][:, :, 0, 0].size * int(masks[kind].sum()) for kind in KINDS)
     whole = alone or 4 * cells <= BYTE_LIMIT
     levels = None if whole else 65535 if 2 * cells <= BYTE_LIMIT else 255
@@ -127,7 +128,7 @@ def payload(
         "search": record.search,
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
-        "verdict": "edited" if _lost_its_edits(record) else verdict,
+        "verdict": "edited" if record.lost_edits else verdict,
         "source": [described(token) for token in record.source],
         "target_in": [described(token) for token in record.target_in],
         "target_out": [
@@ -206,11 +207,6 @@ def _size(data: dict[str, Any]) -> int:
     blobs = sum(len(value) for value in data.values() if isinstance(value, bytes))
     words = {name: value for name, value in data.items() if not isinstance(value, bytes)}
     return blobs + len(json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _lost_its_edits(record: Any) -> bool:
-    """Whether it was made under edits that it does not name: such an old file cannot be checked."""
-    return record.search.endswith(", edited") and record.edits == Edits()
 
 
 def _float32(numbers: np.ndarray) -> bytes:

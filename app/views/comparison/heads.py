@@ -9,8 +9,8 @@ from app.look.numbers import percent
 from app.state import visit, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from core.analysis.difference import KINDS
 from core.analysis.matching import Matching
+from core.kinds import KINDS
 
 
 @waiting.fragment

@@ -13,8 +13,9 @@ from app.state.models import Implementation
 from app.views.comparison.names import CODE
 from app.views.shared.axes import axes, axis_words
 from app.views.shared.choices import choose
-from core.analysis.difference import KINDS, SAME, Largest
+from core.analysis.difference import SAME, Largest
 from core.analysis.matching import Matching
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 Matchings = Mapping[str, Matching] | None

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+import core
 from app import controls
 from app.examples import examples
 from app.figures import comparison
@@ -187,7 +188,7 @@ st.write(
     "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
     "the scratch code keeps three, as in the paper."
 )
-table = results.run(None, "core.parity.state_dicts:state_dict_map", chosen.card.model)
+table = results.run(None, core.state_dict_map, chosen.card.model)
 st.dataframe(
     {
         "torch.nn.Transformer": [row.baseline for row in table],

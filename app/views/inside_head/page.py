@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+import core
 from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
@@ -13,8 +14,8 @@ from app.views.inside_head.stages import overview, show, stages
 from app.views.inside_head.why import why
 from app.views.shared.axes import axis_words
 from app.views.shared.section import section
-from core.analysis.difference import KINDS
 from core.analysis.inside_head import inside_head
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 
@@ -76,7 +77,7 @@ place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
 address.keep({**place, "words": None}, "head")
 
 source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
-site = results.run(card, "core.experiments.site:site", source_ids, target_ids, kind, layer)
+site = results.run(card, core.site, source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
     position = f"At the position of “{queries[query]}”"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import streamlit as st
 
+import core
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.numbers import number, scientific
 from app.state import results, visit
@@ -28,7 +29,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         "dot product is therefore a sum of products, each part of one times each part of the other."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
-    split: ScoreSplit = results.ask(card, "core.experiments.score_split:score_split", record, *cell)
+    split: ScoreSplit = results.ask(card, core.score_split, record, *cell)
     rows, columns, sums = split.by_group()
     added = [[number(value, 2, sign="+") for value in row] for row in sums]
     show(

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+import core
 from app.components.token_table import token_table
 from app.examples import examples
 from app.figures import masks
@@ -93,7 +94,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
             source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        result = lesson.run("core.experiments.batch_masks:batch_masks", source, target)
+        result = lesson.run(core.batch_masks, source, target)
     except ValueError as error:  # one line for the reader
         st.error(plain(error))
         return ()

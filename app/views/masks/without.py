@@ -9,9 +9,10 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+import core
 from app.figures.experiments import change_figure, cheating_figure
 from app.look.glossary import meaning
-from app.look.labels import is_punctuation, labels, word_labels
+from app.look.labels import labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
@@ -21,6 +22,7 @@ from app.views.shared.lesson import Lesson, edited, show_edited
 from app.views.shared.long_work import Bar
 from core.analysis import leaks
 from core.analysis.attribution import source_words
+from core.record.words import is_punctuation
 from core.serving.queue import BusyError
 
 if TYPE_CHECKING:
@@ -162,7 +164,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
     sources = tuple(results.ids(record.source) for record in records)
     targets = tuple(results.ids(record.target_out) for record in records)
-    result = lesson.run("core.experiments.padding:padding_effect", sources, targets, row)
+    result = lesson.run(core.padding_effect, sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),

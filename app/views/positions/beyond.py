@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+import core
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.look.markdown import plain
@@ -40,7 +41,7 @@ def learned(lesson: Lesson) -> None:
     length = min(_ROWS, card.model.max_length)
     tables = {
         "waves": positions.sinusoid_table(length, card.model.d_model),
-        "learned": results.run(card, "core.experiments.positions:table", length),
+        "learned": results.run(card, core.position_encodings, length),
     }
     columns = st.columns(2)
     for column, (kind, rows) in zip(columns, tables.items(), strict=True):
@@ -68,7 +69,7 @@ def beyond(lesson: Lesson) -> None:
         last = lesson.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
     result = lesson.run(
-        "core.experiments.positions:extrapolation",
+        core.extrapolation,
         lesson.source_ids,
         lesson.target_ids,
         steps,

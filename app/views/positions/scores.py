@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import streamlit as st
 
+import core
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
@@ -32,7 +33,7 @@ def scores(lesson: Lesson) -> None:
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = lesson.run(
-        "core.experiments.score_parts:score_parts",
+        core.score_parts,
         lesson.source_ids,
         lesson.target_ids,
         kind,

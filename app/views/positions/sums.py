@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+import core
 from app.figures import positions, vectors
 from app.look.labels import labels
 from app.state import results, visit, waiting
@@ -24,7 +25,7 @@ def sums(lesson: Lesson) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
-    vectors_of = "core.experiments.score_parts:embedded"
+    vectors_of = core.embedded
     result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+import core
 from app.figures import positions, vectors
 from app.look.labels import label
 from app.look.markdown import plain
@@ -98,7 +99,7 @@ def rotation(lesson: Lesson) -> None:
     """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
     theme = visit.theme()
     rows = lesson.run(
-        "core.experiments.positions:table",
+        core.position_encodings,
         min(_ROWS, lesson.card.model.max_length),
     )
     half, d_model = len(rows) // 2, rows.shape[1]

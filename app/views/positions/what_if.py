@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+import core
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.look.numbers import scientific
@@ -43,7 +44,7 @@ def order(lesson: Lesson) -> None:
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     order = PositionEdit.shuffled(1, len(record.source)).order
     result = lesson.run(
-        "core.experiments.positions:equivariance",
+        core.equivariance,
         lesson.source_ids,
         order,
         state == "on",

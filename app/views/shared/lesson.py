@@ -14,6 +14,7 @@ from app.figures.experiments import change_figure
 from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import results, visit
+from app.state.results import Function
 from app.views.shared.figure import show
 from app.views.shared.quality_warnings import show_quality_warnings
 from core.checkpoint.folder import Card
@@ -41,20 +42,20 @@ class Lesson:
     def target_ids(self) -> tuple[int, ...]:
         return results.ids(self.record.target_out)
 
-    def run(self, function: str, *arguments: Hashable) -> Any:
-        """The result of a function of core on this lesson's network."""
+    def run(self, function: Function, *arguments: Hashable) -> Any:
+        """Return the result of a function of core on this lesson's network."""
         return results.run(self.card, function, *arguments)
 
     def ask(
         self,
-        function: str,
+        experiment: Function,
         *arguments: Hashable,
-        progress: Callable[[int, int], object] = lambda done, total: None,
-        waits: Callable[[int], object] = lambda ahead: None,
+        on_progress: Callable[[int, int], object] = lambda done, total: None,
+        waits: Callable[[int], object] | None = None,
     ) -> Any:
-        """The answer to a question of core about this lesson's record; see `results.ask`."""
+        """Return the result of an experiment on this lesson's record; see `results.ask`."""
         return results.ask(
-            self.card, function, self.record, *arguments, progress=progress, waits=waits
+            self.card, experiment, self.record, *arguments, on_progress=on_progress, waits=waits
         )
 
 

@@ -12,9 +12,9 @@ from app.components.edits import described, listed
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit
-from core.analysis.difference import KINDS
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
+from core.kinds import KINDS
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 

@@ -1,10 +1,10 @@
 """How long each answer on this page will take, estimated from the last answer of this network."""
 
+import core
 from app.state import results
 from app.views.shared.lesson import Lesson
 from core.analysis.attribution import MAX_LIVE, source_words
 
-HEADS = "core.experiments.head_effects:head_effects"
 PERMUTATIONS = 64
 
 
@@ -38,7 +38,7 @@ def seconds(lesson: Lesson, passes: int) -> float | None:
 
     None before the first; they are the first answer on this page.
     """
-    last = results.took(lesson.card, HEADS)
+    last = results.took(lesson.card, core.head_effects)
     if last is None:
         return None
     tokens = len(lesson.record.source) + len(lesson.record.target_out)

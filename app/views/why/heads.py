@@ -4,6 +4,7 @@ import math
 
 import streamlit as st
 
+import core
 from app.figures.why import pairs_figure, terms_figure
 from app.look.labels import labels
 from app.look.numbers import number, percent
@@ -12,8 +13,7 @@ from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from app.views.shared.long_work import Bar
-from app.views.why.cost import HEADS
-from core.analysis.difference import KINDS
+from core.kinds import KINDS
 
 _SHOWN = 12
 _LITTLE = 0.05  # nats: a change of a probability by about a twentieth of itself
@@ -31,7 +31,7 @@ def matters(lesson: Lesson) -> None:
     words = labels(record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    effects = lesson.ask(HEADS)
+    effects = lesson.ask(core.head_effects)
     ranked = effects.ranked(token)
     first = ranked[0]
     what = "the whole translation" if token is None else f"“{words[token]}”"
@@ -86,9 +86,9 @@ def pairs(lesson: Lesson) -> None:
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = Bar()
     effects = lesson.ask(
-        "core.experiments.head_effects:pair_effects",
+        core.pair_effects,
         kind,
-        progress=lambda done, total: bar.done(done, total, "pairs"),
+        on_progress=lambda done, total: bar.done(done, total, "pairs"),
         waits=bar.waits,
     )
     bar.empty()

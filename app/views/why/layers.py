@@ -3,11 +3,13 @@
 import numpy as np
 import streamlit as st
 
+import core
 from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
 from app.look.labels import labels
 from app.look.numbers import percent
 from app.state import results, visit
+from app.state.results import Function
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 
@@ -20,7 +22,7 @@ def lens(lesson: Lesson) -> None:
     )
     _grid(
         lesson,
-        "core.experiments.logit_lens:lens",
+        core.lens,
         "The most probable token after each sub-layer",
         "why_lens",
         "Read a column from top to bottom: in which row does the token at its foot first appear?",
@@ -36,7 +38,7 @@ def decoder_lens(lesson: Lesson) -> None:
     )
     _grid(
         lesson,
-        "core.experiments.logit_lens:decoder_lens",
+        core.decoder_lens,
         "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
         "A token that is in its column from the first row on needs no context in the source: the "
@@ -49,9 +51,9 @@ def _norm(lesson: Lesson, side: str) -> str:
     return f", through the {side}'s final norm" if lesson.card.model.final_norm else ""
 
 
-def _grid(lesson: Lesson, function: str, title: str, key: str, look_for: str) -> None:
+def _grid(lesson: Lesson, experiment: Function, title: str, key: str, look_for: str) -> None:
     record = lesson.record
-    result = lesson.ask(function)
+    result = lesson.ask(experiment)
     columns = labels(record.target_out, 1)
     names = results.target_labels(lesson.card, tuple(np.unique(result.ids).tolist()))
     rows = [row.label for row in result.rows]

@@ -7,6 +7,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+import core
 from app.figures.style import tick
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.labels import label, labels
@@ -62,12 +63,12 @@ def sources(lesson: Lesson) -> None:
         )
     )
     bar = Bar()
-    answers = lesson.ask("core.experiments.attribution:attributions")
+    answers = lesson.ask(core.attributions)
     referee = lesson.ask(
-        "core.experiments.attribution:shapley",
+        core.shapley,
         None,
         PERMUTATIONS,
-        progress=lambda done, total: bar.done(done, total, "subsets"),
+        on_progress=lambda done, total: bar.done(done, total, "subsets"),
         waits=bar.waits,
     )
     bar.empty()

@@ -10,18 +10,20 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+import core
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
-from app.look.labels import is_punctuation, label, labels
+from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
 from app.state import results, visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
+from core.kinds import Kind
+from core.record.words import is_punctuation
 
 if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
     from core.experiments.word_choice import Rivals, WordChoice
-    from core.model.interface import Kind
     from core.record.record import RecordToken, TranslationRecord
 
 _BARS = 14
@@ -40,12 +42,12 @@ def word_choice(lesson: Lesson) -> None:
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
-        rivals = lesson.ask("core.experiments.word_choice:rivals", step)
+        rivals = lesson.ask(core.rivals, step)
         ids, first = _alternatives(lesson, rivals, step)
         other = choose("rather than", ids, first, "why_other")
     with st.container(key="why_rank"):
         st.text(_rank(lesson, words[step], rivals))
-    choice = lesson.ask("core.experiments.word_choice:word_choice", step, (own.id, other))
+    choice = lesson.ask(core.word_choice, step, (own.id, other))
     pair = (label(own), ids[other])
     chances = rivals.probability, rivals.probabilities[rivals.ids.index(other)]
     with st.container(key="why_difference"):
@@ -220,7 +222,7 @@ def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = No
         if key is None
         else Edits(edges=(Edge(*place, choice.step, key, 0.0),))
     )
-    return lesson.ask("core.experiments.word_choice:true_change", choice.step, choice.words, edits)
+    return lesson.ask(core.true_change, choice.step, choice.words, edits)
 
 
 def _tried(lesson: Lesson, choice: WordChoice) -> None:

@@ -1,0 +1,42 @@
+"""Group tokens into words: the one definition, for analyses, pages and scripts."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Protocol
+
+Words = tuple[tuple[int, ...], ...]
+"""Words, each as the positions of its tokens."""
+
+
+class _Token(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def starts_word(self) -> bool: ...
+    @property
+    def special(self) -> bool: ...
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether a text is punctuation throughout; an empty one is not."""
+    return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
+
+
+def group_words(tokens: Sequence[_Token]) -> Words:
+    """Return the positions of each word's tokens, in order.
+
+    A token continues the word before it unless it starts one, or either of the two is punctuation
+    or a special token: those are words by themselves.
+    """
+    words: list[tuple[int, ...]] = []
+    joins = False
+    for position, token in enumerate(tokens):
+        alone = token.special or is_punctuation(token.text)
+        if joins and not alone and not token.starts_word:
+            words[-1] += (position,)
+        else:
+            words.append((position,))
+        joins = not alone
+    return tuple(words)
