@@ -1,4 +1,4 @@
-"""Many visitors at one server: nobody's work goes on behind them, and long work has its bounds."""
+"""Many visitors on one server: abandoned work is cancelled, and long tasks are limited."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to, in a thread of its own: this one may have a browser's loop."""
+    """Run a coroutine in a new thread: this one may have a browser's event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
 
 class Log:
-    """The requests that the server has written down."""
+    """The requests in the server's log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class Log:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Iterator[tuple[Server, Log]]:
-    """A server of this file's own, its model loaded, and its log."""
+    """A server for this file, with its model loaded, and its log."""
     path = tmp_path_factory.mktemp("many") / "log.txt"
 
     async def load(port: int) -> None:
@@ -64,7 +64,7 @@ def own(tmp_path_factory) -> Iterator[tuple[Server, Log]]:
         yield found, Log(path)
 
 
-def test_each_of_many_is_told_what_the_model_says_alone(own):
+def test_concurrent_visitors_get_correct_translations(own):
     found, _ = own
     seen = finished(crowd(found.port, visitors=12, seconds=4, think=(0.1, 0.3)))
     assert not seen.errors and len(seen.answers) >= 12
@@ -88,7 +88,7 @@ def test_a_request_ends_when_its_tab_is_closed(own):
     finished(leave())
 
 
-def test_what_is_too_long_is_one_line_before_any_work(own):
+def test_input_that_is_too_long_is_rejected_at_once(own):
     found, _ = own
 
     async def ask() -> tuple[list[str], list[str]]:
@@ -115,8 +115,8 @@ async def at_the_checklist(port: int) -> Visitor:
     return visitor
 
 
-def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_once(own):
-    """Ten at once took 8 GB, and each went on when nobody read it any more."""
+def test_checklists_are_queued_and_cancelled_with_their_tab(own):
+    """Ten at once would take 8 GB."""
     found, log = own
     before = found.memory
 
@@ -135,7 +135,7 @@ def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_onc
     assert found.most_memory < before + 1000  # one copy in double precision, and the pages
 
 
-def test_a_visit_stays_at_its_process(own):
+def test_a_session_stays_with_its_process(own):
     found, _ = own
     heads = [f"GET / HTTP/1.1\r\nCookie: a=b; seat={i}; c=d\r\n\r\n".encode() for i in range(40)]
     assert {seat_of(head, 2) for head in heads} == {0, 1}
@@ -181,8 +181,8 @@ def test_a_thousand_sessions_leave_no_more_memory_than_a_hundred():
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_abuser_changes_nobodys_answer_and_takes_no_memory(own, kind):
-    """How much longer others wait is printed: a test of times would be one of the machine."""
+def test_abuse_changes_no_answer_and_takes_no_memory(own, kind):
+    """The effect on waiting times is printed, not tested: it depends on the machine."""
     found, _ = own
     usual, answers = finished(alone(found.port, 10, 0))
     abused, more, _ = finished(beside(found.port, kind, 10, 10))
@@ -192,7 +192,7 @@ def test_an_abuser_changes_nobodys_answer_and_takes_no_memory(own, kind):
 
 
 @pytest.mark.soak
-def test_memory_is_given_back_after_the_checklists(own):
+def test_memory_is_released_after_the_checklists(own):
     found, log = own
     before, done = found.memory, len(log("checklist", "answered"))
 
