@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.figures.grid import Axes, bar_beneath, cell_size, frame
 from app.figures.style import escape, layout, ruled, sequential, tick, words_below
-from app.look.labels import labels
+from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
 from app.look.palette import PALETTES
 from core.analysis.matching import Matching
@@ -129,8 +129,8 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
     figure = frame(
         Axes(names, names, "first model: layer.head", "second model: layer.head"),
-        f"Heads of {kind} attention, matched",
-        f"{matching.kept} of {N} belong to their own number",
+        f"Heads of the {ATTENTION[kind]}, matched",
+        f"{matching.kept} of {N} are matched to the head of the same number",
         theme,
     )
     figure.add_trace(

@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
-    NARROW,
     beside,
     curve,
     diverging,
@@ -21,6 +20,7 @@ from app.figures.style import (
     text_width,
     tick,
     word_ticks,
+    words_below,
 )
 from app.look.labels import labels
 from app.look.numbers import number, scientific
@@ -157,9 +157,8 @@ def waves_figure(
     length, d_model = positions.shape
     palette = PALETTES[theme]
     words = place_words(tokens, first)
-    pitch = NARROW / length
-    ticks = word_ticks(words, pitch, _LONGEST)
-    bottom = 40 + 0.8 * text_width(words, ticks["tickfont"]["size"], _LONGEST)
+    ticks, below, pitch = words_below(words, _LONGEST)
+    bottom = 30 + below
     strip, top = 64, 76
     paper = is_sinusoidal(positions)
     limit = float(np.abs(positions).max())
@@ -234,7 +233,6 @@ def waves_figure(
             **ticks,
             "anchor": "free",
             "position": 0,
-            "tickangle": -45 if pitch >= 21 else -90,
             "title": {"text": "pos and its token"},
         }
     )

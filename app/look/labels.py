@@ -5,6 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
+ATTENTION = {
+    "encoder": "encoder's self-attention",
+    "decoder": "decoder's self-attention",
+    "cross": "cross-attention",
+}
+"""The three kinds of attention, as a sentence names them after "the"."""
+
 
 class Named(Protocol):
     """A token of a record or of a tokenizer: what has a text to show."""

@@ -29,6 +29,11 @@ def scientific(value: float) -> str:
     return f"{sign}{digits}\u00a0·\u00a010{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
+def within(error: float) -> str:
+    """How closely a sum adds up, to follow the sentence that says so: to within 3.6 · 10⁻¹⁵."""
+    return f" to within {scientific(error)}" if error else " exactly"
+
+
 def percent(share: float) -> str:
     """A share of 1, as the explorer writes it: 58 %, with a no-break space.
 

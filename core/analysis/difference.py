@@ -42,12 +42,19 @@ class Largest:
 def check_comparable(first: TranslationRecord, second: TranslationRecord) -> None:
     """Raises ValueError, in one line, unless every cell of one record has its cell in the other."""
     for side, name in (("source", "sentence"), ("target_in", "translation")):
-        tokens, others = ([(t.id, t.piece) for t in getattr(r, side)] for r in (first, second))
-        if tokens != others:
-            raise ValueError(
-                f"the two models cut the {name} into different tokens ({len(tokens)} and "
-                f"{len(others)}): their maps cannot be subtracted, choose two with one vocabulary"
+        tokens, others = (list(getattr(record, side)) for record in (first, second))
+        if [(t.id, t.piece) for t in tokens] == [(t.id, t.piece) for t in others]:
+            continue
+        if [t.piece for t in tokens] == [t.piece for t in others]:
+            differ = (
+                f"the two models have vocabularies of their own, though both cut the {name} alike"
             )
+        else:
+            counts = f" ({len(tokens)} and {len(others)})" if len(tokens) != len(others) else ""
+            differ = f"the two models cut the {name} into different tokens{counts}"
+        raise ValueError(
+            f"{differ}: their maps cannot be subtracted, choose two with one vocabulary"
+        )
     for kind in KINDS:
         (a, b), (c, d) = (r.maps(kind).shape[:2] for r in (first, second))
         if (a, b) != (c, d):

@@ -159,7 +159,9 @@ def test_matched_heads_are_ringed_where_they_are(records):
     N = len(matching.partner)
     assert all(list(ring.x) == list(range(N))[::-1] for ring in rings) and len(rings) == 2
     assert all(list(ring.y) == list(range(N)) for ring in rings)
-    assert f"0 of {N} belong to their own number" in figure.layout.title.subtitle.text
+    assert (
+        f"0 of {N} are matched to the head of the same number" in figure.layout.title.subtitle.text
+    )
 
 
 def test_words_reach_plotly_escaped():

@@ -210,8 +210,11 @@ def test_which_head_is_which(pages, similarities, which):
         assert array(ring["x"]).tolist() == partner.tolist()
         assert array(ring["y"]).tolist() == list(range(16))
     kept = int((partner == np.arange(16)).sum())
-    assert layout["title"]["text"] == "Heads of cross attention, matched"
-    assert layout["title"]["subtitle"]["text"] == f"{kept} of 16 belong to their own number"
+    assert layout["title"]["text"] == "Heads of the cross-attention, matched"
+    assert (
+        layout["title"]["subtitle"]["text"]
+        == f"{kept} of 16 are matched to the head of the same number"
+    )
     table = next(t for t in page.tables[""] if "in common" in t)
     assert list(table["first"]) == heads
     assert list(table["second"]) == [heads[p] for p in partner]

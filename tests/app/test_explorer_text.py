@@ -517,7 +517,7 @@ def test_the_step_strip(shown: Mounted) -> None:
             assert (item["form"], item["chance"]) == (label, rounded)
             assert float(item["bar"].rstrip("%")) == pytest.approx(100 * chance, abs=1e-3)
             own = token.id == written.id
-            unlikely = ", though not among the most likely" if added else ""
+            unlikely = ", though not among the most probable" if added else ""
             title = f"{label}: written at this step{unlikely}" if own else label
             assert (item["written"], item["title"]) == (own, title)
 

@@ -208,6 +208,51 @@ def test_one_row_from_score_to_weight(shown, records, net):
     shown.claim_matching(rf"Look at the {masked} masked cells: .*they hold exactly 0, and .*")
 
 
+def test_one_masked_cell_and_one_unmasked_cell_are_spoken_of_as_one(net):
+    T = len(net.inspect("Schnee").target_in)
+    assert T > 2
+    for row, masked, gets in (
+        (0, T - 1, "the only other cell gets"),
+        (T - 2, 1, f"the other {T - 1} share"),
+    ):
+        page = render("masks", source="Schnee", direction="de-en", closing_row=str(row))
+        one = masked == 1
+        page.claim(
+            f"Look at the {'masked cell' if one else f'{masked} masked cells'}: before the mask "
+            f"{'it scores' if one else 'they score'} like any other; after the softmax "
+            f"{'it holds' if one else 'they hold'} exactly 0, and {gets} all the weight."
+        )
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_a_sentence_without_padding_is_not_said_to_have_any(records, kind):
+    side = "target_in" if kind == "decoder" else "source"
+    lengths = [len(getattr(record, side)) for record in records]
+    for row, length in enumerate(lengths):
+        page = render(
+            "masks", source=SENTENCE, direction="de-en", mask_kind=kind, mask_sentence=str(row)
+        )
+        texts = " ".join(page.texts(kind="caption"))
+        assert ("This sentence has no padding" in texts) == (length == max(lengths))
+        assert ("p padding" in texts) == (length < max(lengths))
+        assert ("staircase" in texts) == (kind == "decoder")
+
+
+@pytest.mark.parametrize(("row", "padded"), [(0, True), (1, False)])
+def test_the_padding_that_is_spoken_of_is_the_keys(row, padded):
+    """In cross-attention the keys are the source's, however the target is padded."""
+    page = render(
+        "masks",
+        direction="de-en",
+        mask_input="ids",
+        mask_source_ids="[1, 5, 0]\n[1, 8, 7]",
+        mask_target_ids="[1, 5, 6, 2]\n[1, 5, 2, 0]",
+        mask_kind="cross",
+        mask_ids_sentence=str(row),
+    )
+    assert ("This sentence has no padding" in " ".join(page.texts(kind="caption"))) != padded
+
+
 def test_the_table_of_mask_values(shown, net, records):
     """Each is worked out here, from the scores in the strip, in the precision that it names."""
     figure = shown.figure("closing_strip")
@@ -252,7 +297,7 @@ def test_the_leak(shown, net, records):
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have tokens to come, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole the tokens to come disturb this network: it was trained behind the "
+        "to them. On the whole the tokens to come disturb this network: it was trained with the "
         "mask, where it could not learn to use them."
     )
     texts_are(

@@ -459,6 +459,15 @@ def test_the_parts_of_a_score(record, weights, kind):
     assert from_scientific(match[1]) < 1e-5
 
 
+@pytest.mark.parametrize(("source", "twice"), [("Ein Hund läuft.", False), (SENTENCE, True)])
+def test_only_a_token_that_comes_twice_is_said_to(net, source, twice):
+    ids = [token.id for token in net.inspect(source).source]
+    assert (len(set(ids)) < len(ids)) == twice
+    texts = " ".join(render("positions", source=source, direction="de-en").texts())
+    assert ("A token that comes twice has one ring" in texts) == twice
+    assert ("No token comes twice in this sentence" in texts) != twice
+
+
 def test_nothing_else_on_the_page_is_a_number(shown, net, record):
     """What the tests above compare on pages like this one is excused by its place."""
     test_products_by_distance(shown, record)
@@ -471,7 +480,7 @@ def test_nothing_else_on_the_page_is_a_number(shown, net, record):
     shown.claim_matching(r"Over all heads, the parts add .*")
     compared = ("position_table", "position_waves", "rotation_matrix", "rotation_circles")
     compared += ("sum_lengths", "sum_plane", "position_probabilities")
-    fixed = ("§3.5, table 3, row E", "2 × 2 blocks")
+    fixed = ("§3.5, table 3, row E", "(§3.4 of the paper)", "2 × 2 blocks")
     shown.everything_was_claimed(
         but=lambda item: (
             in_the_sidebar(item)

@@ -50,24 +50,27 @@ def places(tokens, word: str) -> list[list[int]]:
     return found
 
 
+PAIRS = {
+    ("de-en", 0): [("soccer", "Fußball", 0)],
+    ("de-en", 1): [("street", "Straßenmusiker", 0), ("musician", "Straßenmusiker", 0)],
+    ("de-en", 2): [("shirt", "Hemd", 0), ("shirt", "Hemd", 1)],
+    ("en-de", 0): [("kaufen", "buy", 0)],
+    ("en-de", 2): [("bereitet", "preparing", 0), ("zu", "preparing", 0)],
+    ("en-de", 3): [("Hemd", "shirt", 0), ("Hemd", "shirt", 1)],
+}
+"""By stop: each word, the source word that it translates, and which of its occurrences."""
+
+
 def cells(record: TranslationRecord, direction: str, number: int) -> list[tuple[int, list[int]]]:
     """Of the stops on cross-attention: each row with its keys; IndexError where a word lacks."""
     source, target = record.source, record.target_out
-    pairs = {
-        ("de-en", 0): [("soccer", "Fußball", 0)],
-        ("de-en", 1): [("street", "Straßenmusiker", 0), ("musician", "Straßenmusiker", 0)],
-        ("de-en", 2): [("shirt", "Hemd", 0), ("shirt", "Hemd", 1)],
-        ("en-de", 0): [("kaufen", "buy", 0)],
-        ("en-de", 2): [("bereitet", "preparing", 0), ("zu", "preparing", 0)],
-        ("en-de", 3): [("Hemd", "shirt", 0), ("Hemd", "shirt", 1)],
-    }
     if (direction, number) == ("en-de", 1):
         rows = places(target, "Straßenmusiker")[0]
         keys = [places(source, word)[0] for word in ("street", "musician")]
         return list(zip(rows, keys, strict=False))
     return [
         (places(target, word)[which][0], places(source, other)[which])
-        for word, other, which in pairs[direction, number]
+        for word, other, which in PAIRS[direction, number]
     ]
 
 
@@ -144,6 +147,9 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
                 f"“{read[k]}”, token {k + 1} of {len(read)}"
             )
         said += " " + "; ".join(rows) + "."
+        words = [places(record.target_out, w)[n] for w, _, n in PAIRS.get((direction, number), [])]
+        if any(len(word) > 1 for word in words):
+            said += " Of a word in several tokens, the first counts."
     page.claim(said, "tour_text")
     header, (values,) = map_row(page, f"tour_map_{number}")
     np.testing.assert_array_equal(values, record.maps(kind))

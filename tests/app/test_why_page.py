@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import core
 from core.analysis.attribution import source_words
 from core.config import DecodeConfig
 from core.experiments.attribution import METHODS, attributions, shapley
@@ -125,8 +126,9 @@ def test_heads_that_matter(source, token):
     names = named(one.target_out, 1)
     before = float(one.log_probs.sum() if token is None else one.log_probs[token])
     what = "the whole translation" if token is None else f"“{names[token]}”"
+    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
     shown_page.claim(
-        f"Head {head + 1} of layer {layer + 1} of the {kind} attention matters most: without it, "
+        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, "
         f"the probability of {what} goes from {share(math.exp(before))} to "
         f"{share(math.exp(before + change))} ({signed(change, 2)} nats).",
         "why_matters",
@@ -152,14 +154,15 @@ def test_heads_that_matter(source, token):
         f"{harm} of these 12 heads {'does' if harm == 1 else 'do'} harm here: the probability "
         "rises when the head is switched off."
         if harm
-        else "Every head shown here lowers the probability when it is switched off."
+        else "The probability falls with each of these heads switched off."
     )
     little = sum(abs(v) < 0.05 for *_, v in heads)
     half = {1: "Most heads", 0: "Half of the heads", -1: "Fewer than half of the heads"}
     shown_page.claim(
-        f"{half[int(np.sign(2 * little - len(heads)))]} can go alone: {little} of {len(heads)} "
-        f"({share(little / len(heads))}) change the log-probability by less than 0.05 nats. What "
-        "a head does may also be done by another one, which the next section tests."
+        f"{half[int(np.sign(2 * little - len(heads)))]} matter little by themselves: switched off "
+        f"one at a time, {little} of {len(heads)} ({share(little / len(heads))}) "
+        f"{'changes' if little == 1 else 'change'} the log-probability by less than 0.05 nats. "
+        "Another head may do the same work, which the next section tests."
     )
     _everything(shown_page, figures={"why_heads"})
 
@@ -180,13 +183,93 @@ def _everything(shown_page: Rendered, figures: Set[str] = frozenset()) -> None:
             or item.where.startswith("example_")
             or (item.kind == "figure" and item.where == "why_heads")
             or item.where == "why_matters"
-            or " can go alone: " in item.text
+            or " matter little by themselves: " in item.text
             or " of these 12 heads " in item.text
             or "(DecoderLens, Langedijk et al. 2023)" in item.text
             or re.fullmatch(r".+ \((less than a second|about \d+ seconds?)\)", item.text)
             is not None
         )
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ZWEI MÄNNER SPIELEN FUSSBALL.",
+        "Vor dem alten Rathaus stehen viele Menschen mit roten Regenschirmen und warten darauf, "
+        "dass der Regen endlich aufhört, während ein Mann mit einem Hund an ihnen vorbeiläuft.",
+    ],
+)
+def test_a_change_that_percentages_cannot_show_is_told_in_log_probabilities(source):
+    """From <0.1 % to <0.1 % says nothing; where the ends differ as people see them, they stand."""
+    one = record(source)
+    changes = {k: v.sum(-1) for k, v in head_effects(network("scratch-de-en"), one).changes.items()}
+    kind, layer, head, change = heads_in_order(changes)[0]
+    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
+    before = float(one.log_probs.sum())
+    assert max(math.exp(before), math.exp(before + change)) < 0.0005, "both are below 0.1 %"
+    page(source).claim(
+        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, the "
+        f"log-probability of the whole translation goes from {bare(before, 2)} to "
+        f"{bare(before + change, 2)} ({signed(change, 2)} nats).",
+        "why_matters",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rank", "written"),
+    [(4, "4th"), (11, "11th"), (21, "21st"), (22, "22nd"), (113, "113th"), (1003, "1,003rd")],
+)
+def test_ranks_are_written_as_people_write_them(rank, written):
+    from app.views.why.words import _ordinal
+
+    assert _ordinal(rank) == written
+
+
+@pytest.mark.parametrize(
+    ("terms", "losses", "said"),
+    [
+        ((1.0, 2.0), (0.9, 2.1), "each of the 2 heads shown takes away between half of its term"),
+        ((1.0,), (0.9,), "Switched off, the one head shown takes away between half of its term"),
+        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 takes away the opposite of its term when"),
+        (
+            (1.0, 2.0, 3.0, 8.0),
+            (-0.5, 0.2, 9.0, 14.0),
+            "heads shown, 1 takes away the opposite of its term and 2 take away less than half of, "
+            "or more than twice, their term when switched off. The furthest off of these is c3:",
+        ),
+        ((1.0, 2.0), (0.2, 2.0), "shown, 1 takes away less than half of, or more than twice, its"),
+    ],
+)
+def test_what_the_terms_get_wrong_is_counted_in_words_that_fit(terms, losses, said):
+    from types import SimpleNamespace
+
+    from app.views.why.words import _disagreement
+
+    largest = [(SimpleNamespace(label=f"c{n}"), t) for n, t in enumerate(terms, start=1)]
+    assert said in _disagreement(largest, list(losses))
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, " None of the 14 intervals holds 0."),
+        (
+            1,
+            " 1 of the 14 intervals holds 0: whether that word speaks for the token or against it "
+            "stays open.",
+        ),
+        (
+            7,
+            " 7 of the 14 intervals hold 0: whether those words speak for the token or against it "
+            "stays open.",
+        ),
+    ],
+)
+def test_intervals_that_hold_nothing_leave_nothing_open(count, said):
+    from app.views.why.sources import _open
+
+    assert _open(count, 14) == said
 
 
 # Pairs.
@@ -250,7 +333,7 @@ def test_pairs_that_neither_cover_nor_need(monkeypatch):
 
     def additive(card, function, *rest, **ways):
         answer = honest(card, function, *rest, **ways)
-        if not function.endswith("pair_effects"):
+        if function is not core.pair_effects:
             return answer
         one = answer.pairs.sum(-1).diagonal()
         pairs = (one[:, None] + one)[..., None]
@@ -391,23 +474,31 @@ def _terms(shown_page, one, translator, choice, pair) -> None:
     low, high = figure["layout"]["xaxis"]["range"]
     assert low <= min(v for *_, v in heads) and max(v for *_, v in heads) <= high
     match = shown_page.claim_matching(
-        rf"All {len(choice.terms)} terms add up to the difference to (.+?); layer norm is held at "
-        "its actual scale. Grey is what the difference really loses when the head is switched off. "
-        "Cross heads bring what the source says."
+        rf"All {len(choice.terms)} terms add up to the difference to within (.+?); layer norm is "
+        "held at its actual scale. Grey is what the difference really loses when the head is "
+        "switched off. Cross heads bring what the source says."
     )
-    assert re.fullmatch(r"0|\d\.\d\u00a0·\u00a010⁻[⁵⁶⁷⁸]", match[1])
+    assert re.fullmatch(r"\d\.\d\u00a0·\u00a010⁻[⁵⁶⁷⁸]", match[1])
     opposite = [h for h in heads if h[1] * h[2] <= 0]
     other = [h for h in heads if h[1] * h[2] > 0 and not 0.5 <= h[2] / h[1] <= 2]
     assert opposite or other, "these cases disagree"
     most = len(opposite + other) > len(heads) / 2
     what = "the terms as effects" if most else "every term as an effect"
     name, term, true = max(opposite + other, key=lambda h: abs(h[1] - h[2]))
+    found = []
+    if opposite:
+        verb, whose = ("takes", "its") if len(opposite) == 1 else ("take", "their")
+        found.append(f"{len(opposite)} {verb} away the opposite of {whose} term")
+    if other:
+        verb, whose = ("takes", "its") if len(other) == 1 else ("take", "their")
+        found.append(
+            f"{len(other)} {verb} away less than half of, or more than twice, {whose} term"
+        )
     shown_page.claim(
-        f"Do not read {what}. Of the {len(heads)} heads shown, {len(opposite)} take "
-        f"away the opposite of their term when switched off, and {len(other)} less than half of it "
-        f"or more than twice as much. Most of all {name}: its term predicts that the difference "
-        f"changes by {signed(-term)} without it; in truth it changes by {signed(-true)}, because "
-        "layer norms and later layers react.",
+        f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(found)} when "
+        f"switched off. The furthest off of these is {name}: its term predicts that the "
+        f"difference changes by {signed(-term)} without it; in truth it changes by "
+        f"{signed(-true)}, because layer norms and later layers react.",
         "why_disagree",
     )
 
@@ -649,13 +740,13 @@ def test_sources(source):
             for c, a, b in zip(columns, low, high, strict=True)
         ]
     match = shown_page.claim_matching(
-        r"The bars add up to the difference between all words and none to (.+?), over all tokens; "
-        rf"they come from {referee.subsets:,} subsets of the words\."
+        r"For every token, the bars add up to the difference between all words and none to within "
+        rf"(.+?); they come from {referee.subsets:,} subsets of the words\."
         + (
             ""
             if exact
-            else rf" Of the {len(words)} intervals {((low <= 0) & (high >= 0)).sum()} hold 0: of "
-            "these words it is open whether they speak for the token or against it."
+            else rf" {((low <= 0) & (high >= 0)).sum()} of the {len(words)} intervals hold 0: "
+            "whether those words speak for the token or against it stays open."
         )
     )
     assert re.fullmatch(
@@ -736,8 +827,9 @@ def _agreements(shown_page, answers, referee, step) -> None:
     }.items():
         assert who in about[method]
     note = (
-        "Spearman's rank correlation with the Shapley values, best first: 1 is the same order of "
-        "words, 0 no relation, −1 the reverse. *All tokens* is the mean over the translation."
+        "Spearman's rank correlation with the Shapley values, best for this token first: 1 is the "
+        "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
+        "translation."
     )
     if referee.exact:
         assert list(table["this token"]) == [bare(rho[m][step], 2) for m in order]
@@ -762,9 +854,9 @@ def _agreements(shown_page, answers, referee, step) -> None:
             ]
             unsure.append(sum(low <= 0 <= high for low, high in ends))
         note += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Of the 21 pairs "
-            f"of methods, the sample leaves {unsure[0]} open for this token and {unsure[1]} for "
-            "all tokens: which of the two is better, other orders might decide otherwise."
+            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
+            "methods is nearer to the Shapley values, the sample leaves open for "
+            f"{unsure[0]} of the 21 pairs on this token, and for {unsure[1]} on all tokens."
         )
     shown_page.claim(note, "why_agreement_note")
     for item in shown_page.found("why_agreement"):
@@ -782,7 +874,7 @@ def test_what_a_network_without_norms_in_these_places_is_told(monkeypatch):
         model = dataclasses.replace(card.model, norm_first=False, final_norm=False)
         return dataclasses.replace(card, model=model), one
 
-    note = "This network has its layer norms behind each sub-layer. Norm rollout leaves them out."
+    note = "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
     every = ("open_lens", "open_decoder_lens", "open_sources")
     usual = render("why", *every, source=SHORT)
     assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))
@@ -796,6 +888,10 @@ def test_what_a_network_without_norms_in_these_places_is_told(monkeypatch):
 def test_one_word_has_no_order():
     shown_page = page("Hallo", "open_sources")
     shown_page.claim("With one word there is no order to compare.", "why_agreement_note")
+    shown_page.claim(
+        "For every token, the bars add up to the difference between all words and none exactly; "
+        "they come from 2 subsets of the words."
+    )
     table = shown_page.table("why_agreement")
     assert not any(table["this token"]) and not any(table["all tokens"])
     assert "With 1 word here they are exact" in shown_page.texts("open_sources", "markdown")[0]

@@ -240,7 +240,7 @@ def _quantity(
 
 
 def _alternatives(record: Any) -> list[list[list[Any]]]:
-    """Return the most likely tokens of each step as [label, probability, written].
+    """Return the most probable tokens of each step as [label, probability, written].
 
     The token written is always included; if necessary it replaces the last one, since a token of a
     given target may be unlikely. `written` is 0, 1, or 2 for such a replacement.

@@ -1,4 +1,4 @@
-// The step strip: decoding steps, and the most likely tokens at each.
+// The step strip: decoding steps, and the most probable tokens at each.
 
 import { barOf, element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
@@ -50,7 +50,7 @@ export function paintSteps(explorer) {
     share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    const unlikely = added ? ", though not among the most likely" : "";
+    const unlikely = added ? ", though not among the most probable" : "";
     item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }

@@ -92,4 +92,12 @@ with st.container(key="head_sentence"):
 found = stages(inside, key, keys, first, float(row[key]), visit.theme())
 overview(found)
 show(found, card.architecture)
-section("Why does this head look there?", "open_score", why, card, record, place)
+section(
+    "Why does this head look there?",
+    "open_score",
+    why,
+    card,
+    record,
+    place,
+    promise="The score of this cell, split by what wrote its query and its key",
+)

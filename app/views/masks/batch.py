@@ -39,6 +39,7 @@ LOOK_FOR = {
     "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
     "whole source, but not at the padding behind it.",
 }
+LETTERS = "Letters: p padding, f future, pf both."
 FORMULA = {
     "encoder": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
     r"\end{cases}",
@@ -166,7 +167,7 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are unmasked"
             figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
-    st.caption(f"{LOOK_FOR[kind]} Letters: p padding, f future, pf both.")
+    st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(FORMULA[kind])
     st.write(
         "In torch a mask is a boolean tensor, True = may attend. It is held once a sentence, with "
@@ -183,6 +184,18 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             for shape in result.shapes
         ]
     )
+
+
+def _look_for(kind: str, padded: bool, tokens: int) -> str:
+    """What a sentence's mask shows; without padding only the causal mask masks anything."""
+    if padded:
+        return f"{LOOK_FOR[kind]} {LETTERS if kind == 'decoder' else 'Letter: p padding.'}"
+    if kind == "decoder" and tokens > 1:
+        return (
+            "This sentence has no padding: look for the staircase of the causal mask. A cell is "
+            "unmasked only if its key is not in the future (f)."
+        )
+    return "This sentence has no padding, so nothing is masked here."
 
 
 def _names(ids: NDArray[np.int64], words: list[str] | None) -> list[str]:

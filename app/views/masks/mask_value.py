@@ -64,10 +64,7 @@ def mask_value(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "closing_strip",
-        f"Look at the {masked} masked {'cell' if masked == 1 else 'cells'}: before the mask they "
-        "score like any other; after the softmax they hold "
-        f"{'exactly 0' if way.on_masked == 0 else scientific(way.on_masked)}, and the others share "
-        "the rest."
+        _look_for(masked, len(words) - masked, way.on_masked)
         if masked
         else "Nothing is masked here: the last row may look at all that is written.",
     )
@@ -81,6 +78,19 @@ def mask_value(lesson: Lesson) -> None:
     if fold.open:
         with fold:
             _values(ways)
+
+
+def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
+    """Where to look in the strip: at the masked cells, and at who gets the weight instead."""
+    one = masked == 1
+    held = "exactly 0" if on_masked == 0 else scientific(on_masked)
+    return (
+        f"Look at the {'masked cell' if one else f'{masked} masked cells'}: before the mask "
+        f"{'it scores' if one else 'they score'} like any other; after the softmax "
+        f"{'it holds' if one else 'they hold'} {held}, and the "
+        + ("only other cell gets" if unmasked == 1 else f"other {unmasked} share")
+        + (" all the weight." if on_masked == 0 else " the rest.")
+    )
 
 
 def _values(ways: Sequence[MaskedRow]) -> None:

@@ -28,7 +28,13 @@ texts = batch(lesson)
 st.subheader("From score to weight")
 mask_value(lesson)
 
-section("What if there were no causal mask?", "open_causal", without_causal, lesson)
+section(
+    "What if there were no causal mask?",
+    "open_causal",
+    without_causal,
+    lesson,
+    promise="The probability of each token when the decoder may look ahead",
+)
 section(
     "What if there were no padding mask?",
     "open_padding",
@@ -36,6 +42,7 @@ section(
     lesson,
     texts,
     choices=("padding_sentence",),
+    promise="One sentence alone, in its batch, and in its batch without the mask",
 )
 section(
     "What if one word were masked away?",
@@ -43,4 +50,5 @@ section(
     without_a_word,
     lesson,
     choices=("hidden_word",),
+    promise="The translation, and the probability of each token, without a word",
 )

@@ -92,7 +92,7 @@ def _leaked(gained: float) -> str:
     """What a mean gain of probability says, by its sign and its size."""
     if gained < -NOTHING:
         return (
-            "On the whole the tokens to come disturb this network: it was trained behind the mask, "
+            "On the whole the tokens to come disturb this network: it was trained with the mask, "
             "where it could not learn to use them."
         )
     if gained <= NOTHING:

@@ -48,13 +48,21 @@ sums(lesson)
 st.subheader(CONTENTS["learned"], anchor="learned")
 learned(lesson)
 
-section(CONTENTS["beyond"], "open_beyond", beyond, lesson, anchor="beyond")
+section(
+    CONTENTS["beyond"],
+    "open_beyond",
+    beyond,
+    lesson,
+    anchor="beyond",
+    promise="The probability of the translation as the sentence moves up the table",
+)
 section(
     CONTENTS["order"],
     "open_order",
     order,
     lesson,
     anchor="order",
+    promise="The encoder's maps of this sentence, and of its tokens in another order",
     choices=("order_positions",),
 )
 section(
@@ -63,6 +71,7 @@ section(
     what_if,
     lesson,
     anchor="what-if",
+    promise="The translation and the maps with positions off, shuffled, shifted or stretched",
     choices=("position_change", "position_change_side", "position_seed", "position_shift"),
 )
 section(
@@ -71,5 +80,6 @@ section(
     scores,
     lesson,
     anchor="scores",
+    promise="The scores of the first layer, split into content and position",
     choices=("parts_kind",),
 )

@@ -18,8 +18,8 @@ def sums(lesson: Lesson) -> None:
     """Lengths and angles per token, then all of them in two dimensions."""
     record = lesson.record
     st.write(
-        "The first layer reads one vector for each token: its embedding, times √d_model so that "
-        "the position does not outweigh it, plus the row of its position."
+        "The first layer reads one vector for each token: its embedding, times √d_model (§3.4 of "
+        "the paper), plus the row of its position."
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
@@ -43,6 +43,12 @@ def sums(lesson: Lesson) -> None:
     show(
         vectors.plane_figure(result, labels(tokens, first), theme),
         "sum_plane",
-        "Follow the line from each ring to its dot: the same token twice has one ring, and two "
-        "dots by which the network can tell the two apart.",
+        "Follow the line from each ring to its dot. "
+        + (
+            "A token that comes twice has one ring, and two dots by which the network can tell "
+            "the two apart."
+            if len({token.id for token in tokens}) < len(tokens)
+            else "No token comes twice in this sentence; one that did would have a single ring, "
+            "and a dot for each position."
+        ),
     )

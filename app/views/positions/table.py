@@ -135,7 +135,7 @@ def rotation(lesson: Lesson) -> None:
             show(
                 vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
-                "From the ring to the dot: move p and see that the angles stay what they are.",
+                "From the ring to the dot: move p and see that the angles stay the same.",
             )
     error = rotation_error(rows, k)
     st.write(

@@ -20,7 +20,7 @@ def section(
     body: Callable[..., None],
     *arguments: Any,
     choices: tuple[str, ...] = (),
-    promise: str = "Work it out",
+    promise: str,
     seconds: float | None = None,
     help: str | None = None,
     anchor: str | None = None,

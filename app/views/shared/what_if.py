@@ -131,7 +131,7 @@ def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig
         else:
             words = _marked(own, again.translation)
             st.markdown(f"Translated again, it now writes: {words}")
-        st.caption(f"log P {number(again.log_prob, 2)} under the changes, {decode.label}")
+        st.caption(f"Log-probability {number(again.log_prob, 2)} under the changes, {decode.label}")
 
 
 def _marked(before: str, after: str) -> str:

@@ -6,7 +6,7 @@ from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened, Side
 from app.look.glossary import meaning
-from app.look.labels import label
+from app.look.labels import ATTENTION, label
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import address, models, results, visit
@@ -18,7 +18,7 @@ from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 
 LESSONS = (
-    ("views/steps.py", "Step by step", "how the beam search found this translation"),
+    ("views/steps.py", "Step by step", "how the search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
@@ -37,13 +37,6 @@ def other_half(direction: str) -> None:
     """The first stop of the tour in another direction."""
     controls.choose_direction(direction)
     go_to(0)
-
-
-KIND = {
-    "encoder": "encoder's self-attention",
-    "decoder": "decoder's self-attention",
-    "cross": "cross-attention",
-}
 
 
 def tokens_in_words(record: TranslationRecord) -> str:
@@ -114,9 +107,9 @@ try:
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
     found = (
-        f"Of all heads of the {KIND[result.kind]}, layer {head.layer + 1} head {head.head + 1} "
-        f"does so most: it puts **{percent(head.share)}** of its weight {stop.measured}. "
-        f"{result.said}"
+        f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
+        f"{head.head + 1} does so most: it puts **{percent(head.share)}** of its weight "
+        f"{stop.measured}. {result.said}"
     ).strip()
 except LookupError as missing:
     found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")

@@ -1,7 +1,7 @@
 """The guided tour: sentences in which an effect may show, and the head that shows it most."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.look.labels import labels
 from app.look.markdown import plain
@@ -67,13 +67,18 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
 
     def find(record: TranslationRecord) -> Highlight:
         cells: Cells = []
+        split = False
         for target_word, source_word in pairs:
             rows = roles.positions(record.target_out, target_word)
             columns = roles.positions(record.source, source_word)
             if len(rows) < 1 or len(columns) < len(rows):
                 raise LookupError(f"This model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
-        return _cross(record, cells)
+            split |= any(len(row) > 1 for row in rows)
+        found = _cross(record, cells)
+        if not split:
+            return found
+        return replace(found, said=f"{found.said} Of a word in several tokens, the first counts.")
 
     return find
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 import core
 from app.figures.why import pairs_figure, terms_figure
-from app.look.labels import labels
+from app.look.labels import ATTENTION, labels
 from app.look.numbers import number, percent
 from app.state import visit, waiting
 from app.views.shared.choices import choose, choose_token_or_all
@@ -38,9 +38,8 @@ def matters(lesson: Lesson) -> None:
     before = float(effects.log_probs.sum() if token is None else effects.log_probs[token])
     with st.container(key="why_matters"):
         st.text(
-            f"Head {first.head + 1} of layer {first.layer + 1} of the {first.kind} attention "
-            f"matters most: without it, the probability of {what} goes from "
-            f"{percent(math.exp(before))} to {percent(math.exp(before + first.change))} "
+            f"Head {first.head + 1} of layer {first.layer + 1} of the {ATTENTION[first.kind]} "
+            f"matters most: without it, the {_from_to(what, before, before + first.change)} "
             f"({number(first.change, 2, sign='+')} nats)."
         )
     shown = ranked[:_SHOWN]
@@ -59,21 +58,30 @@ def matters(lesson: Lesson) -> None:
         f"{harm} of these {len(shown)} heads {'do' if harm > 1 else 'does'} harm here: the "
         "probability rises when the head is switched off."
         if harm
-        else "Every head shown here lowers the probability when it is switched off.",
+        else "The probability falls with each of these heads switched off.",
     )
     share = percent(little / len(ranked))
     st.caption(
         (
-            "Most heads can go alone: "
+            "Most heads matter little by themselves: "
             if 2 * little > len(ranked)
-            else "Fewer than half of the heads can go alone: "
+            else "Fewer than half of the heads matter little by themselves: "
             if 2 * little < len(ranked)
-            else "Half of the heads can go alone: "
+            else "Half of the heads matter little by themselves: "
         )
-        + f"{little} of {len(ranked)} ({share}) change the log-probability by less than "
-        f"{_LITTLE} nats. What a head does may also be done by another one, which the next "
-        "section tests."
+        + f"switched off one at a time, {little} of {len(ranked)} ({share}) "
+        f"{'changes' if little == 1 else 'change'} the log-probability by less than "
+        f"{_LITTLE} nats. Another head may do the same work, which the next section tests."
     )
+
+
+def _from_to(what: str, before: float, after: float) -> str:
+    """How a log-probability changes: as probabilities, where people see these differ."""
+    ends = [percent(math.exp(log_prob)) for log_prob in (before, after)]
+    if ends[0] != ends[1]:
+        return f"probability of {what} goes from {ends[0]} to {ends[1]}"
+    ends = [number(log_prob, 2) for log_prob in (before, after)]
+    return f"log-probability of {what} goes from {ends[0]} to {ends[1]}"
 
 
 def pairs(lesson: Lesson) -> None:

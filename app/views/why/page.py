@@ -33,7 +33,7 @@ section(
     pairs,
     lesson,
     choices=("why_pairs",),
-    promise="A map of all pairs of heads, and the two pairs that matter most",
+    promise="A map of all pairs of heads, and the two pairs furthest from a plain sum",
     seconds=cost.seconds(lesson, cost.pairs_passes(lesson, kind)),
     help=meaning("head", "ablation", "log-probability"),
 )

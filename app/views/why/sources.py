@@ -12,7 +12,7 @@ from app.figures.style import tick
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.labels import label, labels
 from app.look.markdown import plain
-from app.look.numbers import number, percent, scientific
+from app.look.numbers import number, percent, within
 from app.state import visit
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
@@ -81,7 +81,7 @@ def sources(lesson: Lesson) -> None:
     _agreement(agreement(answers, referee), referee, chosen)
     if not lesson.card.model.norm_first:
         st.caption(
-            "This network has its layer norms behind each sub-layer. Norm rollout leaves them out."
+            "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
         )
 
 
@@ -122,15 +122,20 @@ def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> No
             intervals=None if referee.exact else (low.tolist(), high.tolist()),
         ),
         "why_shapley",
-        f"The bars add up to the difference between all words and none to "
-        f"{scientific(referee.largest_error)}, over all tokens; they come from "
-        f"{referee.subsets:,} subsets of the words."
-        + (
-            ""
-            if referee.exact
-            else f" Of the {len(columns)} intervals {open_signs} hold 0: of these words it is "
-            "open whether they speak for the token or against it."
-        ),
+        "For every token, the bars add up to the difference between all words and none"
+        f"{within(referee.largest_error)}; they come from {referee.subsets:,} subsets of the words."
+        + ("" if referee.exact else _open(open_signs, len(columns))),
+    )
+
+
+def _open(count: int, intervals: int) -> str:
+    """How many intervals hold 0, and what that leaves open."""
+    if not count:
+        return f" None of the {intervals} intervals holds 0."
+    hold, words = ("holds", "that word speaks") if count == 1 else ("hold", "those words speak")
+    return (
+        f" {count} of the {intervals} intervals {hold} 0: whether {words} for the token or "
+        "against it stays open."
     )
 
 
@@ -189,8 +194,9 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
         hide_index=True,
     )
     said = (
-        "Spearman's rank correlation with the Shapley values, best first: 1 is the same order of "
-        "words, 0 no relation, −1 the reverse. *All tokens* is the mean over the translation."
+        "Spearman's rank correlation with the Shapley values, best for this token first: 1 is the "
+        "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
+        "translation."
     )
     if len(referee.words) == 1:
         said = "With one word there is no order to compare."
@@ -201,10 +207,10 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
             for token in (chosen, None)
         ]
         said += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Of the "
-            f"{len(both)} pairs of methods, the sample leaves {open_pairs[0]} open for this token "
-            f"and {open_pairs[1]} for all tokens: which of the two is better, other orders might "
-            "decide otherwise."
+            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
+            f"methods is nearer to the Shapley values, the sample leaves open for "
+            f"{open_pairs[0] or 'none'} of the {len(both)} pairs on this token, and for "
+            f"{open_pairs[1] or 'none'} on all tokens."
         )
     st.container(key="why_agreement_note").caption(said)
 

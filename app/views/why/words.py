@@ -14,7 +14,7 @@ import core
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
 from app.look.labels import label, labels
 from app.look.markdown import plain
-from app.look.numbers import number, percent, scientific
+from app.look.numbers import number, percent, within
 from app.state import results, visit
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
@@ -38,7 +38,8 @@ def word_choice(lesson: Lesson) -> None:
     """One token against one of its alternatives: terms, ribbons, and predictions beside truth."""
     record = lesson.record
     words = labels(record.target_out, 1)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    # Streamlit's list is taller than its buttons by the space above it: centred, their boxes align.
+    with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
@@ -57,9 +58,10 @@ def word_choice(lesson: Lesson) -> None:
             f"the difference of their logits, {number(choice.difference, 3, sign='+')}."
         )
     st.write(
-        "A logit is a product of the decoder's last state, and that state is a sum of what token, "
-        "position, heads and feed-forward layers wrote. So the difference of two logits is a sum, "
-        "too: each bar is one term of it."
+        "A token's logit is the dot product of the decoder's last state with a vector of the "
+        "token, and that state is a sum of what token, position, heads and feed-forward layers "
+        "wrote. So the difference of two logits is a sum, too: each bar is one term of it, the "
+        "last one all smaller terms together."
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
@@ -78,8 +80,8 @@ def word_choice(lesson: Lesson) -> None:
             [*tried, math.nan],
         ),
         "why_terms",
-        f"All {len(choice.terms)} terms add up to the difference to "
-        f"{scientific(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
+        f"All {len(choice.terms)} terms add up to the difference"
+        f"{within(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
         "what the difference really loses when the head is switched off. Cross heads bring what "
         "the source says.",
     )
@@ -114,7 +116,7 @@ def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
     chance = percent(rivals.probability)
     if rivals.rank == 1:
         return f"At this step “{word}” has the largest logit, so the largest probability: {chance}."
-    ordinal = {2: "second", 3: "third"}.get(rivals.rank, f"{rivals.rank:,}th")
+    ordinal = {2: "second", 3: "third"}.get(rivals.rank, _ordinal(rivals.rank))
     above = results.target_tokens(lesson.card, rivals.ids[: rivals.rank - 1])
     if not lesson.record.hypotheses:
         why = ": the translation was given, not searched for"
@@ -125,6 +127,12 @@ def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
     else:
         why = ""
     return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
+
+
+def _ordinal(rank: int) -> str:
+    """A rank as people write it: 4th, 11th, 21st, 1,002nd."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{'th' if rank % 100 in (11, 12, 13) else ending}"
 
 
 def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
@@ -171,20 +179,29 @@ def _disagreement(largest: list, tried: list[float]) -> str:
         return "No head is among the largest terms."
     wrong = [one for one in both if one[1] * one[2] <= 0]
     off = [one for one in both if one not in wrong and not 0.5 <= one[2] / one[1] <= 2]
+    heads = "the one head shown" if len(both) == 1 else f"the {len(both)} heads shown"
     if not wrong and not off:
         return (
-            f"Switched off, each of the {len(both)} heads takes away between half of its term and "
-            "twice as much: here the terms tell what the heads do."
+            f"Switched off, {'' if len(both) == 1 else 'each of '}{heads} takes away between half "
+            "of its term and twice as much: here the terms tell what the heads do."
         )
     what = (
         "the terms as effects" if 2 * len([*wrong, *off]) > len(both) else "every term as an effect"
     )
     name, term, true = max([*wrong, *off], key=lambda one: abs(one[1] - one[2]))
+    counts = [
+        f"{len(ones)} {'takes' if len(ones) == 1 else 'take'} away {share}"
+        for ones, share in (
+            (wrong, "the opposite of"),
+            (off, "less than half of, or more than twice,"),
+        )
+        if ones
+    ]
+    counts = [f"{text} {'its' if text.startswith('1 ') else 'their'} term" for text in counts]
     return (
-        f"Do not read {what}. Of the {len(both)} heads shown, {len(wrong)} take away "
-        f"the opposite of their term when switched off, and {len(off)} less than half of it or "
-        f"more than twice as much. Most of all {name}: its term predicts that the difference "
-        f"changes by {number(-term, 3, sign='+')} without it; in truth it changes by "
+        f"Do not read {what}. Of {heads}, {' and '.join(counts)} when switched off. The furthest "
+        f"off of these is {name}: its term predicts that the difference changes by "
+        f"{number(-term, 3, sign='+')} without it; in truth it changes by "
         f"{number(-true, 3, sign='+')}, because layer norms and later layers react."
     )
 
