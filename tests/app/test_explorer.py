@@ -157,6 +157,7 @@ def test_hover_previews_and_click_pins(local_page: Page, url: str) -> None:
     explorer.click(4, 5)
     assert pinned() == ("4", "5")
     assert explorer.hover(2, 2)["query"] == "2", "hover previews while a cell is pinned"
+    expect(explorer.token("target", 5)).to_have_class(re.compile("pinned-behind"))
     assert pinned() == ("4", "5")
     explorer.click(4, 5)
     assert pinned() == ("", "")

@@ -45,7 +45,7 @@ function paintInside(explorer) {
  */
 export function listenToInside(explorer) {
   const { inside } = explorer.dom.parts;
-  // Check the view, not the painted link: its href lags beforeRollout.
+  // Check the view, not the painted link: its href lags behind.
   const isInside = (link) => link && leadsInside(explorer) && link.pathname === pathOf(explorer.data.inside);
   const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;

@@ -106,7 +106,7 @@ function styleToken(word, { shade, mark, masked, pinned }, { ramp, diverging }) 
   button.style.color = step >= 0 ? ramp.ink[step] : "";
   button.classList.toggle("looked-at", mark === "looked-at");
   button.classList.toggle("pinned", mark === "pinned");
-  button.classList.toggle("pinned-beforeRollout", mark === "pinned-beforeRollout");
+  button.classList.toggle("pinned-behind", mark === "pinned-behind");
   button.classList.toggle("masked", masked);
   button.setAttribute("aria-pressed", pinned);
 }
@@ -166,7 +166,7 @@ function tokenStyles(explorer) {
   };
   put(placesOf(pinned.query, pinned.key), { pinned: true });
   mark(focus.query, focus.key, focus.previewed ? "looked-at" : "pinned");
-  if (focus.previewed) mark(pinned.query, pinned.key, "pinned-beforeRollout");
+  if (focus.previewed) mark(pinned.query, pinned.key, "pinned-behind");
   return looks;
 }
 
