@@ -1,4 +1,4 @@
-"""Mounts a canvas from the files of its folder; its script has an address, and is fetched once."""
+"""Mounts a component from its folder; the script has a URL of its own and is fetched once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _scripts = TemporaryDirectory(prefix="headlight-scripts-")
 
 
 def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
-    """The function that mounts the component of a folder, here given as its `__file__`.
+    """Return the function that mounts the component in a package's folder (`package`: `__file__`).
 
-    `script` is the module from which the others are joined. With `root`, the selector of its root
-    element, it has markup and the page's colours; without, it draws nothing, and its style is about
-    what lies outside it.
+    `script` is the entry module. With `root`, the selector of its root element, the component has
+    markup and the palette; without it, nothing is drawn and its style applies to the page.
     """
     folder = Path(package).parent
     name = folder.name
@@ -41,11 +40,11 @@ def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
 def mounting(
     name: str, *, html: str | None, css: str, script: str, isolate_styles: bool = True
 ) -> Callable[..., Any]:
-    """Streamlit's function that mounts a component with this joined script.
+    """Return Streamlit's mount function for a bundled script.
 
-    Streamlit sends an inline script along with every answer, two thirds of a short sentence's. A
-    browser asks once for one that has an address. Such a script is a file of an installed package;
-    this one is joined when the app starts, so its folder is made known to Streamlit here.
+    Streamlit resends an inline script with every update: two thirds of the bytes for a short
+    sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
+    This one is bundled at start-up, so its folder is registered here.
     """
     module = as_module(script)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"
