@@ -1,4 +1,4 @@
-"""Entry point of the app: import path, page list, and the frame around every page."""
+"""The app's entry point: the import path, the list of pages, and what every page shows."""
 
 import sys
 from pathlib import Path
