@@ -17,7 +17,7 @@
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
+ *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
  *   source: SentToken[], target_in: SentToken[], target_out: SentToken[], alternatives: [string, number, 0 | 1 | 2][][],
  *   address: boolean, inside: string | null, view: Link, offered: Quantity[],
  *   quantities: Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>,
@@ -47,6 +47,7 @@
  * @property {string} sourceLanguage
  * @property {string} targetLanguage
  * @property {string} search
+ * @property {boolean} givenTarget
  * @property {Check[]} checks
  * @property {string} verdict
  * @property {boolean} address

@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from core.config import DecodeConfig
 from core.record.edits import Edits
 
 SOURCES = {
@@ -134,6 +135,9 @@ CHECKS = (
 )
 
 
+BEAM = DecodeConfig()
+
+
 @dataclass(frozen=True)
 class Record:
     """A stand-in for `TranslationRecord` with the fields that the explorer reads."""
@@ -162,6 +166,7 @@ class Record:
     source_text: str = "Ein Satz."
     translation: str = "A sentence."
     lost_edits: bool = False
+    decode: DecodeConfig | None = BEAM
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:

@@ -647,6 +647,13 @@ def test_rollout_is_one_row_from_the_left(shown: Mounted) -> None:
 # What if.
 
 
+def test_a_given_target_is_never_said_to_be_written(at: Mounted) -> None:
+    for lost in (False, True):
+        at.show(sent(replace(RECORD, decode=None, lost_edits=lost)))
+        note = at.does()["parts"]["target-note"]
+        assert note.startswith("given, not written by the model, one token per step")
+
+
 def test_an_edited_pass(at: Mounted) -> None:
     at.show(sent(replace(RECORD, lost_edits=True), what_if=WHAT_IF))
     said = at.does(*press_head("cross", 1, 2))

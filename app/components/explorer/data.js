@@ -44,6 +44,7 @@ export function decodePayload(raw, before = null) {
     sourceLanguage: raw.source_language,
     targetLanguage: raw.target_language,
     search: raw.search,
+    givenTarget: raw.given_target,
     checks: raw.checks,
     verdict: raw.verdict,
     address: raw.address,

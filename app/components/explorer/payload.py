@@ -126,6 +126,7 @@ def payload(
         "source_language": record.source_language,
         "target_language": record.target_language,
         "search": record.search,
+        "given_target": record.decode is None,
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
         "verdict": "edited" if record.lost_edits else verdict,

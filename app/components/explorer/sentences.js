@@ -8,9 +8,6 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
-/* `search` of a record whose target was given. */
-const GIVEN_TARGET = "given target";
-
 /** @param {Explorer} explorer */
 export function buildSentences(explorer) {
   const { data } = explorer;
@@ -19,7 +16,7 @@ export function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const tokens = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
-  const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
+  const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
   const bars = "the line under a token is its probability";
   const note = data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
   parts["target-note"].textContent = note;
