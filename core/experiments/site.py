@@ -1,4 +1,4 @@
-"""One attention of one real pass: what it was fed, its weight matrices, and the map it made.
+"""Read one attention of a real pass: its inputs, weight matrices, mask and maps.
 
 Axes: Q query, K key, D d_model, H head.
 """
@@ -33,17 +33,17 @@ def site(
     layer: int,
     edits: Edits = Edits(),
 ) -> Site:
-    """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
+    """Rerun a record's pass and return one of its attentions.
 
-    Asked of (translator, record, kind, layer); or of a network, ids, kind and layer, while the
-    caller holds its lock, for hooks are process-wide. `edits` are those that the network runs
-    under already. Raises KeyError for a layer that the model does not have, and ValueError for one
-    whose weights are edited: they are not the softmax that is shown step by step.
+    Call it with (translator, record, kind, layer), or with (model, source, target, kind, layer),
+    holding the model's lock, since hooks are process-wide. `edits` are the ones already applied to
+    the model. Raises KeyError for a layer that the model does not have, and ValueError for one
+    whose weights are edited, because they are not the softmax of its scores.
     """
     if edits.of_site(kind, layer).changes_weights:
         raise ValueError(
             f"weights of {kind} layer {layer} are edited: they are not the softmax of its scores, "
-            "so undo these edits to call inside"
+            "so undo these edits to look inside"
         )
     device = next(model.parameters()).device
     target_in = (BOS, *target[:-1])
@@ -56,9 +56,9 @@ def site(
 
 
 def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
-    """One attention of a batch's rows, each as long as its mask [Q, K], without the padding.
+    """Split a batched attention call into one `Site` per row, cut to the row's mask [Q, K].
 
-    The rows share the weight matrices.
+    The sites share the weight matrices.
     """
     query, key, value, output = call.site.projections()
     score = model.config.mask_score
@@ -72,10 +72,10 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.boo
         "value_bias": _bias(value),
         "output_bias": _bias(output),
     }
-    found = []
+    sites = []
     for row, mask_QK in enumerate(masks):
         Q, K = mask_QK.shape
-        found.append(
+        sites.append(
             Site(
                 kind=call.site.kind,
                 layer=call.site.layer,
@@ -88,15 +88,15 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.boo
                 **matrices,
             )
         )
-    return found
+    return sites
 
 
 def _bias(projection: Projection) -> Doubles:
-    """The bias, or the zeros that having none comes to."""
+    """Return the bias, or zeros if there is none."""
     bias = projection.bias
     return np.zeros(len(projection.weight)) if bias is None else double(bias)
 
 
 def double(tensor: Tensor) -> Doubles:
-    """The numbers of a tensor in float64."""
+    """Convert a tensor to a float64 NumPy array."""
     return tensor.detach().cpu().numpy().astype(np.float64)

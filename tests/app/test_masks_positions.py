@@ -147,7 +147,7 @@ def test_typed_ids_give_the_blogs_matrices(translator):
     assert list(shapes["broadcast to"])[1:3] == [f"[2, {heads}, 7, 9]", f"[2, {heads}, 7, 7]"]
     page.text_area(key="mask_source_ids").set_value("[1, two]").run()
     assert [e.value for e in page.error] == [
-        plain("row 1 is no list of ids: write numbers, such as [1, 5, 0]")
+        plain("row 1 is not a list of ids: write numbers, such as [1, 5, 0]")
     ]
     page.text_area(key="mask_source_ids").set_value("1 99999").run()
     assert "id 99999 is not in the source vocabulary" in page.error[0].value
@@ -174,7 +174,7 @@ def test_a_batch_too_large_is_refused_before_anything_is_translated(monkeypatch)
     monkeypatch.setattr(results, "inspect", noting)
     page.text_area(key=box).set_value("\n".join(lines)).run()
     assert [e.value for e in page.error] == [
-        "200 sentences are too many: the limit is 6, take some lines out"
+        "200 sentences are too many: the limit is 6, remove some lines"
     ]
     assert set(asked) == {SENTENCE}  # the other sections' own
     assert page.text_area(key=box).value == "\n".join(lines)

@@ -27,7 +27,7 @@ def test_links_are_read_sure_and_possible():
 
 @pytest.mark.parametrize("line", ["0-1 2", "a-b", "0--1", "-1-2"])
 def test_what_is_no_link_is_named(line):
-    with pytest.raises(ValueError, match="is no link: write i-j"):
+    with pytest.raises(ValueError, match="is not a link: write i-j"):
         Gold.parse(line)
     with pytest.raises(ValueError, match="counted from 1"):
         Gold.parse("0-1", one_based=True)
@@ -49,7 +49,7 @@ def test_the_error_is_och_and_neys():
 def test_tokens_find_their_words_also_if_a_mark_or_nothing_is_a_token():
     words = ["Ein", "U-Bahnhof", "."]
     assert words_of(["Ein", "", "U", "-", "Bahn", "hof", "."], words) == [0, 1, 1, 1, 1, 1, 2]
-    with pytest.raises(ValueError, match="are not those of"):
+    with pytest.raises(ValueError, match="do not spell"):
         words_of(["Ein", "Bahnhof"], words)
 
 
@@ -112,7 +112,7 @@ def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):
 def test_rows_are_of_every_layer_and_head_and_their_means(checkpoint_folder):
     checkpoint = load(checkpoint_folder)
     counts = []
-    rows = align(checkpoint, PAIRS, GOLD, done=counts.append)
+    rows = align(checkpoint, PAIRS, GOLD, on_progress=counts.append)
     L, H = 2, 2
     assert len(rows) == 2 * 2 * (L + 1) * (H + 1) and sum(counts) == 2
     assert best(rows).score.aer == min(row.score.aer for row in rows)
@@ -145,10 +145,10 @@ def test_naacl_lines_are_links_counted_from_one():
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
-        (["1 1 1 S", "0-0"], "gold line 2: '0-0' is not of the format of line 1"),
-        (["0-0", "1 1 1 S"], "gold line 2: '1' is no link"),
+        (["1 1 1 S", "0-0"], "gold line 2: '0-0' is not in the format of line 1"),
+        (["0-0", "1 1 1 S"], "gold line 2: '1' is not a link"),
         (["1 1 0 S"], "gold line 1: .* counted from 1"),
-        (["4 1 1 S"], "gold line 1 is about sentence 4: there are 3"),
+        (["4 1 1 S"], "gold line 1 refers to sentence 4, but there are only 3"),
     ],
 )
 def test_a_mixture_of_formats_is_refused_by_its_line(lines, line):

@@ -14,9 +14,7 @@ from core.analysis.attribution import (
     Shapley,
     Subsets,
     agreement,
-    kendall,
     source_words,
-    spearman,
 )
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
@@ -323,39 +321,37 @@ def test_both_models_with_the_same_weights_give_the_same(models):
 # Agreement.
 
 
-def test_rank_correlations_are_scipys():
-    chance = np.random.default_rng(6)
-    for n in (2, 3, 7, 12):
-        for _ in range(20):
-            a, b = chance.normal(size=(2, n))
-            tied = np.round(b)
-            for first, second in ((a, b), (a, tied), (np.round(a), tied)):
-                with np.errstate(all="ignore"):
-                    if len(set(first)) == 1 or len(set(second)) == 1:
-                        assert math.isnan(spearman(first, second))
-                        assert math.isnan(kendall(first, second))
-                        continue
-                assert spearman(first, second) == pytest.approx(
-                    stats.spearmanr(first, second).statistic, abs=1e-12
-                )
-                assert kendall(first, second) == pytest.approx(
-                    stats.kendalltau(first, second).statistic, abs=1e-12
-                )
-    assert math.isnan(spearman(np.ones(1), np.ones(1)))
+def exact_agreement(scores: dict, values: np.ndarray):
+    """Agreement with exact Shapley values [T, n]."""
+    T, n = values.shape
+    target, total = tuple(range(T)), values.sum(-1)
+    referee = Shapley(words(n), target, values, values, values, total, np.zeros(T), 2**n, 0)
+    return agreement(Attributions(words(n), target, scores), referee)
 
 
-def test_agreement_of_each_method_with_the_referee():
+@pytest.mark.parametrize("n", [2, 3, 7, 12])
+def test_spearman_matches_scipy_with_and_without_ties(n):
+    a, b = np.random.default_rng(6).normal(size=(2, 20, n))
+    for first, second in ((a, b), (a, np.round(b)), (np.round(a), np.round(b))):
+        rhos = exact_agreement({"some": first}, second)["some"].spearman
+        for x, y, rho in zip(first, second, rhos, strict=True):
+            if len(set(x)) == 1 or len(set(y)) == 1:
+                assert math.isnan(rho)
+            else:
+                assert rho == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+
+
+def test_agreement_of_each_method_with_the_shapley_values():
     values = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
-    referee = Shapley(words(3), (7, 8), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
     scores = {"same": values * 9, "flat": np.ones((2, 3)), "rows": values[[0, 0]]}
-    found = agreement(Attributions(words(3), (7, 8), scores), referee)
-    assert found["same"].spearman.tolist() == found["same"].kendall.tolist() == [1, 1]
-    assert math.isnan(found["flat"].mean_spearman) and math.isnan(found["flat"].mean_kendall)
-    assert found["rows"].kendall.tolist() == [1, -1]
-    assert found["rows"].mean_spearman == found["rows"].mean_kendall == 0
-    other = Attributions(words(3), (7, 9), scores)
+    found = exact_agreement(scores, values)
+    assert found["same"].spearman.tolist() == [1, 1]
+    assert math.isnan(found["flat"].of()) and math.isnan(found["flat"].of(0))
+    assert found["rows"].spearman.tolist() == [1, -1] and found["rows"].of() == 0
+    assert math.isnan(exact_agreement({"some": np.ones((1, 1))}, np.ones((1, 1)))["some"].of())
+    referee = Shapley(words(3), (7, 9), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
     with pytest.raises(ValueError, match="of different words or tokens"):
-        agreement(other, referee)
+        agreement(Attributions(words(3), (7, 8), scores), referee)
 
 
 def sampled_game(seed: int, orders: int = 64):
@@ -507,7 +503,7 @@ def test_words_are_the_explorers_words():
 def test_what_cannot_be_asked_is_one_line(models, translator, monkeypatch):
     model = models[0]
     for question in (attributions, shapley):
-        with pytest.raises(ValueError, match="no source word to ask about: at least 1"):
+        with pytest.raises(ValueError, match="no source word to attribute to: at least 1"):
             question(model, [EOS], TARGET, ())
         for odd in (((0,), (0, 1)), ((0, 9),), ((0,), (-1,)), (tuple(range(8)),)):
             with pytest.raises(ValueError, match="do not fit 8 source tokens") as refused:
@@ -533,7 +529,7 @@ def test_results_cannot_be_written_to_and_fit_together():
     found = Attributions(words(3), (7, 8), {"weights": scores})
     with pytest.raises(ValueError, match="read-only"):
         found.scores["weights"][0] = 0
-    with pytest.raises(ValueError, match=r"weights are \(2, 3\), not \[target, words\]"):
+    with pytest.raises(ValueError, match=r"weights have shape \(2, 3\), not \[target, words\]"):
         Attributions(words(2), (7, 8), {"weights": scores})
     with pytest.raises(ValueError, match="low"):
         Shapley(words(3), (7, 8), scores, scores[:1], scores, scores[:, 0], scores[:, 0], 8, 0)

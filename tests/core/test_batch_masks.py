@@ -107,7 +107,7 @@ def test_ids_can_be_typed_in_many_ways():
     assert parse_rows(" [1, 5,0]\n\n1 5 0 \n1,5,0") == [[1, 5, 0]] * 3
     assert parse_rows("[7]") == [[7]] and parse_rows("") == []
     for wrong in ("[1, x]", "1.5", "-3", "<b>", "1\n[]", "1" * 7):
-        with pytest.raises(BatchError, match="is no list of ids: write numbers"):
+        with pytest.raises(BatchError, match="is not a list of ids: write numbers"):
             parse_rows(wrong)
 
 
@@ -116,10 +116,10 @@ def test_ids_can_be_typed_in_many_ways():
     [
         ([], [], "the source has an empty row"),
         ([[1]], [[]], "the target has an empty row"),
-        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6, take some"),
+        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6, remove some"),
         ([[1] * 129], [[1]], "a source row of 129 tokens is too long to draw: the limit is 128"),
         ([[1]], [[1, 99999]], "id 99999 is not in the target vocabulary: its ids end at"),
-        ([[1], [2]], [[1]], "2 source rows and 1 target rows: give each its other half"),
+        ([[1], [2]], [[1]], "2 source rows and 1 target rows: the numbers must match"),
     ],
 )
 def test_bad_batches_are_one_line(model, source, target, line):

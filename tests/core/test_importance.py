@@ -118,7 +118,7 @@ def test_a_head_that_is_not_there_is_refused(models, away):
 def test_the_change_of_the_loss_is_that_of_a_pass_without_the_head(models):
     for model in models:
         counts = []
-        loss, rows = importance(model, pairs(), done=counts.append)
+        loss, rows = importance(model, pairs(), on_progress=counts.append)
         whole, _ = loss_of(model)
         assert loss == pytest.approx(whole, abs=1e-6)
         sites = len(model.attention_sites())

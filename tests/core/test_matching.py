@@ -165,7 +165,7 @@ def test_why_tokens_differ_is_said_as_it_is(records):
     """Other ids under the same pieces are another vocabulary; equal counts explain nothing."""
     first = records[0]
     moved = tuple(dataclasses.replace(token, id=token.id + 1) for token in first.source)
-    with pytest.raises(ValueError, match=r"vocabularies of their own, .* cannot be subtracted"):
+    with pytest.raises(ValueError, match=r"their vocabularies differ: .* cannot be subtracted"):
         largest_difference(first, dataclasses.replace(first, source=moved))
     other = (dataclasses.replace(first.source[0], piece="x"), *first.source[1:])
     with pytest.raises(ValueError, match=r"into different tokens: their maps cannot"):
@@ -175,7 +175,9 @@ def test_why_tokens_differ_is_said_as_it_is(records):
 def test_different_shapes_are_refused_in_one_line(records):
     first, second = records
     fewer = dataclasses.replace(second, **{k: second.maps(k)[:, :1].copy() for k in KINDS})
-    with pytest.raises(ValueError, match=r"cannot be subtracted, choose two models of one shape"):
+    with pytest.raises(
+        ValueError, match=r"cannot be subtracted, choose two models of the same shape"
+    ):
         largest_difference(first, fewer)
 
 

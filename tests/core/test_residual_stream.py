@@ -174,5 +174,5 @@ def test_components_have_names_of_their_own(models):
     assert "cross layer 3 head 1" in labels and "decoder layer 1 feed-forward" in labels
     with pytest.raises(ValueError, match="token is no head"):
         _ = Component("token").place
-    with pytest.raises(ValueError, match="cross layer 7 is not there: .* the layers end at 2"):
+    with pytest.raises(ValueError, match="cross layer 7 does not exist: .* the last is 2"):
         trace.site("cross", 7)

@@ -37,7 +37,7 @@ def test_cells_sum_over_keys_and_average_over_queries():
     maps = np.zeros((1, 1, 3, 4), np.float32)
     maps[0, 0] = [[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0, 0, 1, 0]]
     assert on_cells(maps, [(0, [1, 2]), (2, [2])])[0, 0] == pytest.approx((0.5 + 1) / 2)
-    with pytest.raises(ValueError, match="no cell to look at"):
+    with pytest.raises(ValueError, match="no cells given"):
         on_cells(maps, [])
 
 

@@ -225,10 +225,10 @@ def test_a_head_off_in_the_whole_pass_is_a_pass_without_it(models, cell):
 
 def test_a_cell_that_is_not_there_is_one_line(models):
     for wrong, message in (
-        (("cross", 9, 0, 0, 0), "cross layer 9 is not there: counted from 0, the layers end at 2"),
-        (("cross", 0, 4, 0, 0), "head 4 is not there: counted from 0, they end at 3"),
-        (("cross", 0, 0, 4, 0), "query 4 is not there: counted from 0, they end at 3"),
-        (("cross", 0, 0, 0, -1), "key -1 is not there: counted from 0, they end at 5"),
+        (("cross", 9, 0, 0, 0), "cross layer 9 does not exist: counted from 0, the last is 2"),
+        (("cross", 0, 4, 0, 0), "head 4 does not exist: counted from 0, the last is 3"),
+        (("cross", 0, 0, 4, 0), "query 4 does not exist: counted from 0, the last is 3"),
+        (("cross", 0, 0, 0, -1), "key -1 does not exist: counted from 0, the last is 5"),
     ):
         with pytest.raises(ValueError, match=message):
             score_split(models[1], SOURCE, TARGET, *wrong)

@@ -175,15 +175,15 @@ def test_rivals_are_the_most_probable_others_and_what_follows_them(models):
             written = collate([(SOURCE, [*TARGET[:STEP], other, EOS])])
             with torch.inference_mode():
                 assert then == int(model(written.source, written.target_in)[0, STEP + 1].argmax())
-    with pytest.raises(ValueError, match="step 4 is not there"):
+    with pytest.raises(ValueError, match="step 4 does not exist"):
         rivals(models[1], SOURCE, TARGET, 4)
 
 
 def test_what_cannot_be_asked_is_one_line(models):
     for step, words, message in (
-        (4, WORDS, "step 4 is not there: counted from 0, they end at 3"),
-        (-1, WORDS, "step -1 is not there"),
-        (0, (40, 3), "id 40 is not there: counted from 0, they end at 39"),
+        (4, WORDS, "step 4 does not exist: counted from 0, the last is 3"),
+        (-1, WORDS, "step -1 does not exist"),
+        (0, (40, 3), "id 40 does not exist: counted from 0, the last is 39"),
     ):
         with pytest.raises(ValueError, match=message):
             word_choice(models[1], SOURCE, TARGET, step, words)
@@ -201,7 +201,7 @@ def pairs():
 def test_predictions_over_a_sample_are_those_of_each_sentence(models):
     for model in models:
         counts = []
-        found = prediction_error(model, pairs(), done=counts.append)
+        found = prediction_error(model, pairs(), on_progress=counts.append)
         N = sum(len(target) for _, target in pairs())
         assert found.predicted.shape == found.true.shape == (N, 2 * 3 * 4)
         assert found.sentences == 7 and sum(counts) == 24
