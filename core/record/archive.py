@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from core.checkpoint.strict_json import parse
-from core.files import opened, printable
+from core.files import printable, safe_open
 
 _MOST_MEMBERS = 4_096  # of an archive
 _MOST_ITEMS = 500_000  # of its JSON: each takes some 100 bytes once it is read
@@ -104,7 +104,7 @@ def archive(
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         if isinstance(file, Path | str):
-            source = opened(Path(file), largest_file, links=True)
+            source = safe_open(Path(file), largest_file, follow_links=True)
             with source as stream, zipfile.ZipFile(stream) as found:
                 yield Archive(found, largest)
         else:

@@ -33,7 +33,7 @@ def explicit_attention(
 
 def _asking(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
     def ask(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return args, {**kwargs, **site.ask}
+        return args, {**kwargs, **site.weights_kwargs}
 
     return ask
 

@@ -1,4 +1,4 @@
-"""Each way in which a picture can lie turns a check red, and no true picture is ever doubted."""
+"""Record checks: each injected fault fails its check, and correct records pass all checks."""
 
 import copy
 import dataclasses
@@ -27,7 +27,7 @@ from core.translator import Translator
 from tests import small
 
 RECOMPUTED, ROWS, MASKED, LABELS, TEXT, PROBABILITIES, POSITIONS, UNTOUCHED = range(8)
-SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 40, 50, 31, 12, EOS]  # as long: a swap has room
+SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 40, 50, 31, 12, EOS]  # equal lengths, for swaps
 ARRAYS = ("encoder", "decoder", "cross", "encoder_mask", "decoder_mask", "cross_mask")
 
 
@@ -78,7 +78,7 @@ def looked_at(
 
 
 def planted(record: TranslationRecord, **values: object) -> TranslationRecord:
-    """The record with something else inside, past its own refusals."""
+    """Return the record with other values, bypassing its validation."""
     spoiled = copy.copy(record)
     for name, value in values.items():
         object.__setattr__(spoiled, name, value)
@@ -104,7 +104,7 @@ def look(model):
     return looked_at(model, SOURCE, TARGET)
 
 
-def test_a_true_picture_passes(look):
+def test_a_correct_record_passes(look):
     record, evidence = look
     lines = check(record, evidence, NUMBERS)
     assert len(lines) == 8 and all(line.passed for line in lines)
@@ -166,7 +166,7 @@ def test_a_planted_fault_turns_its_check_red(look, fault):
 
 
 def test_a_stale_map_turns_red(model, look):
-    """The maps of the sentence before, which was as long."""
+    """Use the maps of another sentence of the same length."""
     before, _ = looked_at(model, [5, 16, 17, 18, 19, EOS], [20, 21, 22, 23, 24, EOS])
     record, evidence = look
     for kind in KINDS:
@@ -190,7 +190,7 @@ def test_dropout_left_on_turns_red(model):
         assert not failed(*looked_at(noisy.eval(), SOURCE, TARGET))
         noisy.train()
         if rate and isinstance(noisy, Baseline):
-            # The library's weights are taken after dropout: the record itself refuses such rows.
+            # torch returns weights after dropout, so the record itself rejects its rows.
             with pytest.raises(ValueError, match="sum to 1"):
                 looked_at(noisy, SOURCE, TARGET)
         else:
@@ -198,7 +198,7 @@ def test_dropout_left_on_turns_red(model):
 
 
 def test_layers_under_wrong_names_turn_red(model, monkeypatch):
-    """Maps and inputs that are mixed up together still agree: the order of running tells."""
+    """Maps and inputs swapped together agree; only the execution order shows the error."""
     sites = model.attention_sites()
     last = max(site.layer for site in sites if site.kind == "cross")
     renamed = [
@@ -229,7 +229,7 @@ def test_no_false_alarm_whatever_the_shape(changes):
         for shape in (network, network.float()):
             assert not failed(*looked_at(shape, [9, 8, 7, EOS], [30, 31, 12, 33, EOS]))
             padded = failed(*looked_at(shape, [9, PAD, 8, EOS, PAD], [EOS]))
-            assert padded == {TEXT}  # nobody types padding behind an <eos>
+            assert padded == {TEXT}  # no text encodes to padding after <eos>
 
 
 def test_no_false_alarm_on_random_sentences(model):
@@ -255,7 +255,7 @@ def test_every_inspected_record_carries_its_checks(translating_folder, twin):
 
 
 def test_a_sums_limit_grows_with_its_tokens():
-    """A hundred tokens round a hundred times; a wrong sum is off by far more."""
+    """Rounding grows with the number of tokens; a wrong sum differs by far more."""
     hypothesis = RecordHypothesis("", (5,) * 100, -50.0, -50.0)
     record = SimpleNamespace(decode=DecodeConfig(beam=1), hypotheses=(hypothesis,))
     for off, passes in ((0.005, True), (0.05, False)):
@@ -285,7 +285,7 @@ def test_masks_follow_from_ids():
     ]
 
 
-def test_a_check_cannot_claim_what_its_figure_denies():
+def test_a_check_must_match_its_figure():
     with pytest.raises(ValueError, match="is not True"):
         RecordCheck("Every row sums to 1", True, 0.5, 1e-5, "")
     with pytest.raises(ValueError, match="is not True"):
@@ -332,7 +332,7 @@ def test_scaled_stretched_shifted_and_reordered_positions_are_those_of_the_formu
     ids=["shift-before-stretch", "no-stretch", "no-shift", "no-order"],
 )
 def test_a_mistake_in_the_edit_of_positions_turns_the_check_red(model, monkeypatch, mistake):
-    """The check computes the rows apart from the edit: a shared mistake would stay green."""
+    """The check computes the rows independently of the edit."""
     edits = Edits(source_positions=ALL_OF_A_POSITION)
     monkeypatch.setattr(
         PositionEdit,
@@ -360,7 +360,7 @@ def test_no_false_alarm_on_moved_positions(learned):
 
 @pytest.mark.parametrize("off", [1e-4, 4e-4])
 def test_a_sharp_heads_limit_is_that_of_its_temperature(model, off):
-    """At 0.05 rounding counts twenty times: the limit is 2e-4, and no more."""
+    """A temperature of 0.05 amplifies rounding twentyfold, so the limit is 2e-4."""
     edits = Edits(temperatures=(Temperature("cross", 0, 0, 0.05),))
     record, evidence = looked_at(model, SOURCE, TARGET, edits)
     assert not failed(record, evidence, edits)
@@ -374,7 +374,7 @@ def test_a_sharp_heads_limit_is_that_of_its_temperature(model, off):
 
 
 def test_shown_scores_are_those_that_each_attention_computed(model):
-    """With every bias, which the softmax would hide: against the modules' own projections."""
+    """Compare scores, including biases that the softmax would hide, with the projections."""
     with torch.no_grad():
         noisy = copy.deepcopy(model)
         torch.manual_seed(3)
