@@ -256,7 +256,7 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
 
 @torch.inference_mode()
 def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
-    """Return log P of each target token, unedited and with each word's values zeroed: [1 + n, T]."""
+    """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
     parameter, B = next(model.parameters()), 1 + len(words)
     device = parameter.device
     zeroed_BK = torch.zeros(B, len(source), device=device, dtype=parameter.dtype)

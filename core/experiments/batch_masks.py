@@ -31,7 +31,7 @@ class BatchError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape in which the model stores a mask (`held`), and the one it broadcasts to (`used`)."""
+    """The shape of a mask as the model stores it (`held`), and as it is broadcast (`used`)."""
 
     name: str
     held: tuple[int, ...]
