@@ -12,12 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.record.record import RecordToken
 from core.record.words import Words, group_words
-
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 MAX_LIVE = 10
 """Up to this many words, Shapley values are exact by default: 1,024 subsets."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.analysis.matching import Matching
+from core.frozen import Doubles
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
@@ -67,7 +67,7 @@ def differences(
     second: TranslationRecord,
     kind: str,
     matching: Matching | None = None,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return first minus second [layer, head, query, key], heads in the first record's order."""
     others = second.maps(kind)
     if matching is not None:

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.frozen import Frozen
-
-Doubles = NDArray[np.float64]
+from core.frozen import Doubles, Frozen
 
 
 class HeadChange(NamedTuple):

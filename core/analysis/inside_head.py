@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.frozen import Frozen
-
-Doubles = NDArray[np.float64]
+from core.frozen import Bools, Doubles, Frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +34,7 @@ class Site(Frozen):
     key_bias: Doubles
     value_bias: Doubles
     output_bias: Doubles
-    mask_QK: NDArray[np.bool_]
+    mask_QK: Bools
     mask_score: float
     maps_HQK: NDArray[np.float32]
 
@@ -62,7 +60,7 @@ class InsideHead(Frozen):
     products_KE: Doubles
     scores_K: Doubles
     scaled_K: Doubles
-    open_K: NDArray[np.bool_]
+    open_K: Bools
     masked_K: Doubles
     exps_K: Doubles
     weights_K: Doubles
@@ -139,7 +137,6 @@ _OURS, _THEIRS = "core.model.transformer", "torch.nn.functional"
 _DOT, _FORWARD = "scaled_dot_product_attention", "multi_head_attention_forward"
 _ATTEND = "MultiHeadAttention.attend"
 
-STAGES = ("project", "product", "scale", "mask", "softmax", "values", "output")
 PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
     "scratch": {
         "project": (

@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.record.record import TranslationRecord
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +16,9 @@ class Leak(Frozen):
     averaged over all layers and heads of the decoder.
     """
 
-    masked: Floats
-    open: Floats
-    on_future: Floats
+    masked: Doubles
+    open: Doubles
+    on_future: Doubles
 
     @property
     def gained(self) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Matching(Frozen):
     layers: int
     heads: int
     partner: tuple[int, ...]
-    similarity: NDArray[np.float64]
+    similarity: Doubles
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,12 +46,12 @@ class Matching(Frozen):
         return maps.reshape(-1, *maps.shape[2:])[list(self.partner)].reshape(maps.shape)
 
     @property
-    def matched(self) -> NDArray[np.float64]:
+    def matched(self) -> Doubles:
         """The similarity of each head of the first model to its partner: [N]."""
         return self.similarity[np.arange(len(self.partner)), list(self.partner)]
 
     @property
-    def same_number(self) -> NDArray[np.float64]:
+    def same_number(self) -> Doubles:
         """The similarity of each head to the head with the same number, unmatched: [N]."""
         return self.similarity.diagonal()
 

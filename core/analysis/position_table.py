@@ -5,12 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
-
-Floats = NDArray[np.float64]
+from core.frozen import Doubles, Frozen
 
 
-def rotation(k: int, d_model: int) -> Floats:
+def rotation(k: int, d_model: int) -> Doubles:
     """Return R_k [d_model, d_model] with PE(p+k) = R_k · PE(p) for every p (paper §3.5).
 
     Each pair of dimensions (sin ωp, cos ωp) is rotated by the angle ωk with the 2 × 2 block
@@ -30,7 +28,7 @@ def rotation_error(table: NDArray, k: int) -> float:
     return float(np.abs(rotated - table[k:]).max(initial=0.0))
 
 
-def products_by_distance(positions: NDArray) -> tuple[NDArray, Floats, Floats, Floats]:
+def products_by_distance(positions: NDArray) -> tuple[NDArray, Doubles, Doubles, Doubles]:
     """Return distances −(n−1) … n−1 and the mean, minimum and maximum dot product at each."""
     table = positions.astype(np.float64)
     products = table @ table.T
@@ -50,16 +48,16 @@ class Sums(Frozen):
     explain the share `explained` of their variance.
     """
 
-    content: Floats
-    position: Floats
-    total: Floats
-    cosine: Floats
-    before: Floats
-    after: Floats
+    content: Doubles
+    position: Doubles
+    total: Doubles
+    cosine: Doubles
+    before: Doubles
+    after: Doubles
     explained: float
 
 
-def sums(content: Floats, position: Floats) -> Sums:
+def sums(content: Doubles, position: Doubles) -> Sums:
     """Compute `Sums` from embedding·√d_model [N, D] and PE [N, D] of one sentence."""
     total = content + position
     norms = [np.linalg.norm(x, axis=-1) for x in (content, position, total)]

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.analysis.inside_head import Site, heads_of
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 
-Floats = NDArray[np.float64]
 Side = Literal["encoder", "decoder"]
 What = Literal[
     "token",
@@ -90,11 +88,11 @@ class Norm(Frozen):
     side: Side
     kind: Kind | None
     layer: int | None
-    gain_D: Floats
-    shift_D: Floats
+    gain_D: Doubles
+    shift_D: Doubles
     eps: float
-    fed_ND: Floats
-    gave_ND: Floats
+    fed_ND: Doubles
+    gave_ND: Doubles
 
     @property
     def shift(self) -> Component:
@@ -105,15 +103,15 @@ class Norm(Frozen):
             return Component("feed-forward norm shift", self.side, self.layer)
         return Component("norm shift", self.kind, self.layer)
 
-    def held(self, parts: Floats) -> Floats:
+    def held(self, parts: Doubles) -> Doubles:
         """Return γ(x − mean x)/σ of parts [..., N, D], with σ fixed to that of the actual input."""
         return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.fed_ND)
 
-    def recomputed(self, x: Floats) -> Floats:
+    def recomputed(self, x: Doubles) -> Doubles:
         """Apply the norm to another input [..., N, D], with its own σ."""
         return self.gain_D * (x - x.mean(-1, keepdims=True)) / self._scale(x) + self.shift_D
 
-    def _scale(self, x: Floats) -> Floats:
+    def _scale(self, x: Doubles) -> Doubles:
         return np.sqrt(x.var(-1, keepdims=True) + self.eps)
 
     def at(self, positions: slice) -> Norm:
@@ -130,11 +128,11 @@ class Stream(Frozen):
     """
 
     components: tuple[Component, ...]
-    parts: Floats
+    parts: Doubles
     norm: Norm | None = None
-    before: Floats | None = None
+    before: Doubles | None = None
 
-    def plus(self, components: Sequence[Component], parts: Floats) -> Stream:
+    def plus(self, components: Sequence[Component], parts: Doubles) -> Stream:
         """Return the stream after a sub-layer that wrote these parts."""
         return Stream((*self.components, *components), np.concatenate((self.parts, parts)))
 
@@ -144,7 +142,7 @@ class Stream(Frozen):
         parts = np.concatenate((norm.held(self.parts), shift))
         return Stream((*self.components, norm.shift), parts, norm, self.parts)
 
-    def without(self, component: int) -> Floats:
+    def without(self, component: int) -> Doubles:
         """Return the input without one component, with the last norm recomputed: [N, D].
 
         If there is no last norm, or the component is that norm's shift, the part is subtracted.
@@ -153,7 +151,7 @@ class Stream(Frozen):
             return self.parts.sum(0) - self.parts[component]
         return self.norm.recomputed(self.before.sum(0) - self.before[component])
 
-    def largest_error(self, fed_ND: Floats) -> float:
+    def largest_error(self, fed_ND: Doubles) -> float:
         """The largest deviation of the sum of the parts from the input, relative to its maximum."""
         return float(np.abs(self.parts.sum(0) - fed_ND).max() / np.abs(fed_ND).max())
 
@@ -168,12 +166,12 @@ class Trace(Frozen):
     """
 
     norm_first: bool
-    embedded: dict[Side, Floats]
+    embedded: dict[Side, Doubles]
     sites: dict[tuple[Kind, int], Site]
     norms: dict[Side, tuple[Norm, ...]]
     last: dict[Side, Norm | None]
-    ends: dict[Side, tuple[Floats, Floats]]
-    logits_TV: Floats
+    ends: dict[Side, tuple[Doubles, Doubles]]
+    logits_TV: Doubles
 
     def site(self, kind: Kind, layer: int) -> Site:
         """Return one attention. Raises ValueError if the model does not have it."""
@@ -221,11 +219,11 @@ class Trace(Frozen):
         last = self.last[side]
         return stream if last is None else stream.through(last.at(positions))
 
-    def _before(self, side: Side, i: int) -> Floats:
+    def _before(self, side: Side, i: int) -> Doubles:
         """Return the stream [N, D] before sub-layer i is added."""
         return self.norms[side][i].fed_ND if self.norm_first else self.norms[side][i - 1].gave_ND
 
-    def _after(self, side: Side, i: int) -> Floats:
+    def _after(self, side: Side, i: int) -> Doubles:
         """Return the stream [N, D] after sub-layer i is added."""
         norms = self.norms[side]
         if not self.norm_first:
@@ -233,7 +231,7 @@ class Trace(Frozen):
         return norms[i + 1].fed_ND if i + 1 < len(norms) else self.ends[side][0]
 
 
-def values(site: Site) -> Floats:
+def values(site: Site) -> Doubles:
     """Return v_k W_h^O, each key's contribution to the output at a weight of 1: [H, K, D]."""
     v_HKE = heads_of(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
     return v_HKE @ heads_of(site.to_output, site.num_heads).swapaxes(1, 2)
@@ -241,7 +239,7 @@ def values(site: Site) -> Floats:
 
 def _attended(
     site: Site, kind: Kind, layer: int, positions: slice, by_key: bool
-) -> tuple[list[Component], Floats]:
+) -> tuple[list[Component], Doubles]:
     """Return the components of an attention's output and their parts [C, N, D]."""
     weights_HNK, values_HKD = site.maps_HQK[:, positions].astype(np.float64), values(site)
     components = [Component("head", kind, layer, h) for h in range(site.num_heads)]

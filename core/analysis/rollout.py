@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
+from core.frozen import Doubles
 from core.record.record import Floats, TranslationRecord
 
 
@@ -29,12 +29,12 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
     return rollouts
 
 
-def with_residual(maps_LHQK: Floats) -> NDArray[np.float64]:
+def with_residual(maps_LHQK: Floats) -> Doubles:
     """Return ½(Ā + I) for each layer: [L, N, N]."""
     mixed = 0.5 * maps_LHQK.mean(1, dtype=np.float64)
     return mixed + 0.5 * np.eye(mixed.shape[-1])
 
 
-def cumulative(layers_LNN: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+def cumulative(layers_LNN: Iterable[Doubles]) -> Doubles:
     """Return the product of the mixing matrices up to and including each layer: [L, N, N]."""
     return np.stack(list(accumulate(layers_LNN, lambda so_far, layer: layer @ so_far)))

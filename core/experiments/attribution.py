@@ -8,20 +8,25 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
 from core.analysis.rollout import cumulative, with_residual
-from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_words_in_batches
+from core.experiments.experiment import (
+    Borrow,
+    Ids,
+    Progress,
+    Steps,
+    model_inputs,
+    of_words_in_batches,
+)
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
+from core.frozen import Doubles
 from core.model.interface import AttentionSite, Seq2Seq
 from core.record.activations import hidden_states
 from core.record.capture import AttentionCall, capture, explicit_attention
-from core.text.tokenizer import BOS
 
-Doubles = NDArray[np.float64]
 Positions = tuple[int, ...]
 
 METHODS = (
@@ -131,17 +136,15 @@ def log_probs_seeing(
     Hooks are process-wide: the caller must hold the model's lock. Raises ValueError if no position
     is visible.
     """
-    device = next(model.parameters()).device
-    ids_S = torch.tensor(list(source), device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    ids_1S, target_in_1T = model_inputs(model, source, target)
     log_probs = np.empty((len(visible), len(target)))
     for length in sorted(set(map(len, visible))):
         if not length:
             raise ValueError("every source token is hidden: leave at least one visible")
         rows = [i for i, positions in enumerate(visible) if len(positions) == length]
-        positions_BS = torch.tensor([visible[i] for i in rows], device=device)
+        positions_BS = torch.tensor([visible[i] for i in rows], device=ids_1S.device)
         with _at(model, positions_BS):
-            memory_BSD, mask = model.encode(ids_S[positions_BS])
+            memory_BSD, mask = model.encode(ids_1S[0, positions_BS])
         with widened(model):
             hidden_BTD = model.decode(target_in_1T, memory_BSD, mask)
         log_probs[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
@@ -183,12 +186,8 @@ def _membership(source: Ids, words: Words) -> Doubles:
 @torch.inference_mode()
 def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[str, Doubles]:
     """Compute the four methods that need a single forward pass."""
-    device = next(model.parameters()).device
     with capture(model) as captured, hidden_states(model) as states:
-        model(
-            torch.tensor([list(source)], device=device),
-            torch.tensor([[BOS, *target[:-1]]], device=device),
-        )
+        model(*model_inputs(model, source, target))
     calls = sorted(captured.calls(), key=lambda call: call.site.layer)
     encoder, cross = (
         [call for call in calls if call.site.kind == kind] for kind in ("encoder", "cross")
@@ -231,7 +230,7 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
 
     The first layer's input is x plus the position, so its gradient equals the gradient at x.
     """
-    device, T = next(model.parameters()).device, len(target)
+    T = len(target)
     entered: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -241,8 +240,8 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
     hook = model.stack("encoder").layers[0].register_forward_pre_hook(enter)
     try:
         with torch.inference_mode(False), torch.enable_grad():
-            source_TS = torch.tensor([list(source)] * T, device=device)
-            target_in_TT = torch.tensor([[BOS, *target[:-1]]] * T, device=device)
+            inputs = model_inputs(model, source, target)
+            source_TS, target_in_TT = (ids.expand(T, -1) for ids in inputs)
             hidden_TTD = model.decode(target_in_TT, *model.encode(source_TS))
             logits_TV = model.classify(hidden_TTD[range(T), range(T)])
             total = logits_TV.log_softmax(-1)[range(T), list(target)].sum()
@@ -258,8 +257,8 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
 def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
     """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
     parameter, B = next(model.parameters()), 1 + len(words)
-    device = parameter.device
-    zeroed_BK = torch.zeros(B, len(source), device=device, dtype=parameter.dtype)
+    source_BS, target_in_BT = (ids.expand(B, -1) for ids in model_inputs(model, source, target))
+    zeroed_BK = parameter.new_zeros(B, len(source))
     for row, word in enumerate(words, start=1):
         zeroed_BK[row, list(word)] = 1
     with ExitStack() as stack:
@@ -268,10 +267,7 @@ def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
             if site.kind != "decoder":
                 hook = site.module.register_forward_hook(_zeroing(site, zeroed_BK))
                 stack.callback(hook.remove)
-        hidden_BTD = model.decode(
-            torch.tensor([[BOS, *target[:-1]]] * B, device=device),
-            *model.encode(torch.tensor([list(source)] * B, device=device)),
-        )
+        hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
     return target_log_probs(model, hidden_BTD, target).cpu().numpy()
 
 

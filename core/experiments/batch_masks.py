@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.data.batches import Batch, pad
-from core.frozen import Frozen
+from core.frozen import Bools, Frozen
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.model.masks import causal_mask, padding_mask, target_mask
@@ -21,7 +21,6 @@ MAX_ROWS = 6
 MAX_LENGTH = 128
 
 Rows = Sequence[Sequence[int]]
-Bools = NDArray[np.bool_]
 Part = Literal["padding", "causal", "combined"]
 
 

@@ -12,10 +12,14 @@ from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any, Concatenate, Literal, NamedTuple, Protocol, TypeVar, get_args, overload
 
+import torch
+from torch import Tensor
+
 from core.analysis.attribution import source_words
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 from core.record.words import Words
+from core.text.tokenizer import BOS
 
 Ids = Sequence[int]
 Batch = Sequence[Ids]
@@ -80,6 +84,16 @@ def ids_of(record: TranslationRecord) -> tuple[tuple[int, ...], tuple[int, ...]]
     """Return the token ids of source and target, both with <eos>."""
     source, target = (tuple(t.id for t in side) for side in (record.source, record.target_out))
     return source, target
+
+
+def model_inputs(model: Seq2Seq, source: Ids, target: Ids) -> tuple[Tensor, Tensor]:
+    """Return source ids [1, S] and decoder input ids [1, T] on the model's device.
+
+    Both `source` and `target` end with <eos>.
+    """
+    device = next(model.parameters()).device
+    target_in = [BOS, *target[:-1]]
+    return torch.tensor([list(source)], device=device), torch.tensor([target_in], device=device)
 
 
 def of_pass(experiment: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Experiment[R]:

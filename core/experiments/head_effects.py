@@ -10,19 +10,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.head_effects import HeadEffects, PairEffects
-from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_pass_in_batches
+from core.experiments.experiment import (
+    Borrow,
+    Ids,
+    Progress,
+    Steps,
+    model_inputs,
+    of_pass_in_batches,
+)
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
+from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
-from core.text.tokenizer import BOS
 
-Doubles = NDArray[np.float64]
 Head = tuple[Kind, int, int]
 Off = frozenset[Head]
 
@@ -106,13 +111,10 @@ def log_probs_without(
     Rows are identical up to their first ablated head, so the batch forks there and only the rest is
     recomputed. Hooks are process-wide: the caller must hold the model's lock.
     """
-    device = next(model.parameters()).device
+    source_1S, target_in_1T = model_inputs(model, source, target)
     forks = _Forks(model, choices)
     with forks.running():
-        memory_RSD, mask = model.encode(torch.tensor([list(source)], device=device))
-        hidden_RTD = model.decode(
-            torch.tensor([[BOS, *target[:-1]]], device=device), memory_RSD, mask
-        )
+        hidden_RTD = model.decode(target_in_1T, *model.encode(source_1S))
     log_probs_RT = target_log_probs(model, hidden_RTD, target).cpu().numpy()
     return log_probs_RT[[forks.rows.index(choice) for choice in choices]]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.data.batches import Batch, collate, pad
 from core.experiments.experiment import Ids, of_pass, of_passes
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.activations import hidden_states
 
@@ -51,9 +51,9 @@ class Lens(Frozen):
 
     rows: tuple[LensRow, ...]
     ids: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
+    probabilities: Doubles
     written: tuple[int, ...]
-    written_probabilities: NDArray[np.float64]
+    written_probabilities: Doubles
     written_ranks: NDArray[np.int64]
     exact: bool
 

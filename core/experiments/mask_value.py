@@ -3,17 +3,14 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 
 FILLS = (-math.inf, -1e4, -1e9)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +27,15 @@ class MaskedRow(Frozen):
     fill: float
     precision: str
     held: float
-    scores: Floats
-    weights: Floats
+    scores: Doubles
+    weights: Doubles
     on_masked: float
     change: float
-    all_written: Floats
-    all_added: Floats
+    all_written: Doubles
+    all_added: Doubles
 
 
-def masked_rows(scores: NDArray, mask: NDArray[np.bool_]) -> list[MaskedRow]:
+def masked_rows(scores: NDArray, mask: Bools) -> list[MaskedRow]:
     """Mask one row, scores [keys] and mask [keys], with each fill in each precision.
 
     True in a mask = may attend. Raises ValueError if every cell of the row is masked.
@@ -69,5 +66,5 @@ def masked_rows(scores: NDArray, mask: NDArray[np.bool_]) -> list[MaskedRow]:
     return rows
 
 
-def _numbers(tensor: Tensor) -> Floats:
+def _numbers(tensor: Tensor) -> Doubles:
     return tensor.double().numpy()

@@ -3,21 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
 from core.experiments.experiment import of_passes
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +26,9 @@ class PaddingEffect(Frozen):
     and real queries.
     """
 
-    alone: Floats
-    masked: Floats
-    open: Floats
+    alone: Doubles
+    masked: Doubles
+    open: Doubles
     padded: int
     on_padding: float
 

@@ -7,15 +7,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.experiments.experiment import of_pass, of_source
-from core.frozen import Frozen
+from core.experiments.experiment import model_inputs, of_pass, of_source
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import OFF, Edits, PositionEdit
-from core.text.tokenizer import BOS
-
-Floats = NDArray[np.float64]
 
 
 @torch.inference_mode()
@@ -76,7 +73,7 @@ class Extrapolation(Frozen):
     """The mean probability of a given target's tokens when every position is moved by `shift`."""
 
     shift: NDArray[np.int64]
-    probability: Floats
+    probability: Doubles
 
 
 @of_pass
@@ -90,14 +87,12 @@ def extrapolation(
     (translator, record, shifts), or with (model, source, target, shifts). Raises EditError for a
     shift beyond a learned table.
     """
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    inputs = model_inputs(model, source, target)
     following = torch.tensor(list(target))[:, None]
     means = []
     for shift in shifts:
         moved = PositionEdit(shift=shift)
         with edited(model, Edits(source_positions=moved, target_positions=moved)):
-            logits = model(source_1S, target_1T)[0]
+            logits = model(*inputs)[0]
         means.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
     return Extrapolation(np.array(shifts), np.array(means))

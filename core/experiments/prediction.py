@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.analysis.residual_stream import Component, Floats
+from core.analysis.residual_stream import Component
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
 from core.experiments.word_choice import towards
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
@@ -41,7 +41,7 @@ class Agreement:
     correlation: float
 
     @classmethod
-    def of(cls, predicted: Floats, true: Floats) -> "Agreement":
+    def of(cls, predicted: Doubles, true: Doubles) -> "Agreement":
         constant = len(true) < 2 or not predicted.std() or not true.std()
         return cls(
             count=len(true),
@@ -62,17 +62,17 @@ class Predictions(Frozen):
     sentences: int
     heads: tuple[Component, ...]
     words: NDArray[np.int64]
-    predicted: Floats
-    true: Floats
+    predicted: Doubles
+    true: Doubles
 
-    def largest(self, count: int) -> NDArray[np.bool_]:
+    def largest(self, count: int) -> Bools:
         """Return a mask [N, A] of the `count` heads with the largest terms for each token."""
         order = np.argsort(-np.abs(self.predicted), axis=1, kind="stable")[:, :count]
         chosen = np.zeros(self.predicted.shape, bool)
         np.put_along_axis(chosen, order, True, axis=1)
         return chosen
 
-    def agreement(self, chosen: NDArray[np.bool_]) -> Agreement:
+    def agreement(self, chosen: Bools) -> Agreement:
         """Compute the agreement over the chosen cells of [N, A]."""
         return Agreement.of(self.predicted[chosen], self.true[chosen])
 
@@ -135,7 +135,7 @@ class _Sample:
         self.heads = tuple(stream.components[i] for i in columns)
         self.predicted_NA = -np.concatenate(terms)[:, columns]
 
-    def difference(self, model: Seq2Seq) -> Floats:
+    def difference(self, model: Seq2Seq) -> Doubles:
         """Return the first word's logit minus the other's at each target token: [N]."""
         picked_N2 = self._logits(model).gather(1, self.words_N2).double()
         return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()

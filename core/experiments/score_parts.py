@@ -16,12 +16,11 @@ from core.analysis.inside_head import heads_of
 from core.experiments.experiment import of_pass, of_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.record.teacher_forced import site_scores, teacher_forced_pass
 
-Floats = NDArray[np.float64]
 SOURCES = ("content", "position", "bias")
 
 
@@ -34,18 +33,18 @@ class ScoreParts(Frozen):
     in `mask` [Q, K], True = may attend. With `norm_first`, a LayerNorm precedes the projections.
     """
 
-    parts: Floats
-    scores: Floats
+    parts: Doubles
+    scores: Doubles
     weights: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    mask: Bools
     norm_first: bool
 
-    def part(self, query: str, key: str) -> Floats:
+    def part(self, query: str, key: str) -> Doubles:
         """Return one of the nine parts [H, Q, K], such as ("content", "position")."""
         return self.parts[SOURCES.index(query), SOURCES.index(key)]
 
     @property
-    def with_bias(self) -> Floats:
+    def with_bias(self) -> Doubles:
         """The sum of the five parts that involve a bias: [H, Q, K]."""
         return self.parts[2].sum(0) + self.parts[:2, 2].sum(0)
 
@@ -56,13 +55,13 @@ class ScoreParts(Frozen):
 
 
 @of_pass
-def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
+def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Doubles]:
     """Return the scores q·k/√d_k of every head before masking, by kind: [L, H, Q, K].
 
     Call it with (translator, record), or with (model, source, target) and ids that end with <eos>.
     """
     evidence = teacher_forced_pass(model, source, target).evidence
-    by_kind: dict[Kind, list[Floats]] = {kind: [] for kind in KINDS}
+    by_kind: dict[Kind, list[Doubles]] = {kind: [] for kind in KINDS}
     for attention in sorted(evidence.sites, key=lambda one: one.layer):
         by_kind[attention.kind].append(site_scores(attention))
     return {kind: np.stack(layers) for kind, layers in by_kind.items()}
@@ -112,7 +111,7 @@ def score_parts(
 @torch.inference_mode()
 def embedded(
     model: Seq2Seq, ids: Sequence[int], side: Literal["source", "target"]
-) -> tuple[Floats, Floats]:
+) -> tuple[Doubles, Doubles]:
     """Return the two summands of the first layer's input: embedding·√d_model and PE, both [N, D].
 
     Call it with (translator, record, side), or with (model, ids, side) and the ids fed to that

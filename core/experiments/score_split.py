@@ -13,16 +13,15 @@ import torch
 from torch import Tensor
 
 from core.analysis.inside_head import heads_of
-from core.analysis.residual_stream import Component, Floats, Stream, Trace, What
-from core.experiments.experiment import of_pass
+from core.analysis.residual_stream import Component, Stream, Trace, What
+from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
-from core.text.tokenizer import BOS
 
 End = Literal["query", "key"]
 ENDS: tuple[End, ...] = ("query", "key")
@@ -68,7 +67,7 @@ class ScoreSplit(Frozen):
     key: int
     query_components: tuple[Component, ...]
     key_components: tuple[Component, ...]
-    terms: Floats
+    terms: Doubles
     score: float
     weight: float
     removals: tuple[Removal, ...] = ()
@@ -76,7 +75,7 @@ class ScoreSplit(Frozen):
     def components(self, end: End) -> tuple[Component, ...]:
         return self.query_components if end == "query" else self.key_components
 
-    def by_component(self, end: End) -> Floats:
+    def by_component(self, end: End) -> Doubles:
         """Return each query (or key) component's sum of terms: [C], which adds up to the score."""
         return self.terms.sum(1 if end == "query" else 0)
 
@@ -89,7 +88,7 @@ class ScoreSplit(Frozen):
             for q, k in cells
         ]
 
-    def by_group(self) -> tuple[list[str], list[str], Floats]:
+    def by_group(self) -> tuple[list[str], list[str], Doubles]:
         """Sum the terms by component group.
 
         Return the names of the query's groups, those of the key's groups, and the sums
@@ -163,11 +162,9 @@ def _ablated(
     target: Sequence[int],
     heads: Sequence[Component],
     row: "_Row",
-) -> list[Floats]:
+) -> list[Doubles]:
     """Return the scores of a row [K] with each of some heads ablated in the whole pass."""
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    source_1S, target_in_1T = model_inputs(model, source, target)
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (row.kind, row.layer)]
     unedited = model.encode(source_1S)
     fed: list[tuple[Tensor, Tensor]] = []
@@ -199,7 +196,7 @@ class _Row:
             "query": trace.queries(kind, layer, slice(query, query + 1)),
             "key": trace.keys(kind, layer),
         }
-        self._to: dict[End, tuple[Floats, Floats]] = {
+        self._to: dict[End, tuple[Doubles, Doubles]] = {
             "query": _head(site.to_query, site.query_bias, H, head),
             "key": _head(site.to_key, site.key_bias, H, head),
         }
@@ -212,14 +209,14 @@ class _Row:
         what: What = "query bias" if end == "query" else "key bias"
         return (*self._streams[end].components, Component(what, self.kind, self.layer))
 
-    def without(self, end: End, component: int) -> tuple[Floats, Floats]:
+    def without(self, end: End, component: int) -> tuple[Doubles, Doubles]:
         """Return the scores without one component: with the norm held, and recomputed."""
         held = recomputed = self._fed[end] - self.parts[end][component]
         if component < len(self._streams[end].components):
             recomputed = self._project(end, self._streams[end].without(component))
         return _scores({**self._fed, end: held}), _scores({**self._fed, end: recomputed})
 
-    def move(self, scores_K: Floats, key: int) -> Move:
+    def move(self, scores_K: Doubles, key: int) -> Move:
         """Return the change at one key from the row's own scores to `scores_K`."""
         score, weight = (
             float(after[key] - before[key])
@@ -230,36 +227,36 @@ class _Row:
         )
         return Move(score, weight)
 
-    def scores(self, inputs_QD: Floats, memory_KD: Floats) -> Floats:
+    def scores(self, inputs_QD: Doubles, memory_KD: Doubles) -> Doubles:
         """Return the query's scores [K] for other inputs of the attention."""
         return _scores(self._projected(inputs_QD, memory_KD))
 
-    def _projected(self, inputs_QD: Floats, memory_KD: Floats) -> dict[End, Floats]:
+    def _projected(self, inputs_QD: Doubles, memory_KD: Doubles) -> dict[End, Doubles]:
         q_1E = self._project("query", inputs_QD[self._query : self._query + 1])
         return {"query": q_1E, "key": self._project("key", memory_KD)}
 
-    def _project(self, end: End, x_ND: Floats) -> Floats:
+    def _project(self, end: End, x_ND: Doubles) -> Doubles:
         weight_DE, bias_E = self._to[end]
         return x_ND @ weight_DE + bias_E
 
-    def _split(self, end: End) -> Floats:
+    def _split(self, end: End) -> Doubles:
         """Project each component; the last part is the bias: [C, N, E]."""
         weight_DE, bias_E = self._to[end]
         parts = self._streams[end].parts @ weight_DE
         return np.concatenate((parts, np.broadcast_to(bias_E, (1, *parts.shape[1:]))))
 
-    def _weights(self, scores_K: Floats) -> Floats:
+    def _weights(self, scores_K: Doubles) -> Doubles:
         open_K = np.where(self._open_K, scores_K, -np.inf)
         shares = np.exp(open_K - open_K.max())
         return shares / shares.sum()
 
 
-def _scores(ends: dict[End, Floats]) -> Floats:
+def _scores(ends: dict[End, Doubles]) -> Doubles:
     (q_E,), k_KE = ends["query"], ends["key"]
     return k_KE @ q_E / math.sqrt(len(q_E))
 
 
-def _head(weight: Floats, bias: Floats, num_heads: int, head: int) -> tuple[Floats, Floats]:
+def _head(weight: Doubles, bias: Doubles, num_heads: int, head: int) -> tuple[Doubles, Doubles]:
     """Return one head's slice of a projection: W [D, E] and b [E]."""
     return heads_of(weight.T, num_heads)[head], heads_of(bias, num_heads)[head]
 

@@ -8,19 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.inside_head import Site
-from core.experiments.experiment import of_pass
+from core.experiments.experiment import model_inputs, of_pass
+from core.frozen import Bools, Doubles
 from core.kinds import Kind
 from core.model.interface import Projection, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
-
-Doubles = NDArray[np.float64]
 
 
 @of_pass
@@ -45,17 +43,15 @@ def site(
             f"weights of {kind} layer {layer} are edited: they are not the softmax of its scores, "
             "so undo these edits to look inside"
         )
-    device = next(model.parameters()).device
-    target_in = (BOS, *target[:-1])
     with capture(model) as captured:
-        model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
+        model(*model_inputs(model, source, target))
     calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
     call = calls[kind, layer]
-    mask_QK = np.array(masks_of(tuple(source), target_in, edits)[kind])
+    mask_QK = np.array(masks_of(tuple(source), (BOS, *target[:-1]), edits)[kind])
     return sites_of(model, call, [mask_QK])[0]
 
 
-def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
+def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[Bools]) -> list[Site]:
     """Split a batched attention call into one `Site` per row, cut to the row's mask [Q, K].
 
     The sites share the weight matrices.

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from core.analysis.inside_head import Site
-from core.analysis.residual_stream import SUBLAYERS, Floats, Norm, Trace
+from core.analysis.residual_stream import SUBLAYERS, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
+from core.frozen import Doubles
 from core.kinds import Kind
 from core.model.interface import AttentionSite, Call, Seq2Seq, Side
 from core.record.capture import capture
@@ -46,7 +47,7 @@ class _Watched:
 
     def norms_of(
         self, side: Side, row: int, length: int
-    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Floats, Floats]]:
+    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
         """Return the norms of a side's sub-layers, its final norm, and that norm's input/output."""
         *calls, end = (
             (module, double(fed[row, :length]), double(gave[row, :length]))
@@ -116,7 +117,7 @@ def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
 
 
 def _norm(
-    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, fed: Floats, gave: Floats
+    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, fed: Doubles, gave: Doubles
 ) -> Norm:
     assert isinstance(module, nn.LayerNorm)
     return Norm(

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.experiments.experiment import of_pass
+from core.experiments.experiment import model_inputs, of_pass
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.record import Floats
-from core.text.tokenizer import BOS
 
 
 def transformed_values(call: AttentionCall) -> Tensor:
@@ -54,11 +53,8 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     (translator, record), or with (model, source, target) and ids that end with <eos>, holding the
     model's lock, since hooks are process-wide.
     """
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     with capture(model) as captured:
-        model(source_1S, target_in_1T)
+        model(*model_inputs(model, source, target))
     by_kind: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     for call in sorted(captured.calls(), key=lambda call: call.site.layer):
         length_HK = transformed_values(call).norm(dim=-1)

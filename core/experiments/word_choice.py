@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.residual_stream import Component, Floats, Trace
-from core.data.batches import collate
-from core.experiments.experiment import of_pass
+from core.analysis.residual_stream import Component, Trace
+from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
@@ -35,9 +34,9 @@ class WordChoice(Frozen):
     step: int
     words: Words
     components: tuple[Component, ...]
-    terms: Floats
-    edges: dict[Kind, Floats]
-    weights: dict[Kind, Floats]
+    terms: Doubles
+    edges: dict[Kind, Doubles]
+    weights: dict[Kind, Doubles]
     difference: float
 
     @property
@@ -123,12 +122,11 @@ def true_change(
     Call it as `word_choice`, followed by the edits, such as an ablated head or a cut edge.
     """
     _check("step", step, len(target))
-    device = next(model.parameters()).device
-    batch = collate([(list(source), list(target))]).to(device)
+    inputs = model_inputs(model, source, target)
     differences = []
     for edits in (Edits(), change):
         with edited(model, edits):
-            logits_V = model(batch.source, batch.target_in)[0, step].double()
+            logits_V = model(*inputs)[0, step].double()
         differences.append(float(logits_V[words[0]] - logits_V[words[1]]))
     return differences[1] - differences[0]
 
@@ -160,9 +158,9 @@ def rivals(
     ValueError for a step out of range.
     """
     _check("step", step, len(target))
-    batch = collate([(list(source), list(target))]).to(next(model.parameters()).device)
-    memory_1SD, mask = model.encode(batch.source)
-    read_1T = batch.target_in[:, : step + 1]
+    source_1S, target_in_1T = model_inputs(model, source, target)
+    memory_1SD, mask = model.encode(source_1S)
+    read_1T = target_in_1T[:, : step + 1]
     logits_V = model.classify(model.decode(read_1T, memory_1SD, mask))[0, -1].double()
     probabilities_V = logits_V.softmax(-1)
     own = target[step]
@@ -186,7 +184,7 @@ def _check(name: str, number: int, count: int) -> None:
         raise ValueError(f"{name} {number} does not exist: counted from 0, the last is {count - 1}")
 
 
-def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
+def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Doubles, Doubles]:
     """Return the direction [N, D] and bias [N] of the logit difference of each pair of words."""
     weight, bias = model.embeddings.projection
     ids_N2 = torch.tensor(words, device=weight.device)
@@ -195,7 +193,7 @@ def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
     return rows_N2D[:, 0] - rows_N2D[:, 1], bias_N2[:, 0] - bias_N2[:, 1]
 
 
-def _rows(trace: Trace, kind: Kind, step: int) -> Floats:
+def _rows(trace: Trace, kind: Kind, step: int) -> Doubles:
     """Return the weights of one query in all layers and heads of a kind: [L, H, K]."""
     layers = sorted(layer for k, layer in trace.sites if k == kind)
     maps = [trace.sites[kind, layer].maps_HQK[:, step] for layer in layers]

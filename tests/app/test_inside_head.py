@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.figures.inside_head import scores_figure
 from app.views.inside_head.stages import Stage, stages
-from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
+from core.analysis.inside_head import PLACES, Site, inside_head
 from core.config import DecodeConfig
 from core.experiments.site import site
 from core.text.tokenizer import EOS
@@ -144,7 +144,7 @@ def test_a_link_opens_one_weight_and_the_choice_goes_into_the_address(
     weight = record.decoder[1, 2, 4, 1]
     expect(said).to_contain_text(f"the weight {weight:.4f}", timeout=60_000)
     expect(said).to_contain_text("head 3 of layer 2")
-    for stage in STAGES:
+    for stage in PLACES["scratch"]:
         shown = local_page.locator(f".st-key-stage_{stage}")
         for place in PLACES["scratch"][stage]:
             head = f"{place.file}: {place.function}"

@@ -9,10 +9,9 @@ import torch
 from core.experiments.score_parts import score_parts, scores
 from core.experiments.score_split import ENDS, score_split
 from core.experiments.tracing import traces
-from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
-from core.text.tokenizer import BOS, EOS
+from core.text.tokenizer import EOS
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
@@ -184,7 +183,7 @@ def test_ablating_a_directly_preceding_head_equals_removing_it_from_the_input(mo
         assert max(abs(r.whole.score - r.true.score) for r in others) > 1e-3
 
 
-@pytest.mark.parametrize("cell", [CELLS[1], CELLS[3], CELLS[5]], ids=str)
+@pytest.mark.parametrize("cell", [CELLS[1], CELLS[5]], ids=str)
 def test_whole_pass_removals_match_edits(models, cell):
     kind, layer, head, query, key = cell
     for model in models:
@@ -196,9 +195,7 @@ def test_whole_pass_removals_match_edits(models, cell):
                 continue
             with edited(model, Edits(heads_off=frozenset({removal.component.place}))):
                 after = scores(model, SOURCE, TARGET)[kind][layer, head, query]
-                with capture(model) as captured, torch.inference_mode():
-                    model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
-            weight = captured.maps(kind)[layer, 0, head, query, key].item()
+            weight = weight_of(after, key, True)
             assert removal.whole.score == pytest.approx((after - before)[key], abs=1e-9)
             assert removal.whole.weight == pytest.approx(weight - split.weight, abs=1e-6)
 

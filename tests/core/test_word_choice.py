@@ -199,14 +199,14 @@ def test_batched_predictions_match_single_sentences(models):
                 logits = model(batch.source, batch.target_in)[0, step].detach()
                 logits[own] = -torch.inf
                 assert words == (own, logits.argmax().item())
-                choice = word_choice(model, source, target, step, words)
-                for a in (0, 7, 23):
-                    place = found.heads[a].place
-                    true = true_change(model, source, target, step, words, off(place))
-                    assert found.predicted[n, a] == pytest.approx(
-                        choice.predicted(*place), abs=1e-6
-                    )
-                    assert found.true[n, a] == pytest.approx(true, abs=1e-9)
+                if n % 4 == 0:
+                    choice = word_choice(model, source, target, step, words)
+                    for a in (0, 7, 23):
+                        place = found.heads[a].place
+                        predicted = choice.predicted(*place)
+                        true = true_change(model, source, target, step, words, off(place))
+                        assert found.predicted[n, a] == pytest.approx(predicted, abs=1e-6)
+                        assert found.true[n, a] == pytest.approx(true, abs=1e-9)
                 n += 1
         assert n == N
 
