@@ -91,8 +91,8 @@ class Norm(Frozen):
     gain_D: Doubles
     shift_D: Doubles
     eps: float
-    fed_ND: Doubles
-    gave_ND: Doubles
+    input_ND: Doubles
+    output_ND: Doubles
 
     @property
     def shift(self) -> Component:
@@ -105,7 +105,7 @@ class Norm(Frozen):
 
     def held(self, parts: Doubles) -> Doubles:
         """Return γ(x − mean x)/σ of parts [..., N, D], with σ fixed to that of the actual input."""
-        return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.fed_ND)
+        return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.input_ND)
 
     def recomputed(self, x: Doubles) -> Doubles:
         """Apply the norm to another input [..., N, D], with its own σ."""
@@ -115,7 +115,7 @@ class Norm(Frozen):
         return np.sqrt(x.var(-1, keepdims=True) + self.eps)
 
     def at(self, positions: slice) -> Norm:
-        return replace(self, fed_ND=self.fed_ND[positions], gave_ND=self.gave_ND[positions])
+        return replace(self, input_ND=self.input_ND[positions], output_ND=self.output_ND[positions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +151,9 @@ class Stream(Frozen):
             return self.parts.sum(0) - self.parts[component]
         return self.norm.recomputed(self.before.sum(0) - self.before[component])
 
-    def largest_error(self, fed_ND: Doubles) -> float:
+    def largest_error(self, input_ND: Doubles) -> float:
         """The largest deviation of the sum of the parts from the input, relative to its maximum."""
-        return float(np.abs(self.parts.sum(0) - fed_ND).max() / np.abs(fed_ND).max())
+        return float(np.abs(self.parts.sum(0) - input_ND).max() / np.abs(input_ND).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,14 +221,16 @@ class Trace(Frozen):
 
     def _before(self, side: Side, i: int) -> Doubles:
         """Return the stream [N, D] before sub-layer i is added."""
-        return self.norms[side][i].fed_ND if self.norm_first else self.norms[side][i - 1].gave_ND
+        return (
+            self.norms[side][i].input_ND if self.norm_first else self.norms[side][i - 1].output_ND
+        )
 
     def _after(self, side: Side, i: int) -> Doubles:
         """Return the stream [N, D] after sub-layer i is added."""
         norms = self.norms[side]
         if not self.norm_first:
-            return norms[i].fed_ND
-        return norms[i + 1].fed_ND if i + 1 < len(norms) else self.ends[side][0]
+            return norms[i].input_ND
+        return norms[i + 1].input_ND if i + 1 < len(norms) else self.ends[side][0]
 
 
 def values(site: Site) -> Doubles:

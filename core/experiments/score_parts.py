@@ -90,9 +90,9 @@ def score_parts(
     q, k = (
         (
             heads_of(parts_3ND @ weight.T + with_bias_311 * bias, site.num_heads).swapaxes(0, 1),
-            heads_of(fed_ND @ weight.T + bias, site.num_heads),
+            heads_of(input_ND @ weight.T + bias, site.num_heads),
         )
-        for weight, bias, fed_ND in (
+        for weight, bias, input_ND in (
             (site.to_query, site.query_bias, site.inputs_QD),
             (site.to_key, site.key_bias, site.memory_KD),
         )

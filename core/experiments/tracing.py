@@ -50,8 +50,8 @@ class _Watched:
     ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
         """Return the norms of a side's sub-layers, its final norm, and that norm's input/output."""
         *calls, end = (
-            (module, double(fed[row, :length]), double(gave[row, :length]))
-            for module, fed, gave in self.norms[side]
+            (module, double(x[row, :length]), double(y[row, :length]))
+            for module, x, y in self.norms[side]
         )
         kinds = SUBLAYERS[side]
         norms = (
@@ -117,9 +117,7 @@ def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
 
 
 def _norm(
-    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, fed: Doubles, gave: Doubles
+    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, x: Doubles, y: Doubles
 ) -> Norm:
     assert isinstance(module, nn.LayerNorm)
-    return Norm(
-        side, kind, layer, double(module.weight), double(module.bias), module.eps, fed, gave
-    )
+    return Norm(side, kind, layer, double(module.weight), double(module.bias), module.eps, x, y)

@@ -70,7 +70,7 @@ def test_a_heads_part_is_the_difference_its_ablation_makes(models, head):
         norms, last = trace.norms[side], trace.last[side]
         place = next(i for i, n in enumerate(norms) if (n.kind, n.layer) == (kind, layer))
         next_on, next_off = (t.norms[side][place + t.norm_first] for t in (trace, without))
-        missing_ND = next_on.fed_ND - next_off.fed_ND
+        missing_ND = next_on.input_ND - next_off.input_ND
         assert np.abs(missing_ND).max() > 1e-2
         for norm in (*(() if trace.norm_first else norms[place:]), *([last] if last else ())):
             missing_ND = norm.held(missing_ND)
@@ -90,7 +90,7 @@ def test_norms_are_linearised_at_their_actual_scale():
             x = model.embeddings.source(torch.tensor([SOURCE]))[0]
             place = model.embeddings.source_positions(len(SOURCE))
             word = x - place
-        fed = torch.tensor(trace.norms["encoder"][2].fed_ND)
+        fed = torch.tensor(trace.norms["encoder"][2].input_ND)
         sigma = (fed.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
         for i, part in enumerate((word, place)):
             by_hand = norm.weight * (part - part.mean(-1, keepdim=True)) / sigma
