@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from core.experiments.batch_masks import BatchError, batch_masks, parse_rows
 from core.model.masks import padding_mask, target_mask
@@ -91,8 +92,6 @@ def test_shorter_rows_are_padded(model):
     found = batch_masks(model, [[5, 6, 2], [7, 2]], [[1, 8], [1, 9, 10, 11]])
     assert found.source.tolist() == [[5, 6, 2], [7, 2, PAD]]
     assert found.target_in.tolist() == [[1, 8, PAD, PAD], [1, 9, 10, 11]]
-    import torch
-
     source, target = torch.tensor(found.source), torch.tensor(found.target_in)
     assert np.array_equal(found.masks["decoder"], target_mask(target, PAD)[:, 0].numpy())
     assert np.array_equal(found.masks["encoder"][:, 0], padding_mask(source, PAD)[:, 0, 0].numpy())

@@ -52,8 +52,8 @@ def test_weighted_values_add_up_to_the_sites_output(name, changes):
         module = call.site.module
         bias = module.out_proj.bias if name == "baseline" else module.output.bias
         vectors_HQKD = call.weights[0][..., None] * transformed_values(call)[:, None]
-        handed_on = vectors_HQKD.sum((0, 2)) + bias
-        torch.testing.assert_close(handed_on, outputs[call.site.kind, call.site.layer])
+        output_QD = vectors_HQKD.sum((0, 2)) + bias
+        torch.testing.assert_close(output_QD, outputs[call.site.kind, call.site.layer])
         np.testing.assert_allclose(
             norms[call.site.kind][call.site.layer],
             vectors_HQKD.norm(dim=-1).detach().numpy(),
