@@ -1,4 +1,4 @@
-"""The shared widgets, and the one frozen Selection that they amount to.
+"""Shared sidebar widgets and the frozen `Selection` they produce.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
@@ -30,10 +30,10 @@ open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, ope
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map,
-address_page, and address_ before the key of each choice that a page keeps in its address.
+address_page, and address_<key> for each choice that a page keeps in its URL.
 
-The explorer itself keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine,
-quantity and mass in the address.
+The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
+mass in the URL query.
 """
 
 from dataclasses import dataclass
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
 OWN_SENTENCES = frozenset({"tour"})
-"""Pages, by their address, that choose their own sentences: they offer no examples to click."""
+"""URL paths of pages that choose their own sentences and so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
-_SWAPPED = "swapped"  # a translation put into the box, and the sentence that stood there before
-_GIVEN_FOR = "given_for"  # the text, direction and sentence of a translation that was given
+_SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
+_TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
 MODELS = {
     "scratch": "From scratch",
     "captions": "From scratch, captions only",
@@ -67,7 +67,7 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Selection:
-    """What a page is asked to show; `card` is None while there is no usable checkpoint."""
+    """What a page should show; `card` is None if there is no usable checkpoint."""
 
     source: str
     direction: str
@@ -81,7 +81,7 @@ class Selection:
 
     @property
     def link(self) -> dict[str, str]:
-        """What a link needs beside the sentence."""
+        """The query parameters of a link, without the sentence."""
         model = models.model_name(self.card) if self.card else ""
         return {"direction": self.direction, "model": model, "search": self.search}
 
@@ -99,7 +99,7 @@ class Selection:
 
 
 def selection() -> Selection:
-    """The widgets' values as they stand."""
+    """Return the current values of the widgets."""
     direction = visit.get("direction") or next(iter(_directions()), "de-en")
     source = visit.get("source")
     source = EXAMPLES[0].text(direction) if source is None else address.one_line(source)
@@ -113,33 +113,33 @@ def selection() -> Selection:
 
 
 def _target(direction: str, source: str) -> str:
-    """The translation in the box, if it was given for this sentence and not for one before.
+    """Return the text of the target box if it was entered for this sentence, else "".
 
-    A browser repeats what is in the box until it has been told otherwise, so that emptying the box
-    is not enough: two quick clicks would bring the old translation to the new sentence.
+    Clearing the box is not enough: the browser resends its text until it receives the change, so
+    two quick clicks would apply the old translation to the new sentence.
     """
     text = str(visit.get("target") or "").strip()
-    given = visit.get(_GIVEN_FOR)
-    if text and (given is None or given[0] != text):
-        given = (text, direction, source)
-        visit.put(_GIVEN_FOR, given)
-    return text if given == (text, direction, source) else ""
+    entered = visit.get(_TARGET_OF)
+    if text and (entered is None or entered[0] != text):
+        entered = (text, direction, source)
+        visit.put(_TARGET_OF, entered)
+    return text if entered == (text, direction, source) else ""
 
 
 def target_shown() -> None:
-    """The page stands to its end: from now on the box's old text may be given to a new sentence."""
+    """Allow the target box's old text for a new sentence, once the page has fully rendered."""
     if not selection().target:
-        visit.put(_GIVEN_FOR, None)
+        visit.put(_TARGET_OF, None)
 
 
 def _directions() -> list[str]:
-    """Those between known languages first, for a page opens on the first."""
-    found = {direction for direction, _ in models.cards()}
-    return sorted(found, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
+    """Return all directions, known languages first, because a page opens on the first one."""
+    directions = {direction for direction, _ in models.cards()}
+    return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
 
 def sidebar() -> None:
-    """Direction, model, search and examples: the same on every page, as is what a link needs."""
+    """Draw the sidebar of every page: direction, model, search and examples."""
     directions = _directions()
     if not directions:
         return
@@ -169,8 +169,7 @@ def sidebar() -> None:
             key="search",
             help=meaning("beam search"),
         )
-        at = visit.get("page")
-        if at not in OWN_SENTENCES and (known := examples(direction)):
+        if visit.get("page") not in OWN_SENTENCES and (known := examples(direction)):
             with st.container(key="examples", gap=None):
                 st.caption("Examples")
                 for i, example in enumerate(known):
@@ -184,16 +183,16 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     chosen = selection()
-    # On the first page Back leads to the sentence before, whose pinned cell the next one has not.
+    # On the first page, Back returns to the previous sentence; its pinned cell is dropped.
     entry = ("q", "k") if not visit.get("page") else None
     address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
 def _swap() -> None:
-    """A new direction: what the sentence became in the old one is the sentence now.
+    """Replace the sentence by its translation after a change of direction.
 
-    An example stays the same example in the other language, and turning back brings back what
-    stood there before. A sentence that cannot be translated stays, and its page says why.
+    An example becomes its counterpart in the other language, and switching back restores the
+    previous sentence. If the translation fails, keep the sentence: its page shows the error.
     """
     now = selection()
     before = "-".join(reversed(now.direction.split("-")))
@@ -217,13 +216,13 @@ def _swap() -> None:
 
 
 def choose_direction(direction: str) -> None:
-    """Another direction, as if it had been chosen in the sidebar."""
+    """Switch the direction as the sidebar does."""
     visit.put("direction", direction)
     _swap()
 
 
 def source_box() -> None:
-    """The sentence, a line that grows with its text, and its button."""
+    """Draw the source box, which grows with its text, and its button."""
     chosen = selection()
     if visit.get("source") is None:
         visit.put("source", chosen.source)
@@ -242,7 +241,7 @@ def source_box() -> None:
 
 
 def target_box() -> None:
-    """A translation to look at instead of the model's own: typed, or an example's reference."""
+    """Draw the box for a user-supplied target, such as an example's reference."""
     chosen = selection()
     if visit.get("target") and not chosen.target:
         visit.put("target", "")
@@ -250,18 +249,18 @@ def target_box() -> None:
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_input(
         f"{language} translation to look at",
-        type="search",  # with a cross that empties it
+        type="search",  # adds a button that clears it
         icon=":material/translate:",
         key="target",
         persist_state="session",
-        placeholder=f"Optional: another translation into {language} to look at instead",
+        placeholder=f"Optional: another {language} translation to look at instead",
         label_visibility="collapsed",
     )
     known = examples(chosen.direction)
     references = {e.text(chosen.direction): e.text(chosen.target_code) for e in known}
     reference = references.get(chosen.source)
-    # A text that was typed is applied by leaving its box, which a click on the button does: so the
-    # button may not wait for the text, nor be another one at the next click.
+    # A typed text is applied on blur, which a click on the button causes. So the button must exist
+    # before the text arrives and keep its identity afterwards.
     button.button(
         "Use reference" if reference else "Look at it",
         key="use_reference",
@@ -272,7 +271,7 @@ def target_box() -> None:
 
 
 def _use_reference(reference: str | None) -> None:
-    """What a person typed stays; an empty box gets the reference, if there is one."""
+    """Fill an empty target box with the reference, if there is one; keep typed text."""
     if reference and not visit.get("target"):
         visit.put("target", reference)
 
@@ -280,10 +279,10 @@ def _use_reference(reference: str | None) -> None:
 def sentence(
     given_target: bool = True, ask_target: bool = False
 ) -> "tuple[Card, TranslationRecord]":
-    """The box, and the record of the sentence in it: what the first page would show now.
+    """Draw the source box and return the record of its sentence, as shown on the first page.
 
-    Where there is none it says why, in one line, and stops the page. With `given_target` the
-    record is of the translation that was given on the first page, which alone asks for one.
+    If there is no record, show one line that says why, and stop the page. With `given_target`, use
+    the target entered on the first page; `ask_target` draws its box.
     """
     source_box()
     if ask_target:
@@ -298,26 +297,26 @@ def sentence(
     target = chosen.target if given_target else ""
     try:
         record = results.inspect(chosen.card, chosen.source, target or None, decode=chosen.decode)
-    except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+    except ValueError as error:  # InputError, CheckpointError: one user-facing line
         st.error(plain(error))
         st.stop()
     return chosen.card, record
 
 
 def ask(chosen: Selection) -> NoReturn:
-    """Ask for a sentence where there is none, and stop the page."""
+    """Ask for a sentence and stop the page."""
     or_choose = ", or choose an example" if examples(chosen.direction) else ""
     st.caption(f"Type a sentence in {chosen.source_language}{or_choose}.")
     st.stop()
 
 
 def learned(card: Card) -> str:
-    """What sentences a model knows, by the corpora that it was scored on."""
+    """Describe the sentences a model was trained on, by its validation corpora."""
     return about(card.metrics.get("final", {})) or "the sentences of its training"
 
 
 def model_note() -> None:
-    """Device, size and score of the model in use, at the sidebar's foot."""
+    """Show device, size and BLEU of the selected model at the bottom of the sidebar."""
     chosen = selection()
     if chosen.card is None:
         return
@@ -336,7 +335,7 @@ def model_note() -> None:
         if scores:
             st.caption(
                 f"Validation BLEU, on sentences that it was not trained on: {scores}. "
-                "Other text: expect errors.",
+                "Expect errors on other kinds of text.",
                 help=meaning("BLEU"),
             )
         if card.note:

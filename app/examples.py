@@ -1,45 +1,45 @@
-"""Example sentences in both languages, each with a question to answer from its picture."""
+"""Example sentences in both languages, each with a question that its maps answer."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence as it is typed in either direction, with a hint for each.
+    """One sentence in both languages, with a hint for each direction.
 
-    A hint says what the typed sentence holds and asks the rest: what a network makes of it differs
-    from one network to the next.
+    A hint states facts about the typed sentence only and asks about the rest, because networks
+    translate it differently.
     """
 
     title: str
     look_for: tuple[str, str]  # from German, from English
     de: str
     en: str
-    changed: tuple[str, str]  # both with one thing changed
+    changed: tuple[str, str]  # de and en, with one thing changed
 
     def hint(self, direction: str) -> str:
-        """What to look for in a direction; nothing in one that the examples were not made for."""
+        """Return what to look for in a direction; "" in an unsupported one."""
         return dict(zip(("de-en", "en-de"), self.look_for, strict=True)).get(direction, "")
 
     def text(self, direction: str) -> str:
-        """The sentence in the language that a direction starts from; empty in any other."""
+        """Return the sentence in the direction's source language; "" if there is none."""
         return {"de": self.de, "en": self.en}.get(direction.split("-")[0], "")
 
     def variant(self, direction: str) -> str:
-        """The sentence with one thing changed, in the same language; empty in any other."""
+        """Return the changed sentence in the direction's source language; "" if there is none."""
         return dict(zip(("de", "en"), self.changed, strict=True)).get(direction.split("-")[0], "")
 
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """Two sentences in each language that differ in one thing, which is what to look for."""
+    """Two sentences in each language that differ in one thing."""
 
     title: str
     de: tuple[str, str]
     en: tuple[str, str]
 
     def texts(self, direction: str) -> tuple[str, str]:
-        """The two in the language that a direction starts from; empty in any other."""
+        """Return both sentences in the direction's source language; empty if there are none."""
         return {"de": self.de, "en": self.en}.get(direction.split("-")[0], ("", ""))
 
 
@@ -68,7 +68,7 @@ MINIMAL_PAIRS = (
 
 
 def minimal_change(text: str, direction: str) -> str:
-    """The known sentence that differs from `text` in one thing; without one, `text` itself."""
+    """Return the known sentence that differs from `text` in one thing, else `text` itself."""
     known = [pair.texts(direction) for pair in MINIMAL_PAIRS]
     known += [(example.text(direction), example.variant(direction)) for example in EXAMPLES]
     for first, second in known:
@@ -78,14 +78,14 @@ def minimal_change(text: str, direction: str) -> str:
 
 
 def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
-    """Those that can be typed in a direction: none where it starts from another language."""
+    """Return the minimal pairs in the direction's source language."""
     return tuple(pair for pair in MINIMAL_PAIRS if any(pair.texts(direction)))
 
 
 EXAMPLES = (
     Example(
         "A word twice",
-        ("Which man, which shirt is meant?", "Which man, which shirt is meant?"),
+        ("Which man and which shirt is meant?", "Which man and which shirt is meant?"),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
         (
@@ -95,7 +95,7 @@ EXAMPLES = (
     ),
     Example(
         "Word order",
-        ("Fußball comes last: where in English?", "soccer comes in the middle: and in German?"),
+        ("Fußball comes last: where in English?", "soccer comes in the middle: where in German?"),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
         (
@@ -119,7 +119,7 @@ EXAMPLES = (
     Example(
         "A split verb",
         (
-            "bereitet … zu is one verb: and in English?",
+            "bereitet … zu is one verb: what is it in English?",
             "is preparing: in how many places in German?",
         ),
         "Eine Frau bereitet in der Küche das Essen zu.",
@@ -132,8 +132,8 @@ EXAMPLES = (
     Example(
         "A verb at the end",
         (
-            "After wenn the verb comes last: and after if?",
-            "rains is the third word: and in German?",
+            "After wenn the verb comes last: where after if?",
+            "rains is the third word: where is it in German?",
         ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",
@@ -144,7 +144,10 @@ EXAMPLES = (
     ),
     Example(
         "Unknown letters",
-        ("What the vocabulary lacks is marked.", "What the vocabulary lacks is marked."),
+        (
+            "Characters outside the vocabulary are marked.",
+            "Characters outside the vocabulary are marked.",
+        ),
         "Ein Tourist aus 東京 fotografiert einen Hund.",
         "A tourist from 東京 takes a picture of a dog.",
         (
@@ -156,5 +159,5 @@ EXAMPLES = (
 
 
 def examples(direction: str) -> tuple[Example, ...]:
-    """Those that can be typed in a direction: none where it starts from another language."""
+    """Return the examples in the direction's source language."""
     return tuple(example for example in EXAMPLES if example.text(direction))

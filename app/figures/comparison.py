@@ -1,4 +1,4 @@
-"""Draws two models beside each other: the scores of tokens, training curves, matched heads."""
+"""Draws comparisons of two models: token log-probabilities, training curves, matched heads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.grid import Axes, bar_beneath, cell_size, frame
+from app.figures.grid import Axes, cell_size, colour_bar_below, frame
 from app.figures.style import escape, layout, ruled, sequential, tick, words_below
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
@@ -16,11 +16,11 @@ from app.look.palette import PALETTES
 from core.analysis.matching import Matching
 from core.record.record import TranslationRecord
 
-_LONGEST = 12  # characters of a label under a bar; the hover shows all of it
+_LONGEST = 12  # characters of a label; the hover shows the whole word
 
 
 def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: str) -> go.Figure:
-    """The log-probability of each token of a record's target, as bars down from 0 to `lowest`."""
+    """Draw the log-probability of each target token as bars from 0 down to `lowest`."""
     palette = PALETTES[theme]
     words = labels(record.target_out, 1)
     ticks, bottom, _ = words_below(words, _LONGEST, 330)
@@ -55,10 +55,9 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
 
 
 def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str) -> go.Figure:
-    """Training and validation loss against step, of one or two models by name.
+    """Draw training (points) and validation loss (line) by step for one or two named models.
 
-    The first is drawn in ink, the second dashed and in grey, so that both are seen where they are
-    equal; validation as a line, training as points.
+    The second model is dashed and grey, so that both are visible where they coincide.
     """
     palette = PALETTES[theme]
     below = 58 + 42 * len(curves)  # on a phone every name in the legend takes a line
@@ -123,7 +122,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
 
 
 def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
-    """How alike every head of the first is to every head of the second; the pairs are ringed."""
+    """Draw the similarity of all heads of two models, [N, N], with a ring around each match."""
     palette = PALETTES[theme]
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
@@ -141,7 +140,7 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
             zmin=0,
             zmax=1,
             colorscale=sequential(theme),
-            colorbar=bar_beneath(
+            colorbar=colour_bar_below(
                 figure, "attention in common", [0, 0.5, 1], ["0", "0.5", "1"], theme
             ),
             hovertemplate="first: layer.head %{y}<br>second: layer.head %{x}<br>"
@@ -150,7 +149,7 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     )
     cell = cell_size(figure, N)
     for colour, size, width in ((palette.ink, cell, 2.0), (palette.page, cell - 4, 1.5)):
-        figure.add_trace(  # two rings, dark and light: one of them shows on any cell
+        figure.add_trace(  # a dark and a light ring, so that one is visible on any cell
             go.Scatter(
                 x=list(matching.partner),
                 y=list(range(N)),

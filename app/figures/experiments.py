@@ -1,4 +1,4 @@
-"""Draws what an experiment measured: probabilities before and after it, and curves of them."""
+"""Draws experiments: probabilities before and after an intervention, and curves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import curve, diverging, dots, escape, layout, ruled, tick, words_below
+from app.figures.style import curve, dots, escape, layout, ruled, signed_colours, tick, words_below
 from app.look.palette import PALETTES
 
 _LONGEST = 14
@@ -24,16 +24,14 @@ def change_figure(
     theme: str,
     control: tuple[str, NDArray] | None = None,
 ) -> go.Figure:
-    """The probability of each token before, as a bar, and after, as a dot at the end of a line.
+    """Draw each token's probability before (bar) and after (dot); blue = gain, orange = loss.
 
-    Blue is gained, orange is lost. A `control`, by name, is drawn as a tick that should lie on the
-    bar's end.
+    A named `control` is drawn as a tick, expected at the end of the bar.
     """
     palette = PALETTES[theme]
     N = len(words)
     ticks, bottom, pitch = words_below(words, _LONGEST)
-    change = float(np.mean(after - before))
-    lost, _, gained = (diverging(theme)[i][1] for i in (4, 16, 28))
+    lost, gained = signed_colours(theme)
     legend = [f"bar: {names[0]}", f"dot: {names[1]} (blue: more, orange: less)"]
     if control is not None:
         legend.insert(1, f"tick: {control[0]}")
@@ -75,7 +73,7 @@ def change_figure(
                 y=after[at],
                 mode="markers",
                 marker=dots(float(np.clip(pitch * 0.4, 5, 9)), colour),
-                customdata=data[at],  # a bar of nearly nothing offers nothing to point at
+                customdata=data[at],  # a very low bar is hard to hover
                 hovertemplate=hover,
             )
         )
@@ -99,7 +97,6 @@ def change_figure(
             "title": {"text": "probability"},
             **ruled(theme),
         },
-        meta={"mean_change": change},
     )
     return figure
 
@@ -112,7 +109,7 @@ def cheating_figure(
     chance: float,
     theme: str,
 ) -> go.Figure:
-    """Mean probability of the right next word against training steps, with and without the mask."""
+    """Draw the mean probability of the right next word by training step, with and without mask."""
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(
@@ -125,7 +122,7 @@ def cheating_figure(
     figure.add_hline(y=chance, line={"color": palette.line, "width": 1, "dash": "dash"})
     for name, values, colour in (
         ("with the causal mask", masked, palette.ink),
-        ("without", opened, diverging(theme)[4][1]),
+        ("without", opened, signed_colours(theme)[0]),
     ):
         figure.add_trace(
             go.Scatter(
@@ -155,9 +152,9 @@ def cheating_figure(
 def extrapolation_figure(
     shift: NDArray, probability: NDArray, longest: int, theme: str
 ) -> go.Figure:
-    """Mean probability of a translation's tokens against how far all positions are moved up.
+    """Draw the mean probability of a translation's tokens against the shift of all positions.
 
-    Beyond `longest`, which is drawn as a line, training has shown no position.
+    The dashed line at `longest` marks the first positions never seen in training.
     """
     palette = PALETTES[theme]
     figure = go.Figure(
@@ -171,7 +168,7 @@ def extrapolation_figure(
         ),
         layout(
             theme,
-            "The same sentence, further and further up the table",
+            "The same sentence, moved up the table",
             "mean probability of its translation's tokens",
             height=300,
         ),

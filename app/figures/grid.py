@@ -1,4 +1,4 @@
-"""Draws the frame of a small grid of cells, query on rows and key on columns, and hatches cells."""
+"""Draws small query × key grids: labelled axes, hatched cells, numbers in cells."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from app.figures.style import (
 )
 from app.look.palette import PALETTES
 
-LONGEST = 12  # characters of a label beside a grid; the hover shows all of it
-_GRID = 216  # px for a grid: three beside each other on a desktop screen, one on a phone
-_LEAST = 310  # px that a title and a subtitle need
-_FOOT = 64  # px under a grid, for ids or a bar
+LONGEST = 12  # characters of a label; the hover shows the whole word
+_GRID = 216  # px of a grid: three fit in a row on a desktop screen, one on a phone
+_MIN_WIDTH = 310  # px, so that a title and a subtitle fit
+_FOOT = 64  # px under a grid, for ids or a colour bar
 
 Masked = Mapping[str, NDArray[np.bool_]]
-"""The masked cells [query, key] by the reason why."""
+"""Masked cells [query, key] by reason."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The words on both sides of a grid and what they are; `ids` stand beneath the columns."""
+    """Labels and titles of a grid's rows and columns; `ids` are shown under the columns."""
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -44,7 +44,7 @@ class Axes:
 
 
 def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
-    """The grid without its cells: words on both axes, token ids beneath where there are any."""
+    """Return a grid without cells: words on both axes, and token ids below if `axes` has any."""
     cell = int(np.clip(_GRID / max(len(axes.rows), len(axes.columns)), 6, 24))
     row_ticks, column_ticks = (
         word_ticks(words, cell, LONGEST) for words in (axes.rows, axes.columns)
@@ -57,8 +57,8 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
         layout=layout(theme, escape(title), subtitle, height=round(top + height + _FOOT))
     )
     figure.update_layout(
-        width=round(max(left + width + 12, _LEAST)),
-        margin={"l": left, "t": top, "b": _FOOT, "r": max(12, _LEAST - left - width)},
+        width=round(max(left + width + 12, _MIN_WIDTH)),
+        margin={"l": left, "t": top, "b": _FOOT, "r": max(12, _MIN_WIDTH - left - width)},
         barmode="overlay",
         bargap=0,
         xaxis={
@@ -88,10 +88,10 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
     return figure
 
 
-def bar_beneath(
+def colour_bar_below(
     figure: go.Figure, word: str, values: Sequence[float], texts: Sequence[str], theme: str
 ) -> dict[str, Any]:
-    """A flat colour bar under a figure's plot, as wide as the plot."""
+    """Return a flat colour bar below the plot, as wide as the plot."""
     margin = figure.layout.margin
     small = {"size": 12, "color": PALETTES[theme].second}
     return {
@@ -102,7 +102,7 @@ def bar_beneath(
         "y": -8 / (figure.layout.height - margin.t - margin.b),
         "yanchor": "top",
         "ypad": 0,
-        "lenmode": "fraction",  # of the plot: on a phone that is narrower than the figure says
+        "lenmode": "fraction",  # of the plot, which is narrower on a phone
         "len": 1,
         "thickness": 8,
         "outlinewidth": 0,
@@ -114,14 +114,14 @@ def bar_beneath(
 
 
 def hatch(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
-    """Hatch the masked cells of a grid, each reason in its own way: forbidden is not unused."""
+    """Hatch the masked cells, one pattern per reason: forbidden must not look like unused."""
     for reason, cells in masked.items():
         bars = hatching(cells, reason, shapes[reason], theme)
         figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
 
 
 def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
-    """Hatched bars over the masked cells, one for each run of them in a row: few at any size."""
+    """Return hatched bars over the masked cells, one bar for each run of cells in a row."""
     palette = PALETTES[theme]
     edges = np.diff(np.pad(masked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, start = np.nonzero(edges == 1)
@@ -150,7 +150,7 @@ def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> 
 
 
 def cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Heatmap:
-    """The cells of one sort: filled, `gap` px apart, and answering to the pointer."""
+    """Return the cells in `where`, filled with one colour, `gap` px apart, with hover text."""
     return go.Heatmap(
         z=np.where(where, 0.0, np.nan).astype(np.float32),
         xaxis="x2",
@@ -167,12 +167,12 @@ def cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Hea
 
 
 def cell_size(figure: go.Figure, columns: int) -> float:
-    """px of one cell of a frame."""
+    """Return the width of a cell, in px."""
     return (figure.layout.width - figure.layout.margin.l - figure.layout.margin.r) / columns
 
 
 def _beneath(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
-    """The token ids under the columns, as a third axis."""
+    """Return a third axis that shows the token ids under the columns."""
     return {
         **word_ticks([str(id) for id in ids], cell, 6),
         "overlaying": "x",
@@ -187,9 +187,9 @@ def _beneath(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
 
 
 def numbers(heat: go.Heatmap, size: int) -> go.Scatter:
-    """What stands in the cells of a heat map, each in the ink that its cell's colour asks for.
+    """Write the numbers into a heat map's cells, black or white for contrast.
 
-    Plotly's own choice between white and a dark grey falls short of 4.5:1 on middle colours.
+    Plotly chooses between white and a dark grey, which is below 4.5:1 on middle colours.
     """
     rows, columns = np.nonzero(np.array(heat.text, dtype=object) != "")
     at = (np.array(heat.z)[rows, columns] - heat.zmin) / (heat.zmax - heat.zmin)
@@ -204,9 +204,9 @@ def numbers(heat: go.Heatmap, size: int) -> go.Scatter:
 
 
 def _ink(at: float, scale: Colourscale) -> str:
-    """Black or white, whichever reads better on the colour at a place from 0 to 1 of a scale."""
+    """Return black or white, whichever contrasts more with the scale's colour at `at` (0–1)."""
     colours = np.array([[int(c) for c in re.findall(r"\d+", colour)] for _, colour in scale]) / 255
-    places = [place for place, _ in scale]
-    shown = np.array([np.interp(at, places, channel) for channel in colours.T])
+    stops = [stop for stop, _ in scale]
+    shown = np.array([np.interp(at, stops, channel) for channel in colours.T])
     linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"

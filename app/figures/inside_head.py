@@ -1,4 +1,4 @@
-"""Draws the stages inside one head: vectors as strips, terms, scores and weights as bars."""
+"""Draws the stages of one head: vectors as strips; terms, scores and weights as bars."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from app.figures.grid import hatching
 from app.figures.style import (
     FLOOR,
-    beside,
+    colour_bar,
     diverging,
     escape,
     layout,
     sequential,
+    signed_colours,
     tick,
     word_ticks,
 )
@@ -23,17 +24,17 @@ from app.look.numbers import number
 from app.look.palette import PALETTES
 from core.analysis.inside_head import InsideHead, largest
 
-TERMS = 5  # largest terms of a sum that are named
-_LONGEST = 22  # characters of a word beside its bar; the hover shows all of it
-_LEFT, _RIGHT, _SCALE, _TOP = 96, 12, 64, 12  # px; _SCALE: the room of a colour bar
-_STRIP, _GAP = 22, 30  # px of a vector's strip, and between groups of strips
-_PRODUCT = 156  # px that a term's two factors take
-_SMALL, SMALL_WIDTH = 64, 108  # px of a picture in the overview
-_LEAST_WIDTH = 150  # px: Streamlit makes no figure narrower
+TERMS = 5  # number of largest terms shown by name
+_LONGEST = 22  # characters of a bar's label; the hover shows the whole word
+_LEFT, _RIGHT, _SCALE, _TOP = 96, 12, 64, 12  # px; _SCALE: width reserved for a colour bar
+_STRIP, _GAP = 22, 30  # px: height of a strip, and gap between groups of strips
+_PRODUCT = 156  # px: width of a term's two factors
+_SMALL, SMALL_WIDTH = 64, 108  # px: size of a figure in the overview
+_MIN_WIDTH = 150  # px: Streamlit's minimum width of a figure
 
 
 def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
-    """The inputs x_q and x_k [D] as strips; below them q and k [E] on a scale of their own."""
+    """Draw the inputs x_q and x_k [D] as strips and, on a separate scale, q and k [E]."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
     made = np.stack([inside.q_E, inside.k_KE[key]])
     height = 4 * _STRIP + 2 * _GAP
@@ -45,7 +46,7 @@ def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
 
 
 def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
-    """All terms q_e·k_e [E] as a strip; below it the largest as bars, and the sum of the others."""
+    """Draw all terms q_e·k_e [E] as a strip; below, the largest as bars and the sum of the rest."""
     terms = inside.products_KE[key]
     named = largest(terms, TERMS)
     q, k = inside.q_E, inside.k_KE[key]
@@ -63,7 +64,7 @@ def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
         figure, 1, terms[None], ["q<sub>e</sub>k<sub>e</sub>"], (1 - _STRIP / height, 1), theme
     )
     _add_bars(figure, 2, values, names, hovers, (0, bars / height), (0, 1), theme, signed=True)
-    if others:  # many terms together, and none of them large
+    if others:  # grey: a sum of many small terms
         colours = list(figure.data[-1].marker.color)
         figure.data[-1].marker.color = [*colours[:-1], PALETTES[theme].third]
     figure.update_layout(margin={"l": _PRODUCT})
@@ -73,7 +74,7 @@ def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
 def scores_figure(
     values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
 ) -> go.Figure:
-    """One score a key [K] from top to bottom; a masked key is hatched, and its number is −∞."""
+    """Draw one score per key [K]; masked keys are hatched and labelled −∞."""
     values = np.asarray(values, np.float64)
     figure = _rows(theme, words)
     _add_bars(figure, 1, values, words, words, (0, 1), (0, 1), theme, chosen=key, signed=True)
@@ -83,11 +84,9 @@ def scores_figure(
 
 
 def softmax_figure(inside: InsideHead, words: Sequence[str], key: int, theme: str) -> go.Figure:
-    """e^(score − largest) of each key in grey; beside it the weight, which is that by the sum."""
+    """Draw e^(score − largest) per key in grey, and the weight: its share of the sum."""
     figure = _rows(theme, words, head=22)
-    _add_bars(
-        figure, 1, inside.exps_K, words, words, (0, 1), (0, 0.46), theme, chosen=key, way=True
-    )
+    _add_bars(figure, 1, inside.exps_K, words, words, (0, 1), (0, 0.46), theme, chosen=key)
     _add_bars(
         figure, 2, inside.weights_K, words, words, (0, 1), (0.54, 1), theme, chosen=key, named=False
     )
@@ -101,7 +100,7 @@ def softmax_figure(inside: InsideHead, words: Sequence[str], key: int, theme: st
 
 
 def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Figure:
-    """The weighted values as rows [K, E], and their sum z [E] below, on one scale."""
+    """Draw the weighted values [K, E] and their sum z [E] on one scale."""
     weighted, z = inside.weighted_KE, inside.z_E
     pitch = _pitch(len(weighted))
     height = pitch * len(weighted) + 10 + _STRIP
@@ -114,7 +113,7 @@ def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Fi
 
 
 def output_figure(inside: InsideHead, theme: str) -> go.Figure:
-    """This head's part of the output and all of it as strips [2, D]; below, each part's length."""
+    """Draw this head's part and the whole output as strips [2, D]; below, each head's norm."""
     both = np.stack([inside.parts_HD[inside.head], inside.output_D])
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
     names = [f"head {h}" for h in range(1, len(lengths) + 1)]
@@ -133,7 +132,6 @@ def output_figure(inside: InsideHead, theme: str) -> go.Figure:
         (0, 1),
         theme,
         chosen=inside.head,
-        way=True,
         places=2,
     )
     _add_words(figure, "length of each head’s part", 0, bars / height, 18, theme)
@@ -141,7 +139,7 @@ def output_figure(inside: InsideHead, theme: str) -> go.Figure:
 
 
 def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figure]:
-    """By stage, a picture of what it makes, for the line at the top of the page."""
+    """Return a small figure of each stage's result for the overview, by stage."""
     inks = PALETTES[theme]
 
     def strips(*rows: NDArray[np.float64]) -> go.Figure:
@@ -195,23 +193,23 @@ def _figure(theme: str, height: float, right: int = _RIGHT) -> go.Figure:
 
 def _small(theme: str) -> go.Figure:
     figure = go.Figure(layout=layout(theme, "", "", _SMALL))
-    margin = {"l": 0, "r": _LEAST_WIDTH - SMALL_WIDTH, "t": 4, "b": 4}
-    return figure.update_layout(title=None, margin=margin, width=_LEAST_WIDTH, bargap=0.2)
+    margin = {"l": 0, "r": _MIN_WIDTH - SMALL_WIDTH, "t": 4, "b": 4}
+    return figure.update_layout(title=None, margin=margin, width=_MIN_WIDTH, bargap=0.2)
 
 
 def _pitch(rows: int) -> float:
-    """The px of one key's row: legible words on a short sentence, less on a long one."""
+    """Return the height of a key's row in px: legible in short sentences, denser in long ones."""
     return float(np.clip(460 / rows, 7, 20))
 
 
 def _rows(theme: str, words: Sequence[str], head: int = 0) -> go.Figure:
-    """A figure with a row a word, and `head` px above them."""
+    """Return a figure with one row per word and `head` px above them."""
     figure = _figure(theme, _TOP + head + _pitch(len(words)) * len(words) + 8, right=_RIGHT)
     return figure.update_layout(margin={"t": _TOP + head})
 
 
 def _add_words(figure: go.Figure, text: str, x: float, y: float, above: int, theme: str) -> None:
-    """Words whose middle is `above` / 2 px over the height `y` of the plot."""
+    """Add text centred `above` / 2 px over height `y` of the plot."""
     figure.add_annotation(
         text=text,
         x=x,
@@ -227,7 +225,7 @@ def _add_words(figure: go.Figure, text: str, x: float, y: float, above: int, the
 
 
 def _axes(place: int) -> tuple[str, str, str, str]:
-    """The names of a figure's `place`-th pair of axes in a trace, and in the layout."""
+    """Return the names of the `place`-th pair of axes, in a trace and in the layout."""
     n = "" if place == 1 else str(place)
     return f"x{n}", f"y{n}", f"xaxis{n}", f"yaxis{n}"
 
@@ -244,10 +242,10 @@ def _add_strips(
     pitch: float = _STRIP,
     scale: tuple[float, float] | None = (-1, -1),
 ) -> None:
-    """Vectors [N, width] as rows of colours; orange is below zero, blue above.
+    """Add vectors [N, width] as rows of coloured cells: orange < 0, blue > 0.
 
-    The scale ends at ±`bound`, or else at the largest number. It is drawn at the right, as high as
-    the domain; `scale=None` leaves it out.
+    Colours span ±`bound`, by default the largest absolute value. The colour bar on the right is as
+    high as the domain; `scale=None` omits it.
     """
     bound = (float(np.abs(values).max()) or 1.0) if bound is None else bound
     ends = [-bound, 0.0, bound]
@@ -259,7 +257,7 @@ def _add_strips(
     shown = [name if is_name else tick(name) for name in names]
     wide = range(1, values.shape[1] + 1)
     hover = [[f"{row}<br>dimension {i}" for i in wide] for row in shown] if names[0] else None
-    bar = beside(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
+    bar = colour_bar(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
     if bar and domain[1] - domain[0] < 1 and len(names) <= 2:  # no room for three numbers
         bar["tickvals"], bar["ticktext"] = bar["tickvals"][::2], bar["ticktext"][::2]
     figure.add_trace(
@@ -313,24 +311,22 @@ def _add_bars(
     *,
     chosen: int | None = None,
     signed: bool = False,
-    way: bool = False,
     named: bool = True,
     places: int = 4,
 ) -> None:
-    """Bars from left to right, one below the other, each with its number at its end.
+    """Add horizontal bars, each labelled with its number.
 
-    Signed ones are orange below zero and blue above; what is only on the way (`way`) is grey. Where
-    the rows are too low for numbers, only the chosen row has one.
+    Signed bars are orange below zero and blue above; others are grey. If rows are too low for
+    numbers, only the chosen row is labelled.
     """
     inks = PALETTES[theme]
     values = np.asarray(values, np.float64)
     finite = np.where(np.isfinite(values), values, 0.0)
-    colours = diverging(theme)
-    below, above = (colours[4][1], colours[28][1]) if signed else (inks.third, inks.third)
+    below, above = signed_colours(theme) if signed else (inks.third, inks.third)
     rows = len(values)
     pitch = (figure.layout.height - figure.layout.margin.t - 8) * (domain[1] - domain[0]) / rows
     low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
-    room = 0.42 * ((high - low) or 1.0)  # for the number at a bar's end
+    room = 0.42 * ((high - low) or 1.0)  # for the number at the end of a bar
     x, y, xaxis, yaxis = _axes(place)
     ticks = word_ticks(names, pitch, _LONGEST)
     if chosen is not None:
@@ -387,7 +383,7 @@ def _add_bars(
 
 
 def _add_hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None:
-    """Hatching behind the rows of masked keys, as wide as the plot."""
+    """Hatch the rows of masked keys, behind the bars and across the whole plot."""
     low, high = figure.layout.xaxis.range
     keys = np.flatnonzero(masked)
     figure.add_trace(

@@ -1,4 +1,4 @@
-"""Draws masks: which cells are masked and why, and one row on its way from scores to weights."""
+"""Draws masks and the reason for each masked cell, and one row from scores to weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from app.figures.grid import Axes, cell_size, cells, frame, hatch, hatching, numbers
 from app.figures.style import (
     FLOOR,
-    beside,
+    colour_bar,
     diverging,
     escape,
     layout,
@@ -35,7 +35,7 @@ Bools = NDArray[np.bool_]
 
 
 def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
-    """The masked cells [query, key] by why they are masked, of two masks, True = may attend."""
+    """Return the masked cells [query, key] by reason, from two masks (True = may attend)."""
     by_reason = {FUTURE: padding & ~causal, PADDING: ~padding & causal, BOTH: ~padding & ~causal}
     return {reason: where for reason, where in by_reason.items() if where.any()}
 
@@ -43,15 +43,17 @@ def reasons(padding: Bools, causal: Bools) -> dict[str, Bools]:
 def mask_figure(
     mask: Bools, masked: dict[str, Bools], axes: Axes, title: str, subtitle: str, theme: str
 ) -> go.Figure:
-    """A boolean mask [query, key], True = may attend; each masked cell is hatched and says why.
+    """Draw a boolean mask [query, key] (True = may attend); hatch each masked cell by reason.
 
-    `masked` are its masked cells by reason, as `reasons` gives them.
+    `masked` holds the masked cells by reason, as returned by `reasons`.
     """
     palette = PALETTES[theme]
     figure = frame(axes, title, subtitle, theme)
-    figure.update_layout(plot_bgcolor=palette.hairline)  # shows in the gaps between open cells
+    figure.update_layout(
+        plot_bgcolor=palette.hairline
+    )  # visible in the gaps between unmasked cells
     cell = cell_size(figure, len(axes.columns))
-    gap = 1 if cell >= 12 else 0  # lines between smaller cells would be a grey veil
+    gap = 1 if cell >= 12 else 0  # between smaller cells, lines would look like a grey veil
     figure.add_trace(cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
     hatch(figure, masked, theme, _HATCH)
     for reason, where in masked.items():
@@ -84,10 +86,10 @@ def row_figure(
     title: str,
     theme: str,
 ) -> go.Figure:
-    """One row of a head on its way: scores [keys], scores after the mask, weights after softmax.
+    """Draw one row of a head in three strips: scores [keys], masked scores, softmax weights.
 
-    Scores are zero-centred orange to blue on one scale for both strips, weights are 0 to 1; masked
-    cells are hatched from the mask on, where `fill` is what stands in them.
+    Both strips of scores share one zero-centred scale; weights range from 0 to 1. Masked cells are
+    hatched from the second strip on; `fill` is the mask value written in them.
     """
     palette = PALETTES[theme]
     K = len(keys)
@@ -129,7 +131,7 @@ def row_figure(
             limit,
             diverging(theme),
             1,
-            beside((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
+            colour_bar((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
         ),
         (
             [nothing, nothing, np.where(mask, weights, np.nan)],
@@ -137,7 +139,7 @@ def row_figure(
             1.0,
             sequential(theme),
             2,
-            beside((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
+            colour_bar((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
         ),
     ):
         figure.add_trace(
@@ -157,14 +159,14 @@ def row_figure(
         )
     hidden = np.stack([np.zeros(K, bool), ~mask, ~mask])
     figure.add_trace(hatching(hidden, _OTHER, "/", theme).update(width=0.86))
-    figure.add_trace(_said_once(~mask, {1: fill, 2: "0"}, palette.second))
+    figure.add_trace(_run_labels(~mask, {1: fill, 2: "0"}, palette.second))
     if width >= 30:
         figure.add_traces([numbers(heat, 12) for heat in figure.data[:2]])
     return figure
 
 
-def _said_once(masked: Bools, texts: dict[int, str], colour: str) -> go.Scatter:
-    """What stands in the masked cells of some rows: once for each run of cells, in its middle."""
+def _run_labels(masked: Bools, texts: dict[int, str], colour: str) -> go.Scatter:
+    """Label the masked cells of some rows: one text per run of cells, in its middle."""
     edges = np.diff(np.pad(masked, 1).astype(np.int8))
     starts, ends = np.nonzero(edges == 1)[0], np.nonzero(edges == -1)[0] - 1
     spots = [

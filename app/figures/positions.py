@@ -1,4 +1,4 @@
-"""Draws the positional encodings of one pass: the table, some of its waves, dot products."""
+"""Draws the positional encodings of one pass: table, waves, dot products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
-    beside,
+    colour_bar,
     curve,
     diverging,
     escape,
@@ -28,35 +28,35 @@ from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
 from core.record.record import RecordToken
 
-_LONGEST = 18  # characters of a label beside a figure
+_LONGEST = 18  # characters of a label
 
 
 def wavelength(dimension: int, d_model: int) -> float:
-    """Positions until a dimension's sinusoid repeats: 2π · 10000^(2i/d_model), 2i its even half."""
+    """Return the period of dimension 2i or 2i + 1, in positions: 2π · 10000^(2i/d_model)."""
     return float(2 * np.pi * 10_000 ** (dimension // 2 * 2 / d_model))
 
 
 def sinusoids(positions: NDArray, d_model: int) -> NDArray[np.float64]:
-    """The formula of paper §3.5 at any positions [N], also between tokens: [N, d_model]."""
+    """Evaluate the formula of paper §3.5 at real-valued positions [N]: [N, d_model]."""
     angle = 2 * np.pi * positions[:, None] / [wavelength(d, d_model) for d in range(d_model)]
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
 def sinusoid_table(length: int, d_model: int) -> NDArray[np.float32]:
-    """The first rows of the formula's table, [length, d_model]."""
+    """Return the first rows of the sinusoidal table, [length, d_model]."""
     return sinusoids(np.arange(length), d_model).astype(np.float32)
 
 
 def is_sinusoidal(table: NDArray) -> bool:
-    """Whether a table [length, d_model] is the paper's; a learned one is not."""
+    """Return whether a table [length, d_model] is the paper's sinusoidal one."""
     formula = sinusoids(np.arange(len(table)), table.shape[1])
     return bool(np.abs(table - formula).max() < 1e-4)
 
 
 def some_dimensions(d_model: int) -> tuple[int, ...]:
-    """A few dimensions from the fastest wave to the slowest, all of them sines."""
-    places = (0, d_model // 8, d_model // 4, d_model // 2, d_model - 2)
-    return tuple(sorted({place // 2 * 2 for place in places}))
+    """Return a few even (sine) dimensions, from the fastest wave to the slowest."""
+    dimensions = (0, d_model // 8, d_model // 4, d_model // 2, d_model - 2)
+    return tuple(sorted({dimension // 2 * 2 for dimension in dimensions}))
 
 
 def table_figure(
@@ -66,12 +66,14 @@ def table_figure(
     title: str = "What is added to each token",
     first: int = 1,
 ) -> go.Figure:
-    """What is added to each token's embedding: [length, d_model], zero-centred, orange to blue.
+    """Draw the vectors added to the embeddings, [length, d_model], on a zero-centred scale.
 
-    Without tokens, the rows are called by their pos alone; `first` is the first token's number.
+    Without tokens, rows are labelled by pos alone; `first` is the first token's number.
     """
     length, d_model = positions.shape
-    words = [f"pos {n}" for n in range(length)] if tokens is None else place_words(tokens, first)
+    words = (
+        [f"pos {n}" for n in range(length)] if tokens is None else position_labels(tokens, first)
+    )
     row = float(np.clip(420 / length, 5, 24))
     ticks = word_ticks(words, row, _LONGEST)
     limit = float(np.abs(positions).max())
@@ -86,7 +88,7 @@ def table_figure(
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=beside((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
+            colorbar=colour_bar((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
             hovertemplate="%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
         ),
         layout(
@@ -104,10 +106,9 @@ def table_figure(
         waves = [number(wavelength(int(d), d_model), 0) for d in quarters]
         figure.update_layout(
             xaxis3={
-                "overlaying": "x",
+                **hover_axis(named, "x"),
                 "side": "top",
-                "range": axis_range,
-                "tickmode": "array",
+                "showticklabels": True,
                 "tickvals": quarters,
                 "ticktext": waves,
                 "tickangle": 0,
@@ -117,9 +118,6 @@ def table_figure(
                     "font": {"size": 13, "color": PALETTES[theme].second},
                     "standoff": 8,
                 },
-                "showgrid": False,
-                "zeroline": False,
-                "fixedrange": True,
             }
         )
         figure.add_trace(nothing("x3"))
@@ -149,14 +147,14 @@ def waves_figure(
     theme: str,
     first: int = 1,
 ) -> go.Figure:
-    """A few columns of the table, one under the other, against position.
+    """Draw some columns of the table against position, one below the other.
 
-    Dots are the values of this pass, in the table's colours; the line is the paper's formula, where
-    the table follows it, and else joins the dots.
+    Dots are the values of this pass. The line is the paper's formula if the table follows it;
+    otherwise it connects the dots.
     """
     length, d_model = positions.shape
     palette = PALETTES[theme]
-    words = place_words(tokens, first)
+    words = position_labels(tokens, first)
     ticks, below, pitch = words_below(words, _LONGEST)
     bottom = 30 + below
     strip, top = 64, 76
@@ -240,10 +238,10 @@ def waves_figure(
 
 
 def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
-    """PE(p)·PE(q) of all pairs of positions against their distance q − p.
+    """Draw PE(p)·PE(q) of all pairs of positions against their distance q − p.
 
-    A dot is the mean of all pairs at one distance, its bar reaches from the least to the greatest:
-    for sinusoids the bar has no length, because the product depends on the distance alone.
+    Dots are means over the pairs at one distance; error bars span minimum to maximum. For
+    sinusoids they have zero length, as the product depends on the distance alone.
     """
     length, d_model = positions.shape
     palette = PALETTES[theme]
@@ -311,8 +309,8 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
     return figure
 
 
-def place_words(tokens: Sequence[RecordToken], first: int) -> list[str]:
-    """The formula's pos, which counts from 0, before each token's label: pos 1 Mann₂.
+def position_labels(tokens: Sequence[RecordToken], first: int) -> list[str]:
+    """Return each token's label after its pos in the formula, counted from 0: pos 1 Mann₂.
 
     `first` is the first token's number: 1 for a source, 0 for a target fed in.
     """
@@ -328,7 +326,7 @@ def _ends(limit: float) -> list[str]:
 
 
 def wavelength_words(dimension: int, d_model: int) -> str:
-    """A wavelength in three digits or more: 6.28, 62.8, 54,410."""
+    """Format a wavelength with at least three digits: 6.28, 62.8, 54,410."""
     value = wavelength(dimension, d_model)
     return number(value, max(0, 2 - int(np.log10(value))))
 

@@ -1,22 +1,22 @@
-"""Draws the cross-attention of every decoder head while one token was produced."""
+"""Draws the cross-attention of every decoder head for one produced token."""
 
 from __future__ import annotations
 
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.grid import bar_beneath
+from app.figures.grid import colour_bar_below
 from app.figures.style import layout, sequential, text_width, tick, word_ticks
 from app.look.labels import labels
 from app.look.palette import PALETTES
 from core.record.record import TranslationRecord
 
-_LONGEST = 14  # characters of a word over its column; the hover shows all of it
+_LONGEST = 14  # characters of a column label; the hover shows the whole word
 _WIDTH = 560
 
 
 def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
-    """The last row of every cross map [layers × heads + 1, source tokens]; below, their mean."""
+    """Draw the last row of each cross map and their mean, [layers × heads + 1, source tokens]."""
     palette = PALETTES[theme]
     L, H, _, S = record.cross.shape
     weights = record.cross[:, :, -1].reshape(L * H, S)
@@ -50,7 +50,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             "range": row_ticks["range"][::-1],
             "title": {"text": "layer.head", "standoff": 4},
         },
-        # A line over the mean, and one between layers.
+        # Lines between layers, and above the mean.
         shapes=[
             {
                 "type": "line",
@@ -71,7 +71,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
             colorscale=sequential(theme),
             zmin=0,
             zmax=1,
-            colorbar=bar_beneath(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
+            colorbar=colour_bar_below(figure, "weight", [0, 0.5, 1], ["0", "0.5", "1"], theme),
             xgap=1,
             ygap=1,
             hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>",

@@ -1,4 +1,4 @@
-"""What every figure shares: colour scales, words that plotly shows literally, axes, layout."""
+"""Shared plotly styling: colour scales, escaped labels, axes, layout."""
 
 from __future__ import annotations
 
@@ -15,29 +15,34 @@ from app.look import palette
 from app.look.palette import PALETTES
 
 FONT = '"Source Sans", sans-serif'  # Streamlit's own
-FLOOR = 10.5  # px: no label is smaller
-NARROW = 620  # px that a plot has on a small desktop screen; labels are set for it
+FLOOR = 10.5  # px: minimum label size
+NARROW = 620  # px: width of a plot on a small desktop screen; label sizes assume it
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
     "modeBarButtons": [["toImage"]],
     "toImageButtonOptions": {"format": "svg", "filename": "headlight"},
 }
-"""For st.plotly_chart: one button, which saves the picture."""
-
+"""Plotly configuration for `st.plotly_chart`: the only button saves the figure."""
 
 Colourscale = list[list[Any]]
-_STOPS = 33  # between them plotly mixes in RGB: close enough that no eye sees the difference
+_STOPS = 33  # plotly interpolates between them in RGB, with no visible difference
 
 
 def sequential(theme: str) -> Colourscale:
-    """The palette's blue for weights 0–1."""
+    """Return the blue scale for weights 0–1."""
     return _scale(palette.sequential(np.linspace(0, 1, _STOPS), theme))
 
 
 def diverging(theme: str) -> Colourscale:
-    """The palette's orange and blue; the middle stop is zero."""
+    """Return the orange–blue scale; its middle stop is zero."""
     return _scale(palette.diverging(np.linspace(-1, 1, _STOPS), theme))
+
+
+def signed_colours(theme: str) -> tuple[str, str]:
+    """Return the colours of negative and of positive bars."""
+    scale = diverging(theme)
+    return scale[4][1], scale[28][1]
 
 
 def _scale(colours: NDArray) -> Colourscale:
@@ -46,25 +51,25 @@ def _scale(colours: NDArray) -> Colourscale:
 
 
 def escape(text: str) -> str:
-    """Text as plotly shows it literally: no tag, no entity and no TeX in it is parsed.
+    """Escape text so that plotly shows it literally: no tags, entities or TeX.
 
-    Plotly looks labels up by their text in plain objects, of which `__proto__` is another one.
+    Plotly uses labels as keys of plain objects, so `__proto__` is escaped too.
     """
     shown = html.escape(text, quote=False).replace("$", "&#36;")
     return shown.replace("__proto__", "&#95;_proto__")
 
 
 def tick(text: str, longest: int = 60) -> str:
-    """A label ready for plotly: cut at `longest` characters, right-to-left isolated, escaped."""
+    """Return a label for plotly: cut to `longest` characters, bidi-isolated, escaped."""
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     if any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
-        text = f"\u2066{text}\u2069"  # must not reorder the words beside it
+        text = f"\u2066{text}\u2069"  # keep right-to-left text from reordering its neighbours
     return escape(text)
 
 
 def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]:
-    """The layout that all figures start from: words in the page's font and inks, nothing else."""
+    """Return the base layout of all figures: the page's font and colours, no decoration."""
     inks = PALETTES[theme]
     axis = {
         "showgrid": False,
@@ -110,38 +115,38 @@ def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]
 
 
 def framed(theme: str) -> dict[str, Any]:
-    """A line on both sides of an axis."""
+    """Return axis properties that draw a line on both sides of the plot."""
     return {"showline": True, "mirror": True, "linecolor": PALETTES[theme].line}
 
 
 def ruled(theme: str, ticks: int = 5) -> dict[str, Any]:
-    """Thin lines across the plot, at about so many ticks."""
+    """Return axis properties for thin grid lines at about `ticks` ticks."""
     return {"showgrid": True, "gridcolor": PALETTES[theme].hairline, "nticks": ticks}
 
 
 def nothing(xaxis: str = "x") -> go.Scatter:
-    """An empty trace: plotly draws no axis, and none of its words, that has none."""
+    """Return an empty trace: plotly draws an axis and its labels only if it has a trace."""
     return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
 
 
 def dots(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
-    """Markers; an open symbol is drawn with a line of its own."""
+    """Return marker properties; open symbols get an outline."""
     line = {"width": 2 if symbol.endswith("open") else 0, "color": colour}
     return {"symbol": symbol, "size": size, "color": colour, "line": line}
 
 
 def curve(x: ArrayLike, y: ArrayLike, colour: str, width: float = 1.25, **axes: str) -> go.Scatter:
-    """A line that does not answer to the pointer."""
+    """Return a line without hover text."""
     line = {"color": colour, "width": width}
     return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", **axes)
 
 
-def beside(
+def colour_bar(
     domain: tuple[float, float], values: list[float], texts: list[str], theme: str, word: str = ""
 ) -> dict[str, Any]:
-    """A flat colour bar to the right of `domain`, a part of the plot's height from 0 to 1."""
+    """Return a flat colour bar right of the plot; `domain` is its vertical range (0–1)."""
     low, high = domain
-    inside = 1 - 1e-4  # plotly leaves out a tick that rounding puts beyond the bar's end
+    inside = 1 - 1e-4  # plotly drops a tick that rounding puts past the bar's end
     small = {"size": 12, "color": PALETTES[theme].second}
     return {
         "x": 1,
@@ -162,7 +167,7 @@ def beside(
 
 
 def word_ticks(words: Sequence[str], pitch: float, longest: int) -> dict[str, Any]:
-    """Ticks at 0, 1, 2 … that show the words, `pitch` px apart; too close, some are left out."""
+    """Return ticks 0, 1, 2 … labelled with words, `pitch` px apart; skip some if too dense."""
     size = min(13.0, max(FLOOR, 0.86 * pitch))
     step = int(np.ceil(0.95 * size / pitch))
     shown = range(0, len(words), step)
@@ -178,7 +183,7 @@ def word_ticks(words: Sequence[str], pitch: float, longest: int) -> dict[str, An
 def words_below(
     words: Sequence[str], longest: int, width: float = NARROW
 ) -> tuple[dict[str, Any], float, float]:
-    """Upright words under a plot `width` px wide: ticks, px that they take, px between two."""
+    """Return vertical labels under a plot: their ticks, their height in px, their pitch in px."""
     pitch = width / len(words)
     ticks = word_ticks(words, pitch, longest)
     below = 16 + text_width(words, ticks["tickfont"]["size"], longest)
@@ -186,7 +191,7 @@ def words_below(
 
 
 def hover_axis(words: Sequence[str], overlaying: str) -> dict[str, Any]:
-    """An unseen axis over another, whose %{x} or %{y} in a hover is the whole word of a cell."""
+    """Return an invisible overlay axis that gives hovers the uncut word as %{x} or %{y}."""
     return {
         "overlaying": overlaying,
         "tickmode": "array",
@@ -202,5 +207,5 @@ def hover_axis(words: Sequence[str], overlaying: str) -> dict[str, Any]:
 
 
 def text_width(words: Sequence[str], size: float, longest: int) -> float:
-    """About how many px the longest of the words takes, cut at `longest` characters."""
+    """Estimate the width in px of the longest word, cut to `longest` characters."""
     return 0.54 * size * max(min(len(word), longest) for word in words)

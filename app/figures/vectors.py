@@ -1,4 +1,4 @@
-"""Draws what positions do to vectors: a rotation, its circles, lengths, and words in a plane."""
+"""Draws the effect of positions on vectors: rotations, vector lengths, a 2-D projection."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from app.look.numbers import number, percent
 from app.look.palette import PALETTES
 from core.analysis.position_table import Sums
 
-SHOWN = 8  # dimensions of the rotation that are drawn with their numbers
+SHOWN = 8  # dimensions of the rotation matrix that are drawn
 _LONGEST = 14
 _PLANE = 440  # px high
 
 
 def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: str) -> go.Figure:
-    """The rows and columns `dimensions` of R_k, with numbers; zeros are left to the page."""
+    """Draw the rows and columns `dimensions` of R_k with their numbers; zeros stay blank."""
     shown = matrix[np.ix_(dimensions, dimensions)]
     names = [str(d) for d in dimensions]
     N, cell = len(names), 40
@@ -76,9 +76,9 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
 def circles_figure(
     table: NDArray, position: int, k: int, dimensions: Sequence[int], theme: str
 ) -> go.Figure:
-    """Pairs of dimensions as points on circles: from PE(p) to PE(p+k) each turns by its own angle.
+    """Draw pairs of dimensions as points on circles: PE(p) → PE(p+k) rotates each pair.
 
-    `table` [length, d_model] holds both positions; `dimensions` are the pairs' even ones.
+    `table` is [length, d_model]; `dimensions` are the even dimensions of the pairs.
     """
     palette = PALETTES[theme]
     figure = go.Figure(
@@ -111,7 +111,7 @@ def circles_figure(
                 },
             }
         )
-        figure.add_annotation(  # axes' titles stand at different heights
+        figure.add_annotation(  # axis titles would have different heights
             text=f"{even} and {even + 1}<br>λ = {wavelength_words(even, table.shape[1])}",
             x=(i + 0.5) / columns,
             y=0,
@@ -147,7 +147,7 @@ def circles_figure(
 
 
 def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
-    """The length of each token's embedding·√d_model, of its position, and of their sum."""
+    """Draw the norm of each token's embedding · √d_model, of its position, and of their sum."""
     palette = PALETTES[theme]
     N = len(words)
     ticks, bottom, pitch = words_below(words, _LONGEST)
@@ -206,9 +206,9 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
 
 
 def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
-    """Each token in the plane that holds most: a ring is its embedding, the dot is the sum.
+    """Draw tokens on the first two principal components: ring = embedding, dot = sum.
 
-    This one can be zoomed: like words lie close together.
+    Zooming is enabled, as similar tokens lie close together.
     """
     palette = PALETTES[theme]
     N = len(words)
@@ -223,7 +223,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
             height=_PLANE + 84 + 48,
         )
     )
-    sides = _beside(sums, words)
+    sides = _label_sides(sums, words)
     path = np.stack([sums.before, sums.after, np.full((N, 2), np.nan)], axis=1).reshape(-1, 2)
     figure.add_trace(curve(path[:, 0], path[:, 1], palette.third, 1))
     for points, where, marker in (
@@ -259,8 +259,8 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     return figure
 
 
-def _beside(sums: Sums, words: Sequence[str]) -> list[str]:
-    """For each dot the side on which its label covers least of the dots and earlier labels."""
+def _label_sides(sums: Sums, words: Sequence[str]) -> list[str]:
+    """Choose for each label the side where it overlaps dots and earlier labels least."""
     every = np.concatenate([sums.before, sums.after])
     width, height = np.ptp(every, axis=0) + 1e-9
     px = min(NARROW / width, _PLANE / height)
@@ -286,5 +286,5 @@ def _beside(sums: Sums, words: Sequence[str]) -> list[str]:
 
 
 def _shared(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
-    """The area that two boxes (left, right, low, high) have in common."""
+    """Return the overlap area of two boxes (left, right, low, high)."""
     return max(0.0, min(a[1], b[1]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[2], b[2]))

@@ -1,4 +1,4 @@
-"""Draws answers to "why": terms that add up, grids of words and numbers, pairs, ribbons."""
+"""Draws the figures of Ask why: additive terms, word grids, pairs of heads, ribbons."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, bar_beneath, frame, numbers
+from app.figures.grid import Axes, colour_bar_below, frame, numbers
 from app.figures.style import (
     diverging,
     escape,
     layout,
     ruled,
     sequential,
+    signed_colours,
     text_width,
     tick,
     word_ticks,
@@ -25,19 +26,13 @@ from app.figures.style import (
 from app.look.numbers import number
 from app.look.palette import PALETTES
 
-_BAR, _TALL_BAR = 24, 36  # px a bar takes, and one whose name or bars take two lines
-_ROW = 26  # px a row of a grid of words takes
+_BAR, _TALL_BAR = 24, 36  # px per bar; the tall one has two bars or a two-line name
+_ROW = 26  # px per row of a word grid
 _LONGEST = 34  # characters of a bar's name
-_PLOT = 780  # px of a figure on a small desktop screen
-_LETTER = 6.2  # px of a letter in a cell
-_PAD, _FLOW = 20, 180  # px between two nodes, more than a label is high, and of all ribbons
-_LEAST_CELL = 22  # px: narrower cells hold no word
-
-
-def signed_colours(theme: str) -> tuple[str, str]:
-    """For what lies below 0, and above."""
-    scale = diverging(theme)
-    return scale[4][1], scale[28][1]
+_PLOT = 780  # px: width of a figure on a small desktop screen
+_LETTER = 6.2  # px per character in a cell
+_PAD, _FLOW = 20, 180  # px between nodes (higher than a label) and of all ribbons
+_MIN_CELL = 22  # px: narrower cells show no word
 
 
 def terms_figure(
@@ -50,10 +45,10 @@ def terms_figure(
     tried: Sequence[float] = (),
     intervals: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> go.Figure:
-    """Terms of a sum as bars from 0, one below the other in their order: blue adds.
+    """Draw the terms of a sum as horizontal bars in the given order: blue > 0, orange < 0.
 
-    A name may have two lines. `tried` draws a second, grey bar under each, such as what the network
-    loses without the term; NaN draws none. `intervals` are the ends (low, high) of error bars.
+    A name may have two lines. `tried` adds a second, grey bar per term, such as the measured effect
+    of its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
     """
     below, above = signed_colours(theme)
     lines = [name.split("\n") for name in names]
@@ -126,7 +121,7 @@ def terms_figure(
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of numbers [rows, columns] with a word in each cell."""
+    """Numbers [rows, columns] with a word and a hover text for each cell."""
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -138,7 +133,7 @@ class Grid:
 def words_grid_figure(
     grid: Grid, title: str, subtitle: str, limit: float, signed: bool, theme: str
 ) -> go.Figure:
-    """Words on cells whose colour is a number: from 0 to `limit`, or as far on both sides of 0."""
+    """Draw words on coloured cells; colours span 0 to `limit`, or ±`limit` if `signed`."""
     ticks, bottom, _ = words_below(grid.columns, 14)
     left = 20 + text_width(grid.rows, 13, 30)
     height = _ROW * len(grid.rows)
@@ -160,7 +155,7 @@ def words_grid_figure(
         hovertemplate="%{customdata}<extra></extra>",
     )
     figure.add_trace(heat)
-    if cell >= _LEAST_CELL:
+    if cell >= _MIN_CELL:
         figure.add_trace(numbers(heat, 12))
     return figure.update_layout(
         margin={"l": left, "r": 12, "t": 66, "b": bottom},
@@ -170,7 +165,7 @@ def words_grid_figure(
 
 
 def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figure:
-    """What each pair of heads does beyond its two single heads, [N, N] in nats."""
+    """Draw the interaction of each pair of heads, [N, N]: nats beyond the two single effects."""
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0
@@ -189,7 +184,9 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
             zmin=-limit,
             zmax=limit,
             colorscale=diverging(theme),
-            colorbar=bar_beneath(figure, "nats beyond the sum", [-limit, 0, limit], ends, theme),
+            colorbar=colour_bar_below(
+                figure, "nats beyond the sum", [-limit, 0, limit], ends, theme
+            ),
             hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats beyond the sum"
             "<extra></extra>",
         )
@@ -199,7 +196,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
 
 @dataclass(frozen=True)
 class Node:
-    """A word or a layer that ribbons meet in: `key` tells it from others with the same label."""
+    """A token or layer that ribbons connect; `key` identifies it, as labels may repeat."""
 
     key: Hashable
     label: str
@@ -207,21 +204,21 @@ class Node:
 
 @dataclass(frozen=True)
 class Ribbon:
-    """A part of a sum, from the word it came from, through a layer, to what it speaks for."""
+    """A term of the sum on its way from a token through a layer to one of two candidates."""
 
     start: Node
     end: Node
     value: float
-    """Above 0 for the first of the two, below 0 for the second."""
+    """Positive: in favour of the first candidate; negative: of the second."""
 
 
 def ribbons_figure(
     ribbons: Sequence[Ribbon], ends: tuple[str, str], title: str, subtitle: str, theme: str
 ) -> go.Figure:
-    """Ribbons as wide as their parts; what reaches the first less the second is the sum.
+    """Draw a Sankey diagram of signed terms, each as wide as its absolute value.
 
-    A ribbon runs from `start` over `end` to the first of the `ends`, blue, or to the second. Nodes
-    with equal keys are one node.
+    A term flows from `start` through `end` to the first of `ends` (blue, positive) or the second
+    (orange, negative); the first total minus the second is the sum. Equal nodes are merged.
     """
     below, above = signed_colours(theme)
     starts = list(dict.fromkeys(r.start for r in ribbons))
@@ -266,5 +263,5 @@ def ribbons_figure(
 
 
 def _clear(colour: str) -> str:
-    """The same colour, half of it: ribbons lie over each other."""
+    """Return the colour half transparent, as ribbons overlap."""
     return colour.replace("rgb(", "rgba(").replace(")", ",0.55)")

@@ -1,4 +1,4 @@
-"""One sentence for each term that a page uses and a newcomer may not know, for `help=` texts."""
+"""One-sentence explanations of technical terms, for `help=` texts."""
 
 TERMS = {
     "token": "A token is what the network reads and writes: a word, a piece of one, or a "
@@ -58,12 +58,12 @@ TERMS = {
     "mask": "A mask forbids cells of a map: a masked key gets weight 0, whatever its score.",
     "BLEU": "BLEU compares translations with a reference by shared word sequences, from 0 to 100.",
 }
-"""The sentence of each term."""
+"""Explanations by term."""
 
 
 def meaning(*terms: str) -> str:
-    """The sentences of some terms, as one paragraph each, for a widget's or heading's `help`.
+    """Return the explanations of some terms, one paragraph each, for `help=`.
 
-    Raises KeyError for a term that has none.
+    Raises KeyError for an unknown term.
     """
     return "\n\n".join(TERMS[term].replace("<", "\\<") for term in terms)

@@ -1,4 +1,4 @@
-"""Tokens as people see them: hidden characters made visible, repeated words told apart."""
+"""Token labels: make invisible characters visible and number repeated words."""
 
 import unicodedata
 from collections import Counter
@@ -10,24 +10,24 @@ ATTENTION = {
     "decoder": "decoder's self-attention",
     "cross": "cross-attention",
 }
-"""The three kinds of attention, as a sentence names them after "the"."""
+"""Names of the kinds of attention in a sentence, after "the"."""
 
 
 class Named(Protocol):
-    """A token of a record or of a tokenizer: what has a text to show."""
+    """Anything with a text to show, such as a token of a record or a tokenizer."""
 
     @property
     def text(self) -> str: ...
 
 
 def label(token: Named) -> str:
-    """A token as a person can see it, not yet escaped: hidden characters show as ‹U+200B›."""
+    """Return a token's visible text, unescaped; invisible characters become ‹U+200B›."""
     return "".join(shown for shown, _ in segments(token.text))
 
 
 def segments(text: str) -> list[tuple[str, bool]]:
-    """Text as it is shown, in parts: what shows itself, and a hidden character's name, True."""
-    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair becomes ?
+    """Split text into visible parts (False) and names of invisible characters (True)."""
+    text = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes ?
     if not text.strip(" "):
         return [("␣" * max(1, len(text)), False)]
     hidden = [_hidden(text, i) for i in range(len(text))]
@@ -43,10 +43,9 @@ def segments(text: str) -> list[tuple[str, bool]]:
 
 
 def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
-    """The tokens' labels, with repeated words told apart by their number: in₃ … in₉.
+    """Return the tokens' labels; repeated ones get their token number: in₃ … in₉.
 
-    `first_number` is the first token's: 1 for a source, 0 for a target fed in, which opens with
-    <bos>.
+    `first_number` is the first token's number: 1 for a source, 0 for target_in (<bos>).
     """
     plain = [label(token) for token in tokens]
     counts = Counter(plain)
@@ -59,11 +58,11 @@ def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
 def word_labels(
     tokens: Sequence[Named], words: Sequence[Sequence[int]], first_number: int
 ) -> list[str]:
-    """The labels of words, each given by the places of its tokens; numbered as `labels` numbers.
+    """Return labels of words, each word a list of token indices.
 
-    Repeated words are told apart by the number of their first token: Mann₂ … Mann₁₀.
+    Repeated words get the number of their first token: Mann₂ … Mann₁₀.
     """
-    plain = ["".join(label(tokens[place]) for place in word) for word in words]
+    plain = ["".join(label(tokens[i]) for i in word) for word in words]
     counts = Counter(plain)
     return [
         text if counts[text] == 1 else text + str(first_number + word[0]).translate(_SUBSCRIPT)
@@ -72,7 +71,7 @@ def word_labels(
 
 
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-# Unicode's default-ignorable characters that are not of category Cf, and the empty Braille cell.
+# Default-ignorable characters outside category Cf, and the blank Braille pattern.
 _IGNORABLE = {
     *(0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
     *range(0x180B, 0x1810),
@@ -82,7 +81,7 @@ _IGNORABLE = {
 
 
 def _hidden(text: str, i: int) -> bool:
-    """Whether a character shows nothing; an emoji's joiners and selectors show as the emoji."""
+    """Return whether a character is invisible; joiners and selectors inside an emoji are not."""
     if not _invisible(text[i]):
         return False
     if 0xFE00 <= ord(text[i]) < 0xFE10:
@@ -91,7 +90,7 @@ def _hidden(text: str, i: int) -> bool:
     return not (joins and _pictograph(text[i - 1]) and _pictograph(text[i + 1]))
 
 
-# Signs of category Cf that enclose the digits behind them, and so do show.
+# Visible characters of category Cf: they enclose the digits that follow.
 _SHOWN = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
 
 

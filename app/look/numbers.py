@@ -1,12 +1,12 @@
-"""Numbers as people read them: with fixed decimals, of any size, and shares."""
+"""Number formats: fixed decimals, scientific notation, percentages."""
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, places: int = 4, sign: str = "") -> str:
-    """Fixed decimals: −0.1234, 1,234.5000, −∞; nothing for NaN. With sign="+", +0.1234.
+    """Format with fixed decimals: −0.1234, 1,234.5000, −∞; "" for NaN. With sign="+", +0.1234.
 
-    What rounds to zero has no sign: 0.00, never −0.00.
+    A value that rounds to zero has no sign: 0.00, never −0.00.
     """
     if value != value:
         return ""
@@ -16,10 +16,10 @@ def number(value: float, places: int = 4, sign: str = "") -> str:
 
 
 def scientific(value: float) -> str:
-    """A number of any size for people: 0, 0.25, −4.8 · 10⁻⁷; what is not finite says so."""
+    """Format a number of any magnitude: 0, 0.25, −4.8 · 10⁻⁷, "not finite"."""
     sign = "−" if value < 0 else ""
     size = abs(value)
-    if not size < 1e300:  # the checklist writes the largest float there is for it
+    if not size < 1e300:  # the checklist stores the largest float instead of infinity
         return "not finite"
     if size == 0:
         return "0"
@@ -30,14 +30,14 @@ def scientific(value: float) -> str:
 
 
 def within(error: float) -> str:
-    """How closely a sum adds up, to follow the sentence that says so: to within 3.6 · 10⁻¹⁵."""
+    """Say how closely a sum adds up, as the end of a sentence: to within 3.6 · 10⁻¹⁵."""
     return f" to within {scientific(error)}" if error else " exactly"
 
 
 def percent(share: float) -> str:
-    """A share of 1, as the explorer writes it: 58 %, with a no-break space.
+    """Format a share as the explorer does: 58 %, with a no-break space.
 
-    Only nothing is "0 %" and only all is "100 %": 0.996 is "99.6 %", 0.9999 ">99.9 %".
+    "0 %" and "100 %" are exact; 0.996 becomes "99.6 %", 0.9999 ">99.9 %".
     """
     share = share or 0.0  # not −0
     near_an_end = 0 < share <= 0.005 or 0.995 <= share < 1

@@ -1,4 +1,4 @@
-"""The page's colours: inks and greys, and the two tables by which a number gets its colour."""
+"""Colours of the page, and the sequential and diverging colour scales."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Palette:
-    """The page's colours; colour beyond ink and grey is for data only."""
+    """Colours of a theme; hues are reserved for data."""
 
     page: str
     ink: str
@@ -19,7 +19,7 @@ class Palette:
     line: str
     hairline: str
     control: str
-    """The border of what can be pressed or filled in: 3:1 against the page."""
+    """Border of buttons and inputs: contrast 3:1 against the page."""
     selected: str
     well: str
     focus: str
@@ -27,9 +27,9 @@ class Palette:
     hatch: str
     hatch_ground: str
     masked: str
-    """A masked cell where hatching has no room: a grey that no weight can have."""
+    """Masked cells too small for hatching: a grey outside the weight scale."""
     left_out: str
-    """A column that is left out of the picture, likewise."""
+    """Hidden columns: another grey outside the weight scale."""
 
 
 PALETTES = {
@@ -70,28 +70,28 @@ PALETTES = {
 }
 
 STEPS = 256
-"""Colours of a table: a byte for each."""
+"""Colours per table, so that an index fits a byte."""
 
 
 def sequential_table(theme: str) -> NDArray[np.int64]:
-    """Red, green and blue of a weight, [STEPS, 3]: step 0 is 0 and the last is 1."""
+    """Return the RGB colours of weights 0 to 1, [STEPS, 3]."""
     return sequential(np.linspace(0, 1, STEPS), theme)
 
 
 def diverging_table(theme: str) -> NDArray[np.int64]:
-    """Red, green and blue of a signed share, [STEPS, 3]: step 128 is exactly 0, the last is 1."""
+    """Return the RGB colours of −1 to 1, [STEPS, 3]; step 128 is exactly 0."""
     return diverging(np.maximum(-1, (np.arange(STEPS) - 128) / 127), theme)
 
 
 def sequential(t: NDArray, theme: str) -> NDArray[np.int64]:
-    """One blue for weights 0–1, lightness linear in OKLab: zero is almost the page."""
+    """Return blues for weights 0–1, linear in OKLab lightness; 0 is almost the background."""
     if theme == "light":
         return _oklch(0.972 - 0.692 * t, 0.006 + 0.132 * _bell(t, 0.55, 0.74), 255 + 8 * t)
     return _oklch(0.222 + 0.748 * t, 0.012 + 0.128 * _bell(t, 0.5, 0.12), 262 - 22 * t)
 
 
 def diverging(t: NDArray, theme: str) -> NDArray[np.int64]:
-    """Orange below zero, blue above, from −1 to 1; zero is almost the page and has no hue."""
+    """Return orange for −1 to 0 and blue for 0 to 1; 0 is almost the background, without hue."""
     zero, below, above = {
         "light": (0.955, (0.60, 0.13, 55), (0.50, 0.15, 258)),
         "dark": (0.27, (0.80, 0.13, 65), (0.76, 0.12, 255)),
@@ -102,13 +102,13 @@ def diverging(t: NDArray, theme: str) -> NDArray[np.int64]:
 
 
 def _bell(t: NDArray, peak: float, end: float) -> NDArray:
-    """Chroma rises to its peak and falls: neither end of a blue scale can hold much of it."""
+    """Return chroma that rises and falls again: sRGB has little at both ends of a blue scale."""
     falling = 1 - (1 - end) * (np.maximum(t - peak, 0) / (1 - peak)) ** 1.4
     return np.where(t < peak, np.sin(t / peak * np.pi / 2), falling)
 
 
 def _oklch(lightness: NDArray, chroma: NDArray, hue_degrees: NDArray) -> NDArray:
-    """OKLCH → sRGB 0–255 [..., 3] (Björn Ottosson, "A perceptual color space", 2020)."""
+    """Convert OKLCH to sRGB 0–255 [..., 3] (Björn Ottosson, "A perceptual color space", 2020)."""
     a = chroma * np.cos(np.radians(hue_degrees))
     b = chroma * np.sin(np.radians(hue_degrees))
     cubes = np.stack(

@@ -1,4 +1,4 @@
-"""Step by step: the search as a tree, every score as a sum, and a search that is forced to turn."""
+"""Step by step: the search tree, every score as a sum, and searches with a forced prefix."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 from core.serving.queue import UnansweredError
 
-if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.record.edits import Edits
     from core.search.tree import SearchTree, WrittenTree
 
 
-_READ = 4  # tokens before a step that its line names
+_READ = 4  # preceding tokens named for a step
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
-    """The ids that the search must follow: what was forced last in this sentence, or a link's."""
-    asked = (address.take("forced") or "").split(".")
-    if all(re.fullmatch("[0-9]{1,6}", id) for id in asked):
-        visit.keep("forced", ((record.model, record.source_text), tuple(map(int, asked))))
+    """Return the forced prefix, from a link or the last one forced in this sentence."""
+    linked = (address.take("forced") or "").split(".")
+    if all(re.fullmatch("[0-9]{1,6}", id) for id in linked):
+        visit.keep("forced", ((record.model, record.source_text), tuple(map(int, linked))))
     sentence, prefix = visit.kept("forced") or (None, ())
     return prefix if sentence == (record.model, record.source_text) else ()
 
 
 def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
-    """Search this sentence again behind a prefix; an empty one removes the forced prefix."""
+    """Force a prefix on the search of this sentence; an empty one removes it."""
     visit.keep("forced", ((record.model, record.source_text), prefix))
     visit.put("tree_shown", "forced")
 
@@ -54,7 +54,7 @@ def score_line(tree: SearchTree) -> str:
 
 
 def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
-    """The free and the forced translation side by side, and how their scores differ."""
+    """Show the free and the forced translation side by side, with the difference of scores."""
     prefix = [forced.tokens[n.id] for n in forced.tree.nodes if n.forced]
     change = forced.tree.hypotheses[0].score - free.tree.hypotheses[0].score
     left, right = st.columns(2, gap="large")
@@ -88,7 +88,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 
 @waiting.fragment
 def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None) -> None:
-    """The tree, and below it the cross-attention rows of the pinned node."""
+    """Draw the tree and, below it, the cross-attention rows of the pinned node."""
     tree = written.tree
     chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
@@ -143,7 +143,9 @@ st.caption(
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
-above = st.container(key="steps_above")  # always there: what is below keeps its place
+above = st.container(
+    key="steps_above"
+)  # always present, so that elements below keep their position
 edits, problems = asked_edits(card, record)
 with above:
     edits_line(edits, problems, record)

@@ -23,7 +23,7 @@ SECONDS = {
 
 
 def another_sentence(chosen: controls.Selection) -> str:
-    """The second sentence: typed, or of a pair; until it is, the first with one thing changed."""
+    """Ask for the second sentence; by default it is a minimal change of the first."""
     pairs = minimal_pairs(chosen.direction)
     if pairs:
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
@@ -37,7 +37,7 @@ def another_sentence(chosen: controls.Selection) -> str:
                     args=pair.texts(chosen.direction),
                 )
     opening = minimal_change(chosen.source, chosen.direction)
-    if visit.get("second_source") == visit.kept("second_opening"):  # nothing else was typed
+    if visit.get("second_source") == visit.kept("second_opening"):  # not edited by the visitor
         visit.put("second_source", opening)
     address.settle_text("second_source", opening)
     visit.keep("second_opening", opening)
@@ -49,20 +49,20 @@ def another_sentence(chosen: controls.Selection) -> str:
 
 
 def take_pair(first: str, second: str) -> None:
-    """Put both sentences of a pair into the two boxes."""
+    """Fill both boxes with a pair of sentences."""
     visit.put("source", first)
     visit.put("second_source", second)
 
 
 def second_of(
-    asked: str, card: Card, record: TranslationRecord, chosen: controls.Selection
+    compared: str, card: Card, record: TranslationRecord, chosen: controls.Selection
 ) -> tuple[TranslationRecord, Card]:
-    """The record and model on the right. Raises ValueError with one line for the page."""
-    if asked == "sentence":
+    """Return the record and model on the right. Raises ValueError with a user-facing line."""
+    if compared == "sentence":
         text = another_sentence(chosen)
         return results.inspect(card, text, decode=chosen.decode), card
     target = results.ids(record.target_out)
-    if asked == "edits":
+    if compared == "edits":
         edits, problems = asked_edits(card, record)
         edits_line(edits, problems, record)
         if edits is None:
@@ -90,9 +90,9 @@ st.caption(
     "follows: look for where its attention differs.",
     help=meaning("head", "weight", "log-probability", "entropy"),
 )
-asked = choose("Compare with", SECONDS, "sentence", "beside")
+compared = choose("Compare with", SECONDS, "sentence", "beside")
 try:
-    second, second_card = second_of(asked, card, record, chosen)
+    second, second_card = second_of(compared, card, record, chosen)
 except ValueError as error:
     st.error(plain(str(error)))
     st.stop()
@@ -106,6 +106,6 @@ with st.container(key="two_at_once"):
         with column:
             st.caption(
                 f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
-                + (", with edits" if asked == "edits" and one is second else "")
+                + (", with edits" if compared == "edits" and one is second else "")
             )
             explored(one, view, of, key=key, address=key == "first_of_two", together="two")

@@ -1,4 +1,4 @@
-"""The main page: type a sentence, read its translation, see where every head looked."""
+"""The main page: a sentence, its translation, and the attention of every head."""
 
 import streamlit as st
 
@@ -15,12 +15,12 @@ from core.record.record import TranslationRecord
 
 @waiting.fragment
 def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
-    """What is changed, asked and saved of one pass; none of it runs the rest of the page again."""
+    """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
     changed = edited(card, record)
-    asks = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
+    link = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
     translated_again(card, changed, own, decode)
-    if asks:  # not by the link itself, which would begin another visit
-        st.switch_page("views/inside_head/page.py", query_params=asks)
+    if link:  # a plain link would start a new session
+        st.switch_page("views/inside_head/page.py", query_params=link)
     export(changed.after)
 
 
@@ -37,7 +37,7 @@ chosen = controls.selection()
 with st.container(key="translation"):
     st.text(record.translation)
 own = record.translation
-with st.container():  # also where it stays empty: so the explorer is not drawn anew
+with st.container():  # even if empty, so that the explorer is not mounted again
     if chosen.target:
         with st.container(key="own_translation"):
             own = results.inspect(card, chosen.source, decode=chosen.decode).translation

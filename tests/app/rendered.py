@@ -1,9 +1,9 @@
-"""Render a page in this process and list all that it shows: texts, tables, figures, payloads.
+"""Render a page in this process and list its texts, tables, figures and payloads.
 
     python -m tests.app.rendered why "source=Ein Hund läuft." open_choice
 
-prints a page as text. A page test compares what it finds with values of its own and ends with
-`everything_was_claimed`, which fails for each number on the page that no comparison has named.
+prints a page as text. A page test compares texts and values with its own expectations and ends with
+`everything_was_claimed`, which fails for each number on the page that was not compared.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from streamlit.util import calc_hash
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
 SECONDS = 300
 NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
-"""A number as the pages write it: −0.12, 1,234, .05, −4.8 · 10⁻⁷. Subscripts of tokens are none."""
+"""A number as pages write it: −0.12, 1,234, .05, −4.8 · 10⁻⁷; token subscripts are excluded."""
 
 
 @dataclass
 class Item:
-    """One text on the page: `where` is the nearest key above it, `kind` what shows it."""
+    """A text on the page: `where` is the nearest key above it, `kind` the element type."""
 
     where: str
     kind: str
@@ -46,7 +46,7 @@ class Item:
 
 @dataclass
 class Rendered:
-    """A page: its texts in order, and by key its tables, Plotly figures and component payloads."""
+    """A page: its texts in order; tables, Plotly figures and component payloads by key."""
 
     app: AppTest
     items: list[Item] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Rendered:
     payloads: dict[str, list[Any]] = field(default_factory=dict)
 
     def texts(self, where: str | None = None, kind: str | None = None) -> list[str]:
-        """All texts under a key, of a kind, in order; with neither, all texts."""
+        """Return the texts in order, optionally only those under a key or of a kind."""
         return [item.text for item in self.found(where, kind)]
 
     def found(self, where: str | None = None, kind: str | None = None) -> list[Item]:
@@ -66,22 +66,22 @@ class Rendered:
         ]
 
     def figure(self, where: str) -> dict[str, Any]:
-        """The one Plotly figure under a key, as JSON: {"data": […], "layout": {…}}."""
+        """Return the one Plotly figure under a key as JSON: {"data": […], "layout": {…}}."""
         (figure,) = self.figures[where]
         return figure
 
     def table(self, where: str) -> pd.DataFrame:
-        """The one table under a key, as text or numbers."""
+        """Return the one table under a key."""
         (table,) = self.tables[where]
         return table
 
     def payload(self, where: str) -> Any:
-        """What the one component under a key was sent: JSON, or {name: JSON or bytes}."""
+        """Return the payload of the one component under a key: JSON, or {name: JSON or bytes}."""
         (payload,) = self.payloads[where]
         return payload
 
     def claim(self, expected: str, where: str | None = None, kind: str | None = None) -> None:
-        """Assert that exactly this text is on the page, and count it as compared."""
+        """Assert that exactly this text is on the page, and mark it as compared."""
         same = [item for item in self.found(where, kind) if item.text == expected]
         near = "\n".join(map(str, self.found(where, kind)))
         assert same, f"not on the page: {expected!r}\namong:\n{near}"
@@ -89,7 +89,7 @@ class Rendered:
             item.claimed = True
 
     def claim_matching(self, pattern: str, where: str | None = None) -> re.Match[str]:
-        """Assert that one text matches as a whole; return the match, to compare its groups."""
+        """Assert that a whole text matches; mark it and return the match."""
         matches = [
             (item, match)
             for item in self.found(where)
@@ -108,21 +108,17 @@ class Rendered:
         for item in self.found(where, kind):
             item.claimed = True
 
-    def everything_was_claimed(
-        self, but: Callable[[Item], bool] = lambda item: False, words: tuple[str, ...] = ()
-    ) -> None:
-        """Fail for each text with a number, or one of `words`, that no comparison has named.
+    def everything_was_claimed(self, but: Callable[[Item], bool] = lambda item: False) -> None:
+        """Fail for each text with a number that was not compared.
 
-        `but` excuses items that another test compares, such as the sidebar's.
+        `but` excuses items that other tests compare, such as the sidebar.
         """
         left = [
             str(item)
             for item in self.items
-            if not item.claimed
-            and not but(item)
-            and (NUMBER.search(item.text) or any(word in item.text for word in words))
+            if not item.claimed and not but(item) and NUMBER.search(item.text)
         ]
-        assert not left, "on the page, and compared with nothing:\n" + "\n".join(left)
+        assert not left, "on the page, but not compared:\n" + "\n".join(left)
 
 
 def render(
@@ -132,14 +128,14 @@ def render(
     state: dict[str, Any] | None = None,
     **query: str,
 ) -> Rendered:
-    """Open a page by its address ("" is Translate) with folds open by their keys, and read it.
+    """Open a page by its URL path ("" is Translate), with sections opened by key, and read it.
 
-    `state` is put into the session first; `act` uses widgets afterwards, and runs the app again
-    itself. Fails where the page raises. Results are kept between pages, as for visitors.
+    `state` is put into the session first; `act` uses widgets afterwards and reruns the app itself.
+    Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     app = AppTest.from_file(str(MAIN), default_timeout=SECONDS)
-    app._page_hash = calc_hash(page) if page else ""  # by the address, as a browser opens it
+    app._page_hash = calc_hash(page) if page else ""  # by URL path, as in a browser
     for name, value in query.items():
         app.query_params[name] = value
     for name, value in {**dict.fromkeys(opened, True), **(state or {})}.items():
@@ -152,7 +148,7 @@ def render(
 
 
 def read(app: AppTest) -> Rendered:
-    """List what an app shows after its last run."""
+    """Read what an app shows after its last run."""
     rendered = Rendered(app)
     for area in app._tree.children.values():
         _read(area, "", rendered)
@@ -160,7 +156,7 @@ def read(app: AppTest) -> Rendered:
 
 
 def _key(proto: Any) -> str:
-    """The key in an element's or container's id; empty where it has none."""
+    """Return the key in the id of an element or container, or ""."""
     match = re.fullmatch(r"\$\$ID-[0-9a-f]{32}-(.+)", getattr(proto, "id", "") or "")
     return match[1] if match and match[1] != "None" else ""
 
@@ -209,13 +205,13 @@ def _payload(proto: Any) -> Any:
 
 
 def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the raw arrays of what an explorer is sent: length, JSON, bytes."""
+    """Split an explorer's payload into its header and its raw arrays."""
     (length,) = struct.unpack("<I", payload[:4])
     return json.loads(payload[4 : 4 + length]), payload[4 + length :]
 
 
 def array(values: Any) -> np.ndarray:
-    """Numbers of a trace or an image, which Plotly may write as base64, as an array."""
+    """Convert numbers of a trace, which Plotly may encode as base64, to an array."""
     if isinstance(values, dict):
         flat = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
         shape = values.get("shape")
@@ -224,7 +220,7 @@ def array(values: Any) -> np.ndarray:
 
 
 def figure_texts(figure: dict[str, Any]) -> Iterator[str]:
-    """Every text of a Plotly figure that people read: titles, ticks, legends, labels, hovers."""
+    """Yield every visible text of a Plotly figure: titles, ticks, legends, labels, hovers."""
 
     def below(value: Any, name: str) -> Iterator[str]:
         if isinstance(value, dict):
@@ -246,7 +242,7 @@ _READ |= {"texttemplate", "x", "y"}
 
 
 def main() -> None:
-    """Print a page as text; an argument without "=" is the key of a fold to open."""
+    """Print a page as text; an argument without "=" is the key of a section to open."""
     page, *options = sys.argv[1:] or [""]
     opened = [option for option in options if "=" not in option]
     query = dict(option.split("=", 1) for option in options if "=" in option)

@@ -1,4 +1,4 @@
-"""The page on scratch and baseline: every number and name is the models' and the records'."""
+"""The page on scratch and baseline agrees with the checkpoints and the records."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from scipy.optimize import linear_sum_assignment
 
 from app.examples import EXAMPLES
 from core.parity.checklist import Check
-from tests.app.lesson_pages import (
+from tests.app.page_checks import (
     ROOT,
+    axis_titles,
+    begin,
     drawn,
     from_scientific,
-    in_the_sidebar,
+    map_names,
     map_row,
     names,
+    nothing_else,
     number,
+    numbered,
     percent,
     side,
+    titles,
+    traces,
     translator,
 )
 from tests.app.rendered import Rendered, array, render
@@ -30,6 +36,14 @@ SENTENCE = "Ein Mann in einem roten Hemd spricht mit einem Straßenmusiker."
 KINDS = ("encoder", "decoder", "cross")
 SAME, APART = "same weights", "trained apart"
 TEXTS = {SAME: SENTENCE, APART: "Zwei junge Männer spielen im Park Fußball."}
+QUERIES = {SAME: {}, APART: {"second_model": "baseline"}}
+FOLDERS = {
+    SAME: ("scratch-de-en", "scratch-de-en"),
+    APART: ("scratch-de-en", "baseline-de-en"),
+}
+CODES = ("the scratch code", "torch.nn.Transformer")
+N = 16  # heads of a kind, 4 per layer
+each_pair = pytest.mark.parametrize("which", [SAME, APART])
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +55,8 @@ def models():
 @pytest.fixture(scope="module")
 def pages() -> dict[str, Rendered]:
     return {
-        SAME: render("comparison", source=SENTENCE),
-        APART: render("comparison", source=TEXTS[APART], second_model="baseline"),
+        which: render("comparison", source=TEXTS[which], **QUERIES[which])
+        for which in (SAME, APART)
     }
 
 
@@ -51,24 +65,41 @@ def similarities(models):
     """By pair and kind, the share of attention that each two heads put on the same cells."""
     found = {}
     for which, pair in models.items():
-        common = dict.fromkeys(KINDS, 0)
-        rows = dict.fromkeys(KINDS, 0)
+        common, rows = {kind: np.zeros((N, N)) for kind in KINDS}, dict.fromkeys(KINDS, 0)
         for example in EXAMPLES:
             first, second = (model.inspect(example.de, example.en) for model in pair)
             for kind in KINDS:
-                a, b = (r.maps(kind).astype(float) for r in (first, second))
-                a, b = (m.reshape(16, *m.shape[2:]) for m in (a, b))
-                common[kind] = common[kind] + np.array(
-                    [[np.minimum(one, other).sum() for other in b] for one in a]
-                )
+                a, b = (flat(r, kind) for r in (first, second))
+                common[kind] += [[np.minimum(x, y).sum() for y in b] for x in a]
                 rows[kind] += a.shape[1]
         found[which] = {kind: common[kind] / rows[kind] for kind in KINDS}
     return found
 
 
+def flat(record, kind: str) -> np.ndarray:
+    """Return the maps of a kind, [heads, query, key]."""
+    maps = record.maps(kind).astype(float)
+    return maps.reshape(N, *maps.shape[2:])
+
+
+def partners(similarities, which: str, kind: str) -> np.ndarray:
+    """Return the head of the second model that each head of the first is compared with."""
+    if which == SAME:
+        return np.arange(N)
+    return linear_sum_assignment(similarities[which][kind], maximize=True)[1]
+
+
+def head(n: int) -> str:
+    return f"layer {n // 4 + 1}, head {n % 4 + 1}"
+
+
 def sha256(folder: str) -> str:
     weights = ROOT / "checkpoints" / folder / "model.safetensors"
     return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+def stored(folder: str, name: str) -> dict:
+    return json.loads((ROOT / "checkpoints" / folder / name).read_text(encoding="utf-8"))
 
 
 def records(models, which):
@@ -77,230 +108,199 @@ def records(models, which):
     return first.inspect(TEXTS[which], target), second.inspect(TEXTS[which], target)
 
 
+SHARED = (
+    "Both hold the same weights, so a difference beyond rounding would be an error in one of the "
+    "two implementations."
+)
+
+
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "first", "second", "meaning"),
     [
         (
             {},
-            "First: scratch-de-en: as trained, in the scratch code. Second: scratch-de-en: the "
-            "same weights in torch.nn.Transformer. Both hold the same weights, so a difference "
-            "beyond rounding would be a mistake in one of the two codes.",
+            f"scratch-de-en: as trained, in {CODES[0]}",
+            f"scratch-de-en: the same weights in {CODES[1]}",
+            SHARED,
         ),
         (
             {"model": "baseline"},
-            "First: baseline-de-en: as trained, in torch.nn.Transformer. Second: baseline-de-en: "
-            "the same weights in the scratch code. Both hold the same weights, so a difference "
-            "beyond rounding would be a mistake in one of the two codes.",
+            f"baseline-de-en: as trained, in {CODES[1]}",
+            f"baseline-de-en: the same weights in {CODES[0]}",
+            SHARED,
         ),
         (
             {"second_model": "baseline"},
-            "First: scratch-de-en: as trained, in the scratch code. Second: baseline-de-en: as "
-            "trained, in torch.nn.Transformer. They were trained apart from each other, so their "
-            "maps may differ without a mistake in either code.",
+            f"scratch-de-en: as trained, in {CODES[0]}",
+            f"baseline-de-en: as trained, in {CODES[1]}",
+            "They were trained independently, so their maps may differ even if both "
+            "implementations are correct.",
         ),
         (
             {"second_model": "scratch"},
-            "First: scratch-de-en: as trained, in the scratch code. Second: scratch-de-en: as "
-            "trained, in the scratch code. That is one model twice: choose another one to compare "
-            "it with.",
+            f"scratch-de-en: as trained, in {CODES[0]}",
+            f"scratch-de-en: as trained, in {CODES[0]}",
+            "Both are the same model: choose another one to compare.",
         ),
     ],
 )
-def test_the_first_sentence_is_of_the_chosen_models(query, said):
+def test_the_first_sentence_names_the_chosen_models(query, first, second, meaning):
     page = render("comparison", source="Ein Hund.", **query)
     shown = [text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind="caption")]
-    assert said in shown
+    assert f"First: {first}. Second: {second}. {meaning}" in shown
 
 
-@pytest.mark.parametrize("which", [SAME, APART])
+@each_pair
 def test_the_largest_difference(pages, models, similarities, which):
     page = pages[which]
     first, second = records(models, which)
-    largest = (-1.0,)
+    candidates = []
     for kind in KINDS:
-        a, b = (r.maps(kind).astype(float) for r in (first, second))
-        partner = np.arange(16)
-        if which == APART:
-            partner = linear_sum_assignment(similarities[which][kind], maximize=True)[1]
-        b = b.reshape(16, *b.shape[2:])[partner].reshape(b.shape)
-        at = np.unravel_index(np.abs(a - b).argmax(), a.shape)
-        if abs(a[at] - b[at]) > largest[0]:
-            there = divmod(int(partner[at[0] * 4 + at[1]]), 4)
-            largest = (abs(a[at] - b[at]), kind, *map(int, at), there, a[at], b[at])
-    size, kind, layer, head, q, k, (other_layer, other_head), one, other = largest
+        partner = partners(similarities, which, kind)
+        a, b = flat(first, kind), flat(second, kind)[partner]
+        n, q, k = np.unravel_index(np.abs(a - b).argmax(), a.shape)
+        one, other = a[n, q, k], b[n, q, k]
+        candidates.append((abs(one - other), kind, int(n), int(partner[n]), q, k, one, other))
+    size, kind, n, m, q, k, one, other = max(candidates)
     queries = names(first.source if kind == "encoder" else first.target_out, 1)
     keys = names(first.target_in, 0) if kind == "decoder" else names(first.source, 1)
-    there = ""
-    if (layer, head) != (other_layer, other_head):
-        there = f" (second: layer {other_layer + 1}, head {other_head + 1})"
     page.claim(
-        f"Largest: {kind}, layer {layer + 1}, head {head + 1}{there}, "
+        f"Largest: {kind}, {head(n)}{f' (second: {head(m)})' if n != m else ''}, "
         f"{'from' if kind == 'encoder' else 'producing'} “{queries[q]}” (row {q + 1}), looking at "
         f"“{keys[k]}” (column {k + 1}): first {one:.7f}, second {other:.7f}",
         "largest",
     )
     cells = sum(first.maps(kind).size for kind in KINDS)
-    if which == SAME:
-        match = page.claim_matching(
-            r"\*\*All weights agree within 1e-5\.\*\* The largest difference over all "
-            rf"{cells:,} weights, of every kind, layer and head, is \*\*(.+?)\*\*: .*"
-        )
-    else:
-        match = page.claim_matching(
-            rf"\*\*The largest difference over all {cells:,} weights is (.+?)\.\*\* .*"
-        )
+    match = page.claim_matching(
+        r"\*\*All weights agree within 1e-5\.\*\* The largest difference over all "
+        rf"{cells:,} weights, of every kind, layer and head, is \*\*(.+?)\*\*: .*"
+        if which == SAME
+        else rf"\*\*The largest difference over all {cells:,} weights is (.+?)\.\*\* .*"
+    )
     assert from_scientific(match[1]) == pytest.approx(size, rel=0.06, abs=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("which", [SAME, APART])
+@each_pair
 def test_the_maps_and_what_is_subtracted(models, similarities, which, kind):
-    query = {"second_model": "baseline"} if which == APART else {}
-    page = render("comparison", source=TEXTS[which], compare_kind=kind, **query)
+    page = render("comparison", source=TEXTS[which], compare_kind=kind, **QUERIES[which])
     first, second = records(models, which)
     header, (one, other) = map_row(page, "compared_maps")
     np.testing.assert_allclose(one, first.maps(kind), atol=1e-6)
-    partner = np.arange(16)
-    if which == APART:
-        partner = linear_sum_assignment(similarities[which][kind], maximize=True)[1]
-    maps = second.maps(kind)
-    expected = maps.reshape(16, *maps.shape[2:])[partner].reshape(maps.shape)
+    partner = partners(similarities, which, kind)
+    expected = flat(second, kind)[partner].reshape(one.shape)
     np.testing.assert_allclose(other, expected, atol=1e-6)
     if which == APART:
-        notes = [note for line in header["maps"][1]["note"] for note in line]
-        assert notes == [f"layer {p // 4 + 1}, head {p % 4 + 1}" for p in partner]
-    assert [m["name"] for m in header["maps"]] == [
-        "First: the scratch code",
-        "Second: torch.nn.Transformer",
-        "First − second",
-    ]
-    assert header["maps"][2]["minus"] == [0, 1]
+        notes = [note for layer in header["maps"][1]["note"] for note in layer]
+        assert notes == [head(n) for n in partner]
+    firsts = [f"First: {CODES[0]}", f"Second: {CODES[1]}", "First − second"]
+    assert map_names(header) == firsts and header["maps"][2]["minus"] == [0, 1]
     queries = first.source if kind == "encoder" else first.target_out
     keys = first.target_in if kind == "decoder" else first.source
-    assert side(header, "queries") == [(i + 1, t.text) for i, t in enumerate(queries)]
-    start = 0 if kind == "decoder" else 1
-    assert side(header, "keys") == [(i + start, t.text) for i, t in enumerate(keys)]
-    languages = {
+    assert side(header, "queries") == numbered(queries, 1)
+    assert side(header, "keys") == numbered(keys, 0 if kind == "decoder" else 1)
+    assert (header["queries"]["words"], header["keys"]["words"]) == {
         "encoder": ("German token", "German token"),
         "decoder": ("English token being produced", "English token"),
         "cross": ("English token being produced", "German token"),
     }[kind]
-    assert (header["queries"]["words"], header["keys"]["words"]) == languages
 
 
-@pytest.mark.parametrize("which", [SAME, APART])
+@each_pair
 def test_which_head_is_which(pages, similarities, which):
     page, similarity = pages[which], similarities[which]["cross"]
     partner = linear_sum_assignment(similarity, maximize=True)[1]
-    heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(16)]
+    heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(N)]
     figure = page.figure("matched_heads")
-    layout = figure["layout"]
-    heat = next(t for t in figure["data"] if t["type"] == "heatmap")
+    (heat,) = traces(figure, type="heatmap")
     np.testing.assert_allclose(array(heat["z"]), similarity, atol=1e-5)
     assert (heat["zmin"], heat["zmax"]) == (0, 1)
-    assert layout["yaxis"]["title"]["text"] == "first model: layer.head"  # rows of z
-    assert layout["xaxis"]["title"]["text"] == "second model: layer.head"
+    assert axis_titles(figure) == ("second model: layer.head", "first model: layer.head")
     for axis in ("xaxis", "yaxis", "xaxis2", "yaxis2"):
-        assert list(layout[axis]["ticktext"]) == heads
+        assert list(figure["layout"][axis]["ticktext"]) == heads
     assert heat["hovertemplate"] == (
         "first: layer.head %{y}<br>second: layer.head %{x}<br>attention in common: <b>%{z:.4f}</b>"
         "<extra></extra>"
     )
-    for ring in (t for t in figure["data"] if t.get("mode") == "markers"):
+    rings = traces(figure, mode="markers")
+    assert len(rings) == 2
+    for ring in rings:
         assert array(ring["x"]).tolist() == partner.tolist()
-        assert array(ring["y"]).tolist() == list(range(16))
-    kept = int((partner == np.arange(16)).sum())
-    assert layout["title"]["text"] == "Heads of the cross-attention, matched"
-    assert (
-        layout["title"]["subtitle"]["text"]
-        == f"{kept} of 16 are matched to the head of the same number"
-    )
+        assert array(ring["y"]).tolist() == list(range(N))
+    kept = int((partner == np.arange(N)).sum())
+    subtitle = f"{kept} of {N} are matched to the head of the same number"
+    assert titles(figure) == ("Heads of the cross-attention, matched", subtitle)
     table = next(t for t in page.tables[""] if "in common" in t)
     assert list(table["first"]) == heads
     assert list(table["second"]) == [heads[p] for p in partner]
-    matched = similarity[np.arange(16), partner]
+    matched, own = similarity[np.arange(N), partner], similarity.diagonal()
     np.testing.assert_allclose(table["in common"].astype(float), matched, atol=1e-4)
-    own = similarity.diagonal()
     np.testing.assert_allclose(table["same number"].astype(float), own, atol=1e-4)
     if which == SAME:
-        assert kept == 16 and 0.9995 < matched.min() < 1
+        assert kept == N
         page.claim(
-            "All 16 heads are matched to themselves; the pair least alike has >99.9\u00a0% of its "
-            "attention in common."
+            f"All {N} heads are matched to themselves; the pair least alike has "
+            f"{percent(matched.min())} of its attention in common."
         )
     else:
         page.claim(
             f"Matched heads have {percent(matched.mean())} of their attention in common on "
             f"average, heads of the same number {percent(own.mean())}."
         )
-    page.claim_matching(rf"Models that were trained apart .*, over {len(EXAMPLES)} sentences, .*")
+    page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences, .*")
 
 
-@pytest.mark.parametrize("which", [SAME, APART])
+def facts(folder: str, code: str, own, forced) -> dict[str, str]:
+    """Return a model's column of the table, from its files and records."""
+    final = stored(folder, "metrics.json")["final"]
+    shape = stored(folder, "config.json")["model"]
+    tensors = load_file(ROOT / "checkpoints" / folder / "model.safetensors")
+
+    def scores(measure: str, places: int) -> str:
+        return ", ".join(f"{name} {score[measure]:.{places}f}" for name, score in final.items())
+
+    return {
+        "code": code,
+        "weights": f"{folder} ({sha256(folder)[:8]})",
+        "parameters": f"{sum(t.size for t in tensors.values()):,}",
+        "layers, heads, d_model": f"{shape['num_encoder_layers']} + "
+        f"{shape['num_decoder_layers']}, {shape['num_heads']}, {shape['d_model']}",
+        "BLEU (validation sets)": scores("sacrebleu", 2),
+        "bits per character (validation sets)": scores("bits_per_char", 4),
+        "log-probability of its own translation": number(own.log_probs.sum(), 3),
+        "log-probability of the first's translation": number(forced.log_probs.sum(), 3),
+    }
+
+
+@each_pair
 def test_side_by_side(pages, models, which):
     page = pages[which]
-    rows = next(
-        t for t in page.tables[""] if "" in t and "first" in t and "second" in t and len(t) > 5
-    )
-    rows = {row[0]: tuple(row[1:]) for row in rows.to_numpy().tolist()}
+    table = next(t for t in page.tables[""] if "" in t and "first" in t and len(t) > 5)
     own = [model.inspect(TEXTS[which]) for model in models[which]]
-    forced = records(models, which)
-    folders = ["scratch-de-en", "scratch-de-en" if which == SAME else "baseline-de-en"]
-    expected = {
-        "code": [], "weights": [], "parameters": [], "layers, heads, d_model": [],
-        "BLEU (validation sets)": [], "bits per character (validation sets)": [],
-        "log-probability of its own translation": [],
-        "log-probability of the first's translation": [],
-    }  # fmt: skip
-    for place, folder in enumerate(folders):
-        path = ROOT / "checkpoints" / folder
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        final = json.loads((path / "metrics.json").read_text(encoding="utf-8"))["final"]
-        shape = config["model"]
-        tensors = load_file(path / "model.safetensors")
-        said = {
-            "code": ("the scratch code", "torch.nn.Transformer")[place],
-            "weights": f"{folder} ({sha256(folder)[:8]})",
-            "parameters": f"{sum(t.size for t in tensors.values()):,}",
-            "layers, heads, d_model": f"{shape['num_encoder_layers']} + "
-            f"{shape['num_decoder_layers']}, {shape['num_heads']}, {shape['d_model']}",
-            "BLEU (validation sets)": ", ".join(
-                f"{name} {score['sacrebleu']:.2f}" for name, score in final.items()
-            ),
-            "bits per character (validation sets)": ", ".join(
-                f"{name} {score['bits_per_char']:.4f}" for name, score in final.items()
-            ),
-            "log-probability of its own translation": number(own[place].log_probs.sum(), 3),
-            "log-probability of the first's translation": number(forced[place].log_probs.sum(), 3),
-        }
-        for key, value in said.items():
-            expected[key].append(value)
-    assert rows == {key: tuple(values) for key, values in expected.items()}
-    if which == APART:  # else a mistaken column would not show
-        first, second = rows["log-probability of its own translation"]
-        assert second != rows["log-probability of the first's translation"][1] != first
-    for key, record, label in zip(
-        ("first_scores", "second_scores"),
-        own,
-        ("First: the scratch code", "Second: torch.nn.Transformer"),
-        strict=True,
+    columns = list(map(facts, FOLDERS[which], CODES, own, records(models, which)))
+    assert table[""].tolist() == list(columns[0])
+    for name, column in zip(("first", "second"), columns, strict=True):
+        assert table[name].tolist() == list(column.values())
+    if which == APART:  # otherwise exchanged columns would not show
+        last = [list(column.values())[-2:] for column in columns]
+        assert last[0][0] != last[1][1] != last[1][0]
+    for key, label, code, record in zip(
+        ("first_scores", "second_scores"), ("First", "Second"), CODES, own, strict=True
     ):
         figure = page.figure(key)
         (bars,) = figure["data"]
         np.testing.assert_allclose(array(bars["y"]), record.log_probs, atol=1e-5)
-        for (word, p), name, log_prob in zip(
-            bars["customdata"], names(record.target_out, 1), record.log_probs, strict=True
-        ):
-            assert [word] == drawn([name]) and p == pytest.approx(np.exp(log_prob), abs=1e-5)
-        assert [t[:4] for t in figure["layout"]["xaxis"]["ticktext"]] == [
-            w[:4] for w in drawn(names(record.target_out, 1))
-        ]
-        assert figure["layout"]["title"]["text"] == label
-        assert figure["layout"]["title"]["subtitle"]["text"] == (
-            f"log-probability of the whole: {number(record.log_probs.sum(), 3)} "
-            f"({len(record.log_probs)} tokens)"
+        words = drawn(names(record.target_out, 1))
+        assert [word for word, _ in bars["customdata"]] == words
+        shares = [share for _, share in bars["customdata"]]
+        np.testing.assert_allclose(shares, np.exp(record.log_probs), atol=1e-5)
+        assert begin(figure["layout"]["xaxis"]["ticktext"]) == begin(words)
+        whole = number(record.log_probs.sum(), 3)
+        assert titles(figure) == (
+            f"{label}: {code}",
+            f"log-probability of the whole: {whole} ({len(words)} tokens)",
         )
-        assert figure["layout"]["yaxis"]["title"]["text"] == "log-probability (nats)"
+        assert axis_titles(figure)[1] == "log-probability (nats)"
         assert bars["hovertemplate"] == (
             "%{customdata[0]}<br>probability <b>%{customdata[1]:.4f}</b>, log-probability "
             "%{y:.3f}<extra></extra>"
@@ -316,40 +316,33 @@ def test_side_by_side(pages, models, which):
         assert from_scientific(match[1]) == pytest.approx(off, rel=0.5, abs=0)
 
 
-@pytest.mark.parametrize("which", [SAME, APART])
+@each_pair
 def test_the_curves_of_training(pages, which):
-    folders = ["scratch-de-en"] + ["baseline-de-en"] * (which == APART)
-    traces = pages[which].figure("curves")["data"]
+    figure = pages[which].figure("curves")
     expected = [
-        (f, w, n)
-        for f in folders
-        for w, n in (("val_loss", "validation"), ("train_loss", "training"))
+        (f"{folder}: {word}", loss, stored(folder, "metrics.json")["curve"])
+        for folder in dict.fromkeys(FOLDERS[which])
+        for loss, word in (("val_loss", "validation"), ("train_loss", "training"))
     ]
-    for trace, (folder, loss, word) in zip(traces, expected, strict=True):
-        path = ROOT / "checkpoints" / folder / "metrics.json"
-        curve = json.loads(path.read_text(encoding="utf-8"))["curve"]
-        assert trace["name"] == f"{folder}: {word}"
+    for trace, (name, loss, curve) in zip(figure["data"], expected, strict=True):
+        assert trace["name"] == name and "%{fullData.name}" in trace["hovertemplate"]
         assert array(trace["x"]).tolist() == [point["step"] for point in curve]
         assert array(trace["y"]).tolist() == [point[loss] for point in curve]
-    layout = pages[which].figure("curves")["layout"]
-    assert layout["xaxis"]["title"]["text"] == "optimiser step"
-    assert layout["yaxis"]["title"]["text"] == "loss"
-    one = "One curve: both hold the weights of this training."
+    assert axis_titles(figure) == ("optimiser step", "loss")
+    one = "One curve: both have the weights of this training run."
     assert (one in pages[which].texts(kind="caption")) == (which == SAME)
 
 
 def test_tensors_under_two_names(pages):
-    """Shapes are those of the named tensors, and together these are all of the checkpoint."""
+    """Shapes are those of the named tensors, which together are the whole checkpoint."""
     tensors = load_file(ROOT / "checkpoints/scratch-de-en/model.safetensors")
     table = next(t for t in pages[SAME].tables[""] if "shape of each" in t)
     named = []
     for _, row in table.iterrows():
-        scratch = row["scratch"].split(", ")
-        named += scratch
-        shapes = {" × ".join(map(str, tensors[name].shape)) for name in scratch}
-        assert shapes == {row["shape of each"]}
-        whole = sum(tensors[name].shape[0] for name in scratch)
-        assert row["shape"].split(" × ")[0] == str(whole)
+        shapes = [tensors[name].shape for name in row["scratch"].split(", ")]
+        named += row["scratch"].split(", ")
+        assert {" × ".join(map(str, shape)) for shape in shapes} == {row["shape of each"]}
+        assert row["shape"].split(" × ")[0] == str(sum(shape[0] for shape in shapes))
     assert sorted(named) == sorted(tensors)
 
 
@@ -358,9 +351,8 @@ def test_the_verdict_says_how_much_was_compared(failed):
     checks = [
         Check(f"line {n}", n >= failed, 2e-13 * (n + 1), 1e-12, f"detail {n}") for n in range(5)
     ]
-    page = render(
-        "comparison", source="Ein Hund.", state={f"kept checks {sha256('scratch-de-en')}": checks}
-    )
+    state = {f"kept checks {sha256('scratch-de-en')}": checks}
+    page = render("comparison", source="Ein Hund.", state=state)
     if failed:
         assert [e.value for e in page.app.error] == ["2 of 5 lines failed: the two models differ."]
     else:
@@ -369,25 +361,16 @@ def test_the_verdict_says_how_much_was_compared(failed):
             "without; other inputs could still show a difference.",
             "checks",
         )
-    (table,) = page.tables["checks"]
-    for n, row in enumerate(table.to_numpy().tolist()):
+    for n, row in enumerate(page.table("checks").to_numpy().tolist()):
         tick, name, difference, limit, detail = row
         assert (tick, name, detail) == ("✗✓"[n >= failed], f"line {n}", f"detail {n}")
         assert from_scientific(difference) == pytest.approx(2e-13 * (n + 1), rel=0.01, abs=0)
         assert from_scientific(limit) == pytest.approx(1e-12, rel=0.01, abs=0)
 
 
-@pytest.mark.parametrize("which", [SAME, APART])
-def test_nothing_else_on_the_page_is_a_number(pages, models, similarities, which):
-    page = pages[which]
+@each_pair
+def test_every_number_on_the_page_is_compared(pages, models, similarities, which):
     test_the_largest_difference(pages, models, similarities, which)
     test_which_head_is_which(pages, similarities, which)
     test_side_by_side(pages, models, which)
-    compared = ("matched_heads", "first_scores", "second_scores", "curves", "")
-    page.everything_was_claimed(
-        but=lambda item: (
-            in_the_sidebar(item)
-            or item.kind in ("latex", "help", "option", "label", "text_area", "raw_value")
-            or (item.where in compared and item.kind in ("figure", "cell", "column"))
-        )
-    )
+    nothing_else(pages[which], "matched_heads", "first_scores", "second_scores", "curves", "")

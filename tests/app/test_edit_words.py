@@ -1,4 +1,4 @@
-"""Edits in words: which head, which token looks at which, and what the changes did, all by hand."""
+"""Edits in words and their effects, compared with expectations written by hand."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_an_edit_in_words(text: str, words: str) -> None:
     ("kind", "queries", "keys"),
     [("encoder", SOURCE, SOURCE), ("decoder", OUT, FED), ("cross", OUT, SOURCE)],
 )
-def test_what_stands_along_a_maps_sides(kind: str, queries: list[str], keys: list[str]) -> None:
+def test_axis_labels(kind: str, queries: list[str], keys: list[str]) -> None:
     assert axis_words(RECORD, kind) == (queries, keys)
 
 
-def test_what_the_changes_did() -> None:
+def test_effects_of_edits() -> None:
     edits, _ = Edits.parse("off.cross.2.0")
     after = replace(
         RECORD,
@@ -74,6 +74,6 @@ def test_what_the_changes_did() -> None:
     assert WhatIf(Edits(), (), RECORD, RECORD).payload()["change"] is None
 
 
-def test_what_is_written_now_stands_in_bold() -> None:
+def test_new_words_are_bold() -> None:
     assert _marked("A man in a shirt .", "A man in a red shirt .") == "A man in a **red** shirt ."
     assert _marked("A red shirt", "The red dog") == "**The** red **dog**"

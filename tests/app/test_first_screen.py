@@ -1,4 +1,4 @@
-"""The first screen explains itself: what is read first, what is in sight, and how well."""
+"""The first screen: its first sentence, what is visible, and how readable it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES
 from core.analysis.first_cell import first_cell
-from tests.app.test_going_about import expect_query, expect_sentence
+from tests.app.test_navigation import expect_query, expect_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
@@ -35,14 +35,14 @@ def explorer(page: Page) -> Locator:
 
 
 def idle(page: Page) -> None:
-    """The script has come to its end: the model's note is written last."""
+    """Wait until the script has finished: the model's note is written last."""
     expect(page.locator(".st-key-model_note")).to_contain_text("layers", timeout=60_000)
     expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible(
         timeout=60_000
     )
 
 
-def test_the_first_sentence_names_the_word_that_tells_most(local_page, serve, translator):
+def test_the_first_sentence_is_about_the_most_telling_cell(local_page, serve, translator):
     record = translator.inspect(EXAMPLES[0].de)
     found = first_cell(record.cross, record.source, record.target_out)
     local_page.goto(serve(MAIN))
@@ -61,7 +61,7 @@ def test_the_first_sentence_names_the_word_that_tells_most(local_page, serve, tr
     )
 
 
-def test_another_sentence_opens_on_its_own_word_until_something_is_chosen(
+def test_a_new_sentence_opens_on_its_own_cell_unless_a_head_was_chosen(
     local_page, serve, translator
 ):
     local_page.goto(serve(MAIN))
@@ -86,14 +86,14 @@ def test_another_sentence_opens_on_its_own_word_until_something_is_chosen(
         ("q=2", ("cross", "2", "0", "2")),
     ],
 )
-def test_a_link_with_a_view_of_its_own_keeps_it(local_page, serve, link, shown):
+def test_the_view_of_a_link_is_kept(local_page, serve, link, shown):
     local_page.goto(f"{serve(MAIN)}/?{link}")
     root = explorer(local_page)
     for name, value in zip(("kind", "layer", "head", "query"), shown, strict=True):
         expect(root).to_have_attribute(f"data-{name}", value)
 
 
-def test_what_is_in_sight(local_page, serve):
+def test_what_is_visible_without_scrolling(local_page, serve):
     """At 1280 × 800 the pinned row; at 1440 × 900 the model's note; the translation only once."""
     local_page.set_viewport_size({"width": 1280, "height": 800})
     local_page.goto(serve(MAIN))
@@ -107,7 +107,7 @@ def test_what_is_in_sight(local_page, serve):
         "h1 => h1.getBoundingClientRect().bottom - parseFloat(getComputedStyle(h1).paddingBottom)"
     )
     purpose = local_page.locator(".st-key-purpose").bounding_box()
-    assert heading <= purpose["y"] + 1, "the line stands below the heading"
+    assert heading <= purpose["y"] + 1, "the line is below the heading"
     link = local_page.locator(".st-key-purpose").get_by_role("link", name="guided tour")
     expect(link).to_be_visible()
     text = local_page.locator(".st-key-translation").inner_text()
@@ -115,7 +115,7 @@ def test_what_is_in_sight(local_page, serve):
     sizes = drawn.evaluate_all(
         "all => all.map(at => at.closest('.st-key-translation').offsetWidth)"
     )
-    assert sizes == [1], "beside the tokens the translation is there for screen readers only"
+    assert sizes == [1], "next to the tokens, the translation is for screen readers only"
     local_page.set_viewport_size({"width": 1440, "height": 900})
     local_page.wait_for_timeout(500)  # the explorer follows the window
     note = local_page.locator(".st-key-model_note")
@@ -126,11 +126,11 @@ def test_what_is_in_sight(local_page, serve):
     parts = root.locator(".keys, .exports, .numbers-of-head, .what-if").evaluate_all(
         "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
     )
-    assert 0 < expander["y"] - parts < 60, "no gap that looks as if something failed to load"
+    assert 0 < expander["y"] - parts < 60, "no large gap, which would look like a missing part"
 
 
 def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
-    """Buttons stand beside their boxes, and the map begins within reach; nothing is cut."""
+    """Buttons are next to their boxes, the map starts within 900 px, and nothing is cut."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
@@ -148,7 +148,7 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
 
 
 def open_sections(page: Page) -> None:
-    """What a lesson works out when it is opened."""
+    """Open all sections."""
     idle(page)
     folds = page.locator("[class*='st-key-open_'] summary")
     for place in range(folds.count()):
@@ -157,10 +157,10 @@ def open_sections(page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, path):
-    """One h1; text 4.5:1 (large 3:1), borders of controls 3:1, in both themes; no icon is read.
+def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
+    """One h1; contrast of text 4.5:1 (large 3:1) and of control borders 3:1; no icon names.
 
-    Opened without a link, it is about the first example.
+    Without a link, the page shows the first example.
     """
     local_page.goto(f"{serve(MAIN)}/{path}")
     expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
@@ -173,14 +173,14 @@ def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, pat
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
-            local_page.reload()  # figures are drawn for the theme that the script was run in
+            local_page.reload()  # figures use the theme of the run that drew them
             expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
             open_sections(local_page)
         expect(local_page.locator("[data-testid=stApp]")).to_have_css("background-color", ground)
         idle(local_page)
         expect(local_page.locator("[data-stale=true]")).to_have_count(0)
-        local_page.wait_for_timeout(300)  # colours of buttons fade over
-        for _ in range(40):  # the page's own greys come with a style sheet, after the first texts
+        local_page.wait_for_timeout(300)  # buttons fade between colours
+        for _ in range(40):  # the style sheet may load after the first texts
             found = local_page.evaluate(CONTRASTS)
             if found["texts"] > 30 and found["controls"] > 3 and not found["low"]:
                 break
@@ -190,7 +190,7 @@ def test_every_page_has_one_heading_and_can_be_read(local_page: Page, serve, pat
 
 
 def test_a_phone_can_read_every_formula(local_page: Page, serve):
-    """What is wider than the screen is scrolled by itself, and the page is not."""
+    """Wide formulas scroll; the page does not."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(f"{serve(MAIN)}/masks")
     formulas = local_page.locator(".katex-display")

@@ -1,119 +1,79 @@
-"""Whatever is typed, every page answers with its lesson or one clear line, and keeps the text."""
+"""Any input gets its page or one clear error line, and is kept."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from app.state import models, results
 from core.text.tokenizer import normalise
+from tests.app.rendered import Rendered, render
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = {
-    "translate": "translate.py",
-    "tour": "tour/page.py",
-    "steps": "steps.py",
-    "head": "inside_head/page.py",
-    "masks": "masks/page.py",
-    "positions": "positions/page.py",
-    "comparison": "comparison/page.py",
-}
+PAGES = ("", "tour", "steps", "head", "masks", "positions", "comparison")
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 UNSEEN = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
-ANSWERED = ["Hund", MARKUP, UNSEEN, "Ein Hund und " * 20]
-REFUSED = {
+TEXTS = {"word": "Hund", "markup": MARKUP, "unseen": UNSEEN, "sixty words": "Ein Hund und " * 20}
+TOO_LONG = {
     "x" * 100_000: "100,000 characters are too many: the limit is 500, try one sentence at a time",
     "x. " * 99: "tokens are too many: the limit is 100, try one sentence at a time",
 }
+each_page = pytest.mark.parametrize("name", PAGES, ids=lambda name: name or "translate")
 
 
-@pytest.fixture(scope="module")
-def shared():
-    """What one page has worked out is there for the next; later tests find nothing of it."""
-    yield
-    st.cache_resource.clear()
+def enter(name: str, text: str, **state: str) -> Rendered:
+    """Open a page with a text; greedy search is faster."""
+    options = {"source": text, "direction": "de-en", "model": "scratch", "search": "greedy"}
+    page = render(name, state=options | state)
+    assert page.app.session_state["source"] == text
+    return page
 
 
-@pytest.fixture(scope="module", params=PAGES)
-def page(request, shared) -> AppTest:
-    """One of the pages, as a visitor opens it; a greedy search is as good here, and quicker."""
-    view = f"views/{PAGES[request.param]}"
-    if request.param in ("translate", "tour"):  # they link to other pages
-        app = AppTest.from_file(str(ROOT / "app/main.py"), default_timeout=120).run()
-        app.switch_page(view)
-    else:
-        app = AppTest.from_file(str(ROOT / "app" / view), default_timeout=120)
-        app.session_state["direction"], app.session_state["model"] = "de-en", "scratch"
-    app.session_state["name"], app.session_state["search"] = request.param, "greedy"
-    return app
-
-
-def typed(page: AppTest, text: str) -> list[str]:
-    """What the page says once a text was typed on it."""
-    page.session_state["source"] = text
-    page.run()
-    assert not page.exception, page.exception
-    assert page.session_state["source"] == text  # nothing is lost
-    return [element.value for element in page.text]
-
-
-@pytest.mark.parametrize("text", ANSWERED, ids=["word", "markup", "unseen", "sixty words"])
-def test_an_odd_text_is_answered(page, text):
-    said = typed(page, text)
-    assert not page.error
-    if page.session_state["name"] in ("masks", "positions", "steps"):  # elsewhere in a box
-        assert any(normalise(text) in line for line in said), said
+@each_page
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_an_odd_text_is_answered(name, text):
+    page = enter(name, text)
+    assert not page.app.error
+    if name in ("masks", "positions", "steps"):  # elsewhere it is in the box only
+        assert any(normalise(text) in line for line in page.texts(kind="text"))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("name", "text", "warning"),
     [
-        ("Ein Hund 😀 schläft.", "no token for “😀”"),
-        ("The cat is in the mud.", "looks like English, but it is read as German"),
-        ("qqq ÄÖÜ zzxx wurb", "a mean probability of only "),
+        ("", "Ein Hund 😀 schläft.", "no token for “😀”"),
+        ("masks", "Ein Hund 😀 schläft.", "no token for “😀”"),
+        ("", "The cat is in the mud.", "looks like English, but it is read as German"),
+        ("", "qqq ÄÖÜ zzxx wurb", "a mean probability of only "),
     ],
 )
-def test_a_doubtful_text_is_answered_with_a_warning(page, text, said):
-    pages = ("translate", "masks") if "token" in said else ("translate",)
-    if page.session_state["name"] not in pages:
-        pytest.skip("the first page has every warning; one is enough to see it above the lessons")
-    typed(page, text)
-    (warning,) = page.warning
-    assert said in warning.value and "\n" not in warning.value
+def test_a_doubtful_text_gets_a_warning(name, text, warning):
+    (shown,) = enter(name, text).app.warning
+    assert warning in shown.value and "\n" not in shown.value
 
 
-def test_an_escaped_character_never_reaches_a_reader(page):
-    """A network can learn `&amp;` from its corpus; only the tokens show that it is written so."""
-    if page.session_state["name"] not in ("translate", "steps"):
-        pytest.skip("the translation is made at one place")
-    source = "Ich esse Fisch & Chips."
-    said = typed(page, source)
-    assert not any("&amp;" in line for line in said)
-    if page.session_state["name"] == "translate":
-        page.session_state["target"] = target = "I eat fish &amp; chips."
-        said = typed(page, source)
-        assert "I eat fish & chips." in said
-        assert not any("&amp;" in line for line in said)
-        record = results.inspect(models.cards()["de-en", "scratch"], source, target)
-        assert "amp" in "".join(token.piece for token in record.target_out)
-        page.session_state["target"] = ""
+def test_html_escapes_of_the_corpus_are_never_shown():
+    """A model can learn `&amp;` from its corpus; only the tokens show it."""
+    source, target = "Ich esse Fisch & Chips.", "I eat fish &amp; chips."
+    for name, given in (("", ""), ("steps", ""), ("", target)):
+        texts = enter(name, source, target=given).texts(kind="text")
+        assert not any("&amp;" in text for text in texts)
+        assert not given or "I eat fish & chips." in texts
+    record = results.inspect(models.cards()["de-en", "scratch"], source, target)
+    assert "amp" in "".join(token.piece for token in record.target_out)
 
 
-@pytest.mark.parametrize("text", ["", "  \n "], ids=["nothing", "spaces"])
-def test_no_text_is_a_hint_or_an_example_and_no_error(page, text):
-    typed(page, text)
-    assert not page.error
-    assert len([*page.text, *page.caption]) > 0
+@each_page
+@pytest.mark.parametrize("text", ["", "  \n "], ids=["empty", "spaces"])
+def test_an_empty_text_gets_a_hint_or_an_example(name, text):
+    page = enter(name, text)
+    assert not page.app.error
+    assert [*page.app.text, *page.app.caption]
 
 
-@pytest.mark.parametrize(("text", "line"), REFUSED.items(), ids=["long", "many tokens"])
-def test_too_much_is_one_line_that_says_the_limit(page, text, line):
-    typed(page, text)
-    errors = [error.value for error in page.error]
-    if page.session_state["name"] == "tour":  # it has sentences of its own
+@each_page
+@pytest.mark.parametrize(("text", "line"), TOO_LONG.items(), ids=["characters", "tokens"])
+def test_a_text_that_is_too_long_gets_one_line_with_the_limit(name, text, line):
+    errors = [error.value for error in enter(name, text).app.error]
+    if name == "tour":  # it has its own sentences
         assert not errors
     else:
         (error,) = errors

@@ -1,32 +1,37 @@
-"""The page "Inside a head": every number, name and colour on it, recomputed from the weights."""
+"""The page "Inside a head", recomputed from the weights."""
 
 from __future__ import annotations
 
 import math
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
 
 from app.look.labels import labels
-from core.config import DecodeConfig
 from core.experiments.score_split import score_split
 from core.experiments.site import Site, site
 from core.record.record import TranslationRecord
-from core.translator import Translator
-from tests.app.rendered import Item, Rendered, array, render
+from tests.app.page_checks import (
+    drawn,
+    is_blue,
+    nothing_else,
+    number,
+    record,
+    signed,
+    titles,
+    traces,
+    translator,
+)
+from tests.app.rendered import Rendered, array, render
 
-ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("project", "product", "scale", "mask", "softmax", "values", "output")
-SIDEBAR = re.compile(r"source|translate|direction|model|search|example.*|model_note")
+STAGES = ("project", "product", "scale", "mask", "softmax", "values", "output")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A cell of a head, as its link names it."""
+    """A cell of a head, as in a link."""
 
     direction: str
     model: str
@@ -47,156 +52,155 @@ CASES = (
 
 
 class Cell:
-    """One cell's arithmetic, each step by its formula in the paper."""
+    """The arithmetic of one cell, step by step as in the paper."""
 
     def __init__(self, record: TranslationRecord, taken: Site, case: Case) -> None:
         self.record, self.taken, self.case = record, taken, case
-        size = taken.to_query.shape[0] // taken.num_heads
-        own = slice(case.head * size, (case.head + 1) * size)
-        x, memory = taken.inputs_QD[case.q], taken.memory_KD
+        self.size = size = taken.to_query.shape[0] // taken.num_heads
+        self.x, memory = taken.inputs_QD[case.q], taken.memory_KD
         values = memory @ taken.to_value.T + taken.value_bias
-        self.x = x
-        self.q = taken.to_query[own] @ x + taken.query_bias[own]
-        self.k = memory @ taken.to_key[own].T + taken.key_bias[own]
-        self.products = self.q * self.k[case.k]
-        self.scores = self.k @ self.q
-        self.scaled = self.scores / math.sqrt(size)
-        may = np.arange(len(memory)) <= (case.q if case.kind == "decoder" else len(memory))
-        self.may = may
-        self.masked = np.where(may, self.scaled, -np.inf)
-        self.exps = np.exp(self.masked - self.masked.max())
-        self.weights = self.exps / self.exps.sum()
-        self.added = self.weights[:, None] * values[:, own]
-        self.z = self.added.sum(0)
+        last = case.q if case.kind == "decoder" else len(memory)
+        self.may = np.arange(len(memory)) <= last
         parts = []
         for head in range(taken.num_heads):
-            other = slice(head * size, (head + 1) * size)
-            query = taken.to_query[other] @ x + taken.query_bias[other]
-            scores = (memory @ taken.to_key[other].T + taken.key_bias[other]) @ query
-            exps = np.where(may, np.exp(scores / math.sqrt(size)), 0.0)
-            z = (exps / exps.sum()) @ values[:, other]
-            parts.append(taken.to_output[:, other] @ z)
+            own = slice(head * size, (head + 1) * size)
+            q = taken.to_query[own] @ self.x + taken.query_bias[own]
+            k = memory @ taken.to_key[own].T + taken.key_bias[own]
+            scores = k @ q
+            masked = np.where(self.may, scores / math.sqrt(size), -np.inf)
+            exps = np.exp(masked - masked.max())
+            weights = exps / exps.sum()
+            added = weights[:, None] * values[:, own]
+            z = added.sum(0)
+            parts.append(taken.to_output[:, own] @ z)
+            if head == case.head:
+                self.q, self.k, self.scores, self.scaled = q, k, scores, scores / math.sqrt(size)
+                self.masked, self.exps, self.weights = masked, exps, weights
+                self.added, self.z, self.products = added, z, q * k[case.k]
         self.parts = np.array(parts)
         self.lengths = np.sqrt((self.parts**2).sum(1))
         self.output = self.parts.sum(0) + taken.output_bias
         first = 0 if case.kind == "decoder" else 1
-        keys = self.record.target_in if case.kind == "decoder" else self.record.source
-        queries = self.record.source if case.kind == "encoder" else self.record.target_out
-        self.keys = labels(keys, first)
-        self.queries = labels(queries, 1)
+        keys = record.target_in if case.kind == "decoder" else record.source
+        queries = record.source if case.kind == "encoder" else record.target_out
+        self.keys, self.queries = labels(keys, first), labels(queries, 1)
         self.numbered = [f"{first + i} {key}" for i, key in enumerate(self.keys)]
 
 
-def said(value: float, places: int = 4) -> str:
-    """A number as the page is to write it."""
-    if value == -math.inf:
-        return "−∞"
-    text = f"{abs(value):,.{places}f}"
-    return f"−{text}" if value < 0 and float(text.replace(",", "")) else text
-
-
 def tex(value: float) -> str:
-    return said(value).replace("−", "-").replace("∞", r"\infty").replace(",", "{,}")
+    return number(value).replace("−", "-").replace("∞", r"\infty").replace(",", "{,}")
 
 
-def shown(label: str) -> str:
-    return label.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def written(label: str) -> str:
-    """A label in Markdown, read back from it."""
-    return re.sub(r"\\(?=[<>.,|*_#+-])", "", label)
-
-
-def is_blue(colour: str) -> bool:
-    red, _, blue = map(int, re.findall(r"\d+", colour))
-    return blue > red
+def unescaped(text: str) -> str:
+    """Undo the Markdown escapes that keep tokens literal."""
+    return re.sub(r"\\(?=[<>.,|*_#+-])", "", text).replace("\u2060", "")
 
 
 def open_page(case: Case) -> tuple[Rendered, Cell]:
     place = {name: str(getattr(case, name)) for name in ("kind", "layer", "head", "q", "k")}
     page = render(
         "head",
-        *(f"numbers_{name}" for name in NAMES),
+        *(f"numbers_{name}" for name in STAGES),
+        act=None,
+        state=None,
         source=case.source,
         direction=case.direction,
         model=case.model,
         search="greedy",
-        act=None,
-        state=None,
         **place,
     )
-    translator = Translator.load(ROOT / f"checkpoints/{case.model}-{case.direction}", device="cpu")
-    record = translator.inspect(case.source, decode=DecodeConfig(beam=1))
-    ids = [tuple(token.id for token in side) for side in (record.source, record.target_out)]
-    with translator.exclusive_model() as model:
-        taken = site(model, *ids, case.kind, case.layer)
-    return page, Cell(record, taken, case)
+    name = f"{case.model}-{case.direction}"
+    rec = record(case.source, name, beam=1)
+    ids = [tuple(token.id for token in side) for side in (rec.source, rec.target_out)]
+    with translator(name).exclusive_model() as model:
+        return page, Cell(rec, site(model, *ids, case.kind, case.layer), case)
 
 
-def traces(page: Rendered, where: str, kind: str) -> list[dict]:
-    return [trace for trace in page.figure(where)["data"] if trace["type"] == kind]
-
-
-def claim_figure(page: Rendered, where: str, *known: str) -> None:
-    """Count a figure's texts as compared, which must all be among `known`."""
-    templates = (
-        "%{text}<br><b>%{z:.4f}</b><extra></extra>",
-        ("%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>"),
-    )
-    for item in page.found(where, "figure"):
-        assert item.text in {*known, *templates}, f"{item} is none of {known}"
-        item.claimed = True
-
-
-def claim_words(page: Rendered, where: str, expected: str) -> None:
-    """One Markdown text, without the signs that keep tokens literal."""
-    (item,) = page.found(where, "markdown")
-    assert written(item.text).replace("\u2060", "") == expected
+def check_stage(page: Rendered, name: str, formula: str, words: str) -> None:
+    """Check a stage's title, formula and text."""
+    title = {
+        "project": "Query and key",
+        "product": "Dot product",
+        "scale": "Scaled",
+        "mask": "Masked",
+        "softmax": "Softmax",
+        "values": "Weighted values",
+        "output": "Its part of the output",
+    }[name]
+    page.claim(f"{STAGES.index(name) + 1} · {title}", f"stage_{name}")
+    page.claim(f"$$\n{formula}\n$$", f"stage_{name}")
+    (item,) = page.found(f"stage_{name}", "markdown")
+    assert unescaped(item.text) == words
     item.claimed = True
 
 
-def claim_strip(trace: dict, values: np.ndarray, names: list[str]) -> list[str]:
-    """Rows of colours are these numbers, named in the hover; return the texts of its scale."""
+def aligned(*lines: str) -> str:
+    return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
+
+
+def check_table(page: Rendered, name: str, title: str, columns: dict) -> None:
+    """Check the table of all numbers of a stage, by column."""
+    page.claim(title, f"numbers_{name}")
+    table = page.table(f"numbers_{name}")
+    assert list(table) == list(columns)
+    for column, values in columns.items():
+        if column == "key":
+            assert table[column].tolist() == values
+        else:
+            np.testing.assert_allclose(table[column].astype(float), values, atol=1e-7)
+
+
+def check_texts(page: Rendered, where: str, *known: str) -> None:
+    """Claim the texts of a figure, which must all be among `known`."""
+    hovers = (
+        "%{text}<br><b>%{z:.4f}</b><extra></extra>",
+        "%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>",
+    )
+    for item in page.found(where, "figure"):
+        assert item.text in {*known, *hovers}, item
+        item.claimed = True
+
+
+def check_strip(trace: dict, values: np.ndarray, names: list[str]) -> list[str]:
+    """Check rows of colours; return the texts of their hovers and of the colour bar."""
     np.testing.assert_allclose(array(trace["z"]), values, rtol=0, atol=2e-6)
-    assert trace["zmin"] == -trace["zmax"]
-    assert trace["text"] == [
-        [f"{name}<br>dimension {i + 1}" for i in range(values.shape[1])] for name in names
-    ]
-    colours = [colour for _, colour in trace["colorscale"]]
-    assert is_blue(colours[-1]) and not is_blue(colours[0])
-    if not trace["showscale"]:
-        return []
-    ends = list(trace["colorbar"]["ticktext"])
-    assert ends in ([said(v, 2) for v in (-trace["zmax"], 0, trace["zmax"])], ends[:1] + ends[-1:])
-    assert (ends[0], ends[-1]) == (said(-trace["zmax"], 2), said(trace["zmax"], 2))
-    at = array(trace["colorbar"]["tickvals"])
-    np.testing.assert_allclose(at[[0, -1]], [-trace["zmax"], trace["zmax"]], rtol=1e-3)
-    return ends
+    limit = trace["zmax"]
+    assert trace["zmin"] == -limit
+    hovers = [[f"{name}<br>dimension {i + 1}" for i in range(values.shape[1])] for name in names]
+    assert trace["text"] == hovers
+    assert is_blue(trace["colorscale"][-1][1]) and not is_blue(trace["colorscale"][0][1])
+    ends = []
+    if trace["showscale"]:
+        ends = list(trace["colorbar"]["ticktext"])
+        expected = [number(v, 2) for v in (-limit, 0, limit)]
+        assert ends in (expected, expected[::2])
+        at = array(trace["colorbar"]["tickvals"])
+        np.testing.assert_allclose(at[[0, -1]], [-limit, limit], rtol=1e-3)
+    return [*ends, *(text for row in hovers for text in row)]
 
 
-def claim_bars(trace: dict, values: np.ndarray, names: list[str], places: int = 4) -> None:
-    """Bars are these numbers, each printed, and named in the hover."""
+def check_bars(trace: dict, values: np.ndarray, names: list[str], places: int = 4) -> list[str]:
+    """Check bars, the numbers printed on them and the names in their hovers."""
     finite = np.where(np.isfinite(values), values, 0.0)
     np.testing.assert_allclose(array(trace["x"]), finite, rtol=0, atol=1e-9)
     assert array(trace["y"]).tolist() == list(range(len(values)))
-    texts = [said(v, places) for v in values]
+    texts = [number(v, places) for v in values]
     assert list(trace["text"]) == texts
-    assert [list(pair) for pair in trace["customdata"]] == [
-        [shown(name), text] for name, text in zip(names, texts, strict=True)
-    ]
+    hovers = list(zip(drawn(names), texts, strict=True))
+    assert [tuple(pair) for pair in trace["customdata"]] == hovers
+    return [*drawn(names), *texts]
 
 
-def claim_axis(axis: dict, names: list[str], chosen: int) -> None:
-    """Names beside the bars in their order, the first on top and the chosen one bold."""
-    assert list(axis["ticktext"]) == [
-        f"<b>{shown(name)}</b>" if i == chosen else shown(name) for i, name in enumerate(names)
-    ]
+def check_axis(axis: dict, names: list[str], chosen: int | None = None) -> list[str]:
+    """Check the names of the bars: the first is on top, the chosen one is bold."""
+    expected = [f"<b>{name}</b>" if i == chosen else name for i, name in enumerate(drawn(names))]
+    assert list(axis["ticktext"]) == expected
     assert array(axis["tickvals"]).tolist() == list(range(len(names)))
     assert axis["range"][0] > axis["range"][1]
+    return expected
 
 
-def check_the_sentence_names_the_cell_and_its_weight(page: Rendered, cell: Cell) -> None:
+def check_the_cell(page: Rendered, cell: Cell) -> None:
     case = cell.case
     fed = labels(cell.record.target_in, 0)
     position = (
@@ -206,400 +210,337 @@ def check_the_sentence_names_the_cell_and_its_weight(page: Rendered, cell: Cell)
     )
     page.claim(
         f"{position}, head {case.head + 1} of layer {case.layer + 1} gives "
-        f"“{cell.keys[case.k]}” the weight {said(cell.weights[case.k])}.",
+        f"“{cell.keys[case.k]}” the weight {number(cell.weights[case.k])}.",
         "head_sentence",
     )
-    map_QK = cell.record.maps(case.kind)[case.layer, case.head]
-    assert cell.weights[case.k] == pytest.approx(float(map_QK[case.q, case.k]), abs=2e-6)
-    page.claim_all("head_q", [f"{i + 1} · {word}" for i, word in enumerate(cell.queries)], "option")
-    page.claim_all("head_k", [word.replace(" ", " · ", 1) for word in cell.numbered], "option")
-    page.claim(f"{case.q + 1} · {cell.queries[case.q]}", "head_q", "raw_value")
-    page.claim(cell.numbered[case.k].replace(" ", " · ", 1), "head_k", "raw_value")
+    written = cell.record.maps(case.kind)[case.layer, case.head, case.q, case.k]
+    assert cell.weights[case.k] == pytest.approx(float(written), abs=2e-6)
     layers, heads = cell.record.maps(case.kind).shape[:2]
-    for where, count, at in (("head_layer", layers, case.layer), ("head_head", heads, case.head)):
-        page.claim_all(where, [str(n + 1) for n in range(count)], "option")
-        page.claim(str(at + 1), where, "raw_value")
+    for where, options, chosen in (
+        ("head_q", [f"{i + 1} · {word}" for i, word in enumerate(cell.queries)], case.q),
+        ("head_k", [word.replace(" ", " · ", 1) for word in cell.numbered], case.k),
+        ("head_layer", [str(n + 1) for n in range(layers)], case.layer),
+        ("head_head", [str(n + 1) for n in range(heads)], case.head),
+    ):
+        page.claim_all(where, options, "option")
+        page.claim(options[chosen], where, "raw_value")
 
 
-def check_the_overview_is_seven_results_with_their_pictures(page: Rendered, cell: Cell) -> None:
-    k, size, masked = cell.case.k, len(cell.q), int((~cell.may).sum())
+def check_the_overview(page: Rendered, cell: Cell) -> None:
+    k, size, masked = cell.case.k, cell.size, int((~cell.may).sum())
     results = {
         "project": ("Query, key", f"2 × {size} numbers"),
-        "product": ("Dot product", f"q·k = {said(cell.scores[k])}"),
-        "scale": ("Scaled", f"÷ √{size} = {said(cell.scaled[k])}"),
+        "product": ("Dot product", f"q·k = {number(cell.scores[k])}"),
+        "scale": ("Scaled", f"÷ √{size} = {number(cell.scaled[k])}"),
         "mask": ("Masked", f"{masked} of {len(cell.may)} masked" if masked else "no key masked"),
-        "softmax": ("Softmax", f"weight {said(cell.weights[k])}"),
+        "softmax": ("Softmax", f"weight {number(cell.weights[k])}"),
         "values": ("Values", f"z, {size} numbers"),
-        "output": ("Output", f"length {said(cell.lengths[cell.case.head], 2)}"),
+        "output": ("Output", f"length {number(cell.lengths[cell.case.head], 2)}"),
     }
     for n, (name, (title, result)) in enumerate(results.items(), start=1):
         page.claim(f"[{n} · {title}](#stage-{name})", f"overview_{name}", "markdown")
         page.claim(result, f"overview_{name}", "caption")
-    strips = {
-        "project": [cell.q, cell.k[k]],
-        "product": [cell.products],
-        "values": [cell.z],
-    }
-    for name, rows in strips.items():
-        drawn = [array(trace["z"])[0] for trace in traces(page, f"small_{name}", "heatmap")]
-        np.testing.assert_allclose(drawn, rows, rtol=0, atol=2e-6)
-    finite = np.where(cell.may, cell.scaled, 0.0)
-    bars = {"scale": (cell.scaled, k), "mask": (finite, k), "softmax": (cell.weights, k)}
-    for name, (values, chosen) in {**bars, "output": (cell.lengths, cell.case.head)}.items():
-        (trace,) = traces(page, f"small_{name}", "bar")
-        np.testing.assert_allclose(array(trace["y"]), values, rtol=0, atol=1e-9)
-        colours = trace["marker"]["color"]
+    rows = {"project": [cell.q, cell.k[k]], "product": [cell.products], "values": [cell.z]}
+    for name, expected in rows.items():
+        strips = traces(page.figure(f"small_{name}"), type="heatmap")
+        sent = [array(strip["z"])[0] for strip in strips]
+        np.testing.assert_allclose(sent, expected, rtol=0, atol=2e-6)
+    for name, values, chosen in (
+        ("scale", cell.scaled, k),
+        ("mask", np.where(cell.may, cell.scaled, 0.0), k),
+        ("softmax", cell.weights, k),
+        ("output", cell.lengths, cell.case.head),
+    ):
+        (bars,) = traces(page.figure(f"small_{name}"), type="bar")
+        np.testing.assert_allclose(array(bars["y"]), values, rtol=0, atol=1e-9)
+        colours = bars["marker"]["color"]
         assert len(set(colours)) <= 2 and colours.count(colours[chosen]) == 1
-    veiled = page.figure("small_mask")["layout"].get("shapes", [])
-    assert [round(v["x0"] + 0.5) for v in veiled] == np.flatnonzero(~cell.may).tolist()
+    shaded = page.figure("small_mask")["layout"].get("shapes", [])
+    assert [round(v["x0"] + 0.5) for v in shaded] == np.flatnonzero(~cell.may).tolist()
 
 
-def check_query_and_key_are_projections(page: Rendered, cell: Cell) -> None:
-    k, size, wide = cell.case.k, len(cell.q), len(cell.x)
-    h = cell.case.head + 1
-    page.claim("1 · Query and key", "stage_project")
-    page.claim(
-        "$$\n"
-        rf"\begin{{aligned}} q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q \\ k &= x_k W_{{{h}}}^K + "
-        rf"b_{{{h}}}^K \end{{aligned}}"
-        "\n$$",
-        "stage_project",
-    )
-    claim_words(
+def check_projections(page: Rendered, cell: Cell) -> None:
+    k, wide, h = cell.case.k, len(cell.x), cell.case.head + 1
+    check_stage(
         page,
-        "stage_project",
+        "project",
+        aligned(
+            rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q",
+            rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K",
+        ),
         f"Each position enters this attention as a vector x of {wide} numbers. The head's own "
         "matrices turn the query's vector into q and the key's vector into k, "
-        f"{size} numbers each. Orange is below zero, blue above; point at a cell for its number.",
+        f"{cell.size} numbers each. Orange is below zero, blue above; point at a cell for its "
+        "number.",
     )
-    inputs, made = traces(page, "inside_project", "heatmap")
+    inputs = np.stack([cell.x, cell.taken.memory_KD[k]])
+    figure = page.figure("inside_project")
+    upper, lower = traces(figure, type="heatmap")
     names = ["x<sub>q</sub>", "x<sub>k</sub>"]
-    ends = claim_strip(inputs, np.stack([cell.x, cell.taken.memory_KD[k]]), names)
-    ends += claim_strip(made, np.stack([cell.q, cell.k[k]]), ["q", "k"])
-    layout = page.figure("inside_project")["layout"]
-    assert layout["yaxis"]["ticktext"] == names and layout["yaxis2"]["ticktext"] == ["q", "k"]
+    known = check_strip(upper, inputs, names)
+    known += check_strip(lower, np.stack([cell.q, cell.k[k]]), ["q", "k"])
+    layout = figure["layout"]
+    assert (layout["yaxis"]["ticktext"], layout["yaxis2"]["ticktext"]) == (names, ["q", "k"])
     assert layout["yaxis"]["domain"][0] > layout["yaxis2"]["domain"][1]
-    hovers = [text for trace in (inputs, made) for row in trace["text"] for text in row]
-    claim_figure(page, "inside_project", *names, "q", "k", *ends, *hovers)
-    page.claim(f"All {wide} numbers of both x", "numbers_project")
-    table = page.table("numbers_project")
-    assert list(table) == ["dimension", "x of the query", "x of the key"]
-    assert table["dimension"].tolist() == list(range(1, wide + 1))
-    np.testing.assert_allclose(table["x of the query"], cell.x, atol=1e-9)
-    np.testing.assert_allclose(table["x of the key"], cell.taken.memory_KD[k], atol=1e-9)
+    check_texts(page, "inside_project", *names, "q", "k", *known)
+    columns = {"dimension": range(1, wide + 1)}
+    columns |= {"x of the query": inputs[0], "x of the key": inputs[1]}
+    check_table(page, "project", f"All {wide} numbers of both x", columns)
 
 
-def check_the_product_names_its_largest_terms(page: Rendered, cell: Cell) -> None:
-    score, size = cell.scores[cell.case.k], len(cell.q)
-    named = sorted(range(size), key=lambda e: -abs(cell.products[e]))[:5]
-    part = sum(cell.products[e] for e in named)
-    page.claim("2 · Dot product", "stage_product")
-    page.claim(
-        "$$\n" + rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}" + "\n$$",
-        "stage_product",
-    )
-    claim_words(
+def check_the_product(page: Rendered, cell: Cell) -> None:
+    score, size, k = cell.scores[cell.case.k], cell.size, cell.k[cell.case.k]
+    largest = sorted(range(size), key=lambda e: -abs(cell.products[e]))[:5]
+    part = sum(cell.products[e] for e in largest)
+    check_stage(
         page,
-        "stage_product",
+        "product",
+        rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}",
         "Multiply q and k dimension by dimension; the sum of the products is the score. "
-        f"The 5 largest of {size} products make {said(part, 2)} of {said(score, 2)}, the other "
-        f"{size - 5} make {said(score - part, 2)}. Blue raises the score, orange lowers it.",
+        f"The 5 largest of {size} products make {number(part, 2)} of {number(score, 2)}, the other "
+        f"{size - 5} make {number(score - part, 2)}. Blue raises the score, orange lowers it.",
     )
-    (strip,) = traces(page, "inside_product", "heatmap")
-    name = "q<sub>e</sub>k<sub>e</sub>"
-    ends = claim_strip(strip, cell.products[None], [name])
-    (bars,) = traces(page, "inside_product", "bar")
-    k = cell.k[cell.case.k]
-    names = [f"{e + 1}:  {said(cell.q[e])} × {said(k[e])}" for e in named]
-    values = np.array([*(cell.products[e] for e in named), score - part])
-    hovers = [*(f"dimension {name}" for name in names), f"the other {size - 5} dimensions"]
-    claim_bars(bars, values, hovers)
-    colours = bars["marker"]["color"]
-    assert [is_blue(colour) for colour in colours[:5]] == [value > 0 for value in values[:5]]
-    axis = page.figure("inside_product")["layout"]["yaxis2"]
-    claim_axis(axis, [*names, f"the other {size - 5}"], -1)
-    claim_figure(
-        page,
-        "inside_product",
-        *(name, *ends, *names, f"the other {size - 5}", *hovers, *map(said, values)),
-        *(text for row in strip["text"] for text in row),
-    )
-    page.claim(f"All {size} numbers of q and k, and their products", "numbers_product")
-    table = page.table("numbers_product")
-    expected = [np.arange(1, size + 1), cell.q, k, cell.products]
-    assert list(table) == ["dimension", "q", "k", "q × k"]
-    np.testing.assert_allclose(table.to_numpy().T, expected, atol=1e-9)
+    figure = page.figure("inside_product")
+    (strip,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
+    title, rest = "q<sub>e</sub>k<sub>e</sub>", f"the other {size - 5}"
+    names = [f"{e + 1}:  {number(cell.q[e])} × {number(k[e])}" for e in largest]
+    values = np.array([*cell.products[largest], score - part])
+    known = check_strip(strip, cell.products[None], [title])
+    known += check_bars(bars, values, [*(f"dimension {n}" for n in names), f"{rest} dimensions"])
+    known += check_axis(figure["layout"]["yaxis2"], [*names, rest])
+    assert [is_blue(c) for c in bars["marker"]["color"][:5]] == [v > 0 for v in values[:5]]
+    check_texts(page, "inside_product", title, *known)
+    columns = {"dimension": range(1, size + 1), "q": cell.q, "k": k, "q × k": cell.products}
+    title = f"All {size} numbers of q and k, and their products"
+    check_table(page, "product", title, columns)
 
 
-def check_scores_are_scaled_and_masked(page: Rendered, cell: Cell) -> None:
-    k, size, count = cell.case.k, len(cell.q), len(cell.keys)
+def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
+    k, size, count = cell.case.k, cell.size, len(cell.keys)
     score, scaled, masked = (a[k] for a in (cell.scores, cell.scaled, cell.masked))
-    page.claim("3 · Scaled", "stage_scale")
-    page.claim(
-        "$$\n"
-        rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
-        f"{tex(scaled)}\n$$",
-        "stage_scale",
-    )
-    claim_words(
+    check_stage(
         page,
-        "stage_scale",
+        "scale",
+        rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
+        f"{tex(scaled)}",
         f"The same for each of the {count} keys; the chosen one is bold. The code scales q before "
-        f"the product, which gives the same number: √{size} = {said(size**0.5)}.",
+        f"the product, which gives the same number: √{size} = {number(size**0.5)}.",
     )
     hidden = int((~cell.may).sum())
     mask, plus = ("0", "+ 0") if cell.may[k] else (r"-\infty", r"- \infty")
-    page.claim("4 · Masked", "stage_mask")
-    page.claim(
-        "$$\n"
-        rf"\begin{{aligned}} M_{{qk}} &= {mask} \\ s_k + M_{{qk}} &= {tex(scaled)} {plus} \\ &= "
-        rf"{tex(masked)} \end{{aligned}}"
-        "\n$$",
-        "stage_mask",
-    )
-    claim_words(
+    check_stage(
         page,
-        "stage_mask",
+        "mask",
+        aligned(
+            f"M_{{qk}} &= {mask}",
+            f"s_k + M_{{qk}} &= {tex(scaled)} {plus}",
+            f"&= {tex(masked)}",
+        ),
         f"{hidden} of {count} keys {'is' if hidden == 1 else 'are'} masked, because the decoder "
         "may not read tokens that come later: −∞ replaces the score."
         if hidden
         else f"No key of these {count} is masked, so no score changes.",
     )
-    for name, values in (("scale", cell.scaled), ("mask", cell.masked)):
-        if name == "mask" and not hidden:
-            assert "inside_mask" not in page.figures
-            continue
-        *hatched, bars = traces(page, f"inside_{name}", "bar")
-        claim_bars(bars, values, cell.keys)
+    assert ("inside_mask" in page.figures) == bool(hidden)
+    for name, values in (("scale", cell.scaled), ("mask", cell.masked))[: 1 + bool(hidden)]:
+        figure = page.figure(f"inside_{name}")
+        *hatched, bars = traces(figure, type="bar")
+        known = check_bars(bars, values, cell.keys)
+        known += check_axis(figure["layout"]["yaxis"], cell.keys, k)
         for value, colour in zip(values, bars["marker"]["color"], strict=True):
             assert not np.isfinite(value) or is_blue(colour) == (value >= 0)
-        claim_axis(page.figure(f"inside_{name}")["layout"]["yaxis"], cell.keys, k)
         assert len(hatched) == (name == "mask")
-        if hatched:
-            assert array(hatched[0]["y"]).tolist() == np.flatnonzero(~cell.may).tolist()
-            assert hatched[0]["marker"]["pattern"]["shape"] == "/"
-        known = [*map(shown, cell.keys), *map(said, values), f"<b>{shown(cell.keys[k])}</b>"]
-        claim_figure(page, f"inside_{name}", "masked", *known)
+        for trace in hatched:
+            assert array(trace["y"]).tolist() == np.flatnonzero(~cell.may).tolist()
+            assert trace["marker"]["pattern"]["shape"] == "/"
+        check_texts(page, f"inside_{name}", "masked", *known)
 
 
-def check_the_softmax_gives_the_weight(page: Rendered, cell: Cell) -> None:
-    k, count = cell.case.k, len(cell.keys)
+def check_the_softmax(page: Rendered, cell: Cell) -> None:
+    case, k, count = cell.case, cell.case.k, len(cell.keys)
     total, weight = cell.exps.sum(), cell.weights[k]
-    page.claim("5 · Softmax", "stage_softmax")
-    page.claim(
-        "$$\n"
-        r"\begin{aligned} A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}} "
-        rf"\\ &= \frac{{e^{{{tex(cell.masked[k])} - ({tex(cell.masked.max())})}}}}{{{tex(total)}}} "
-        rf"= \frac{{{tex(cell.exps[k])}}}{{{tex(total)}}} \\ &= {tex(weight)} \end{{aligned}}"
-        "\n$$",
-        "stage_softmax",
-    )
-    case = cell.case
     in_map = float(cell.record.maps(case.kind)[case.layer, case.head, case.q, k])
-    claim_words(
+    check_stage(
         page,
-        "stage_softmax",
+        "softmax",
+        aligned(
+            r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
+            rf"&= \frac{{e^{{{tex(cell.masked[k])} - ({tex(cell.masked.max())})}}}}{{{tex(total)}}}"
+            rf" = \frac{{{tex(cell.exps[k])}}}{{{tex(total)}}}",
+            f"&= {tex(weight)}",
+        ),
         "Subtracting the largest score first changes no weight and keeps the powers small. The "
-        f"pass itself wrote {said(in_map, 7)} into its map (float32); recomputed here in float64 "
-        f"it is {said(weight, 7)}.",
+        f"pass itself wrote {number(in_map, 7)} into its map (float32); recomputed here in float64 "
+        f"it is {number(weight, 7)}.",
     )
-    exps, weights = traces(page, "inside_softmax", "bar")
-    claim_bars(exps, cell.exps, cell.keys)
-    claim_bars(weights, cell.weights, cell.keys)
-    light = [sum(map(int, re.findall(r"\d+", c))) for c in weights["marker"]["color"]]
-    order = np.argsort(cell.weights)
-    assert (np.diff(np.array(light)[order]) <= 0).all()  # more weight is darker
-    layout = page.figure("inside_softmax")["layout"]
-    claim_axis(layout["yaxis"], cell.keys, k)
+    figure = page.figure("inside_softmax")
+    layout = figure["layout"]
+    exps, weights = traces(figure, type="bar")
+    known = check_bars(exps, cell.exps, cell.keys) + check_bars(weights, cell.weights, cell.keys)
+    known += check_axis(layout["yaxis"], cell.keys, k)
     assert not layout["yaxis2"]["showticklabels"]
-    titles = sorted((note["x"], note["text"]) for note in layout["annotations"])
+    light = [sum(map(int, re.findall(r"\d+", c))) for c in weights["marker"]["color"]]
+    assert (np.diff(np.array(light)[np.argsort(cell.weights)]) <= 0).all()  # more is darker
+    notes = sorted((note["x"], note["text"]) for note in layout["annotations"])
     starts = [layout["xaxis"]["domain"][0], layout["xaxis2"]["domain"][0]]
-    assert titles == [(starts[0], "e<sup>s − max</sup>"), (starts[1], "weight")]
-    known = [*map(shown, cell.keys), f"<b>{shown(cell.keys[k])}</b>"]
-    numbers = [*map(said, cell.exps), *map(said, cell.weights)]
-    claim_figure(page, "inside_softmax", *(text for _, text in titles), *known, *numbers)
-    page.claim(f"All {count} keys: product, score, power and weight", "numbers_softmax")
-    table = page.table("numbers_softmax")
-    assert list(table) == ["key", "q·k", "scaled", "masked", "e^(s − max)", "weight"]
-    assert table["key"].tolist() == cell.numbered
-    expected = [cell.scores, cell.scaled, cell.masked, cell.exps, cell.weights]
-    np.testing.assert_allclose(table.iloc[:, 1:].to_numpy(float).T, expected, atol=1e-9)
+    assert notes == [(starts[0], "e<sup>s − max</sup>"), (starts[1], "weight")]
+    check_texts(page, "inside_softmax", *(text for _, text in notes), *known)
+    columns = {
+        "key": cell.numbered,
+        "q·k": cell.scores,
+        "scaled": cell.scaled,
+        "masked": cell.masked,
+        "e^(s − max)": cell.exps,
+        "weight": cell.weights,
+    }
+    title = f"All {count} keys: product, score, power and weight"
+    check_table(page, "softmax", title, columns)
 
 
-def check_values_add_up_to_z(page: Rendered, cell: Cell) -> None:
-    h, size = cell.case.head + 1, len(cell.q)
-    page.claim("6 · Weighted values", "stage_values")
-    page.claim(
-        "$$\n"
-        rf"\begin{{aligned}} z_{{{h}}} &= \sum_k A_{{qk}}\, v_k \\ v_k &= x_k W_{{{h}}}^V + "
-        rf"b_{{{h}}}^V \end{{aligned}}"
-        "\n$$",
-        "stage_values",
-    )
+def check_the_values(page: Rendered, cell: Cell) -> None:
+    h, size = cell.case.head + 1, cell.size
     top = sorted(range(len(cell.keys)), key=lambda k: -cell.weights[k])[:3]
-    words = ", ".join(f"“{cell.keys[k]}” {said(cell.weights[k])}" for k in top)
-    claim_words(
+    words = ", ".join(f"“{cell.keys[k]}” {number(cell.weights[k])}" for k in top)
+    check_stage(
         page,
-        "stage_values",
+        "values",
+        aligned(
+            rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
+            rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
+        ),
         f"Each key also has a value v of {size} numbers. A row of the picture is a value times its "
         "weight, so a key with little weight leaves a pale row. The rows add up to z, the result "
         f"of the head. The 3 largest of {len(cell.keys)} weights: {words}; together "
-        f"{said(cell.weights[top].sum())}.",
+        f"{number(cell.weights[top].sum())}.",
     )
-    rows, z = traces(page, "inside_values", "heatmap")
-    assert rows["zmax"] == z["zmax"]  # a sum is as dark as its terms
-    ends = claim_strip(rows, cell.added, list(map(shown, cell.keys)))
-    claim_strip(z, cell.z[None], ["z"])
-    layout = page.figure("inside_values")["layout"]
-    assert [*layout["yaxis"]["ticktext"]] == list(map(shown, cell.keys))
-    assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]
-    hovers = [text for trace in (rows, z) for row in trace["text"] for text in row]
-    claim_figure(page, "inside_values", "z", *ends, *map(shown, cell.keys), *hovers)
-    page.claim(f"All {size} numbers of z, and what each key adds", "numbers_values")
-    table = page.table("numbers_values")
-    assert list(table) == ["dimension", "z", *cell.numbered]
-    expected = [np.arange(1, size + 1), cell.z, *cell.added]
-    np.testing.assert_allclose(table.to_numpy().T, expected, atol=1e-9)
+    figure = page.figure("inside_values")
+    rows, z = traces(figure, type="heatmap")
+    assert rows["zmax"] == z["zmax"]  # one scale for the sum and its terms
+    known = check_strip(rows, cell.added, drawn(cell.keys)) + check_strip(z, cell.z[None], ["z"])
+    known += check_axis(figure["layout"]["yaxis"], cell.keys)
+    check_texts(page, "inside_values", "z", *known)
+    columns = {"dimension": range(1, size + 1), "z": cell.z}
+    columns |= dict(zip(cell.numbered, cell.added, strict=True))
+    title = f"All {size} numbers of z, and what each key adds"
+    check_table(page, "values", title, columns)
 
 
-def check_the_output_is_the_sum_of_the_heads_parts(page: Rendered, cell: Cell) -> None:
-    head, heads, size, wide = cell.case.head, len(cell.parts), len(cell.q), len(cell.x)
+def check_the_output(page: Rendered, cell: Cell) -> None:
+    head, heads, wide = cell.case.head, len(cell.parts), len(cell.x)
     rank = 1 + sum(length > cell.lengths[head] for length in cell.lengths)
-    page.claim("7 · Its part of the output", "stage_output")
-    page.claim(
-        rf"$$NL\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^ONL$$".replace("NL", "\n"),
-        "stage_output",
-    )
-    claim_words(
+    longest = "Its part is the longest here."
+    check_stage(
         page,
-        "stage_output",
-        f"This head's {size} rows of Wᴼ turn z into {wide} numbers. The parts of all {heads} heads "
-        "and the bias add up to the output of the attention. "
-        + (
-            "Its part is the longest here."
-            if rank == 1
-            else f"Its part is number {rank} of {heads} by length here."
-        ),
+        "output",
+        rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
+        f"This head's {cell.size} rows of Wᴼ turn z into {wide} numbers. The parts of all {heads} "
+        "heads and the bias add up to the output of the attention. "
+        + (longest if rank == 1 else f"Its part is number {rank} of {heads} by length here."),
     )
-    (strips,) = traces(page, "inside_output", "heatmap")
-    ends = claim_strip(strips, np.stack([cell.parts[head], cell.output]), ["this head", "output"])
-    (bars,) = traces(page, "inside_output", "bar")
-    names = [f"head {n + 1}" for n in range(heads)]
-    claim_bars(bars, cell.lengths, names, 2)
-    layout = page.figure("inside_output")["layout"]
-    claim_axis(layout["yaxis2"], names, head)
-    assert [*layout["yaxis"]["ticktext"]] == ["this head", "output"]
-    lengths = [said(length, 2) for length in cell.lengths]
-    hovers = [text for row in strips["text"] for text in row]
-    known = ["this head", "output", "length of each head’s part", f"<b>head {head + 1}</b>"]
-    claim_figure(page, "inside_output", *known, *ends, *names, *lengths, *hovers)
+    figure = page.figure("inside_output")
+    (strips,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
+    names, rows = [f"head {n + 1}" for n in range(heads)], ["this head", "output"]
+    known = check_strip(strips, np.stack([cell.parts[head], cell.output]), rows)
+    known += check_bars(bars, cell.lengths, names, 2)
+    known += check_axis(figure["layout"]["yaxis2"], names, head)
+    assert [*figure["layout"]["yaxis"]["ticktext"]] == rows
+    check_texts(page, "inside_output", *rows, "length of each head’s part", *known)
+    columns = {"dimension": range(1, wide + 1), **dict(zip(names, cell.parts, strict=True))}
+    columns |= {"bias": cell.taken.output_bias, "output": cell.output}
     title = f"All {wide} numbers of each head's part, the bias and the output"
-    page.claim(title, "numbers_output")
-    table = page.table("numbers_output")
-    assert list(table) == ["dimension", *names, "bias", "output"]
-    expected = [np.arange(1, wide + 1), *cell.parts, cell.taken.output_bias, cell.output]
-    np.testing.assert_allclose(table.to_numpy().T, expected, atol=1e-7)
-
-
-def check_nothing_else_on_the_page_is_a_number(page: Rendered, cell: Cell) -> None:
-    """After the checks above, which claim what they compare."""
-
-    def elsewhere(item: Item) -> bool:
-        compared_as_a_table = item.where.startswith("numbers_") and item.kind in (
-            "cell",
-            "column",
-        )
-        return bool(
-            SIDEBAR.fullmatch(item.where)
-            or compared_as_a_table
-            or item.kind == "code"
-            or (item.kind == "help" and item.where.startswith("stage_"))
-            or (item.kind == "figure" and item.where.startswith("small_"))
-        )
-
-    page.everything_was_claimed(elsewhere)
+    check_table(page, "output", title, columns)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.model}-{case.kind}")
 def test_everything_on_the_page_follows_from_the_weights(case):
     page, cell = open_page(case)
-    check_the_sentence_names_the_cell_and_its_weight(page, cell)
-    check_the_overview_is_seven_results_with_their_pictures(page, cell)
-    check_query_and_key_are_projections(page, cell)
-    check_the_product_names_its_largest_terms(page, cell)
-    check_scores_are_scaled_and_masked(page, cell)
-    check_the_softmax_gives_the_weight(page, cell)
-    check_values_add_up_to_z(page, cell)
-    check_the_output_is_the_sum_of_the_heads_parts(page, cell)
-    check_nothing_else_on_the_page_is_a_number(page, cell)
+    for check in (
+        check_the_cell,
+        check_the_overview,
+        check_projections,
+        check_the_product,
+        check_scaling_and_mask,
+        check_the_softmax,
+        check_the_values,
+        check_the_output,
+    ):
+        check(page, cell)
+    nothing_else(
+        page,
+        *(f"numbers_{name}" for name in STAGES),
+        *(f"small_{name}" for name in STAGES),
+        but=lambda item: item.kind == "code",
+    )
 
 
-def test_the_page_opens_on_the_pinned_token_of_the_first_page(translator):
+def test_the_page_opens_on_the_pinned_token_of_the_first_page():
     source = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
-    page = render("head", source=source)
-    record = translator.inspect(source)
-    text = page.texts("head_sentence")[0]
-    found = re.fullmatch(
+    text = render("head", source=source).texts("head_sentence")[0]
+    match = re.fullmatch(
         r"At the position that reads “red” and produces “shirt₆”, head (\d) of layer (\d) gives "
         r"“Hemd₆” the weight ([\d.]+)\.",
         text,
     )
-    assert found, text
-    row = record.cross[int(found[2]) - 1, int(found[1]) - 1, 5]
-    assert said(float(row.max())) == found[3] and int(row.argmax()) == 5
+    assert match, text
+    row = record(source).cross[int(match[2]) - 1, int(match[1]) - 1, 5]
+    assert number(float(row.max())) == match[3] and int(row.argmax()) == 5
 
 
-def test_why_the_head_looks_there_adds_up_to_the_score(translator):
+def test_why_the_head_looks_there_adds_up_to_the_score():
     source = "Ein Hund läuft."
     place = {"kind": "cross", "layer": "2", "head": "1", "q": "1", "k": "1"}
     page = render("head", "open_score", act=None, state=None, source=source, **place)
-    split = score_split(translator, translator.inspect(source), "cross", 2, 1, 1, 1)
-    named = {"token": "token", "position": "position", "feed-forward": "feed-forward"}
+    split = score_split(translator("scratch-de-en"), record(source), "cross", 2, 1, 1, 1)
 
-    def groups(end: Literal["query", "key"]) -> list[str]:
+    def groups(components) -> list[str]:
+        named = ("token", "position", "feed-forward")
         return [
-            f"{part.kind} heads" if part.what == "head" else named.get(part.what, "norms, biases")
-            for part in split.components(end)
+            f"{part.kind} heads"
+            if part.what == "head"
+            else part.what
+            if part.what in named
+            else "norms, biases"
+            for part in components
         ]
 
-    rows, columns = groups("query"), groups("key")
-    figure = page.figure("why_score")
-    layout = figure["layout"]
-    names = [[item.text for item in page.found("why_score", "figure")]]
-    assert layout["title"]["text"] == f"The score {signed(split.score, 3)} as a sum: query × key"
-    assert layout["title"]["subtitle"]["text"].startswith(
+    rows, columns = groups(split.query_components), groups(split.key_components)
+    title, subtitle = titles(page.figure("why_score"))
+    assert title == f"The score {signed(split.score)} as a sum: query × key"
+    assert subtitle.startswith(
         "rows: what wrote the query; columns: what wrote the key; all cells add up to it to "
     )
-    seen = set()
-    for cell in (text for text in names[0] if "<b>" in text):
-        row, column, value = re.split(r" × |: <b>", cell.removesuffix("</b>"))
-        at = np.ix_([r == row for r in rows], [c == column for c in columns])
-        assert value == signed(split.terms[at].sum(), 2)
-        seen.add((row, column))
-    assert seen == {(row, column) for row in rows for column in columns}
+    cells = {}
+    for text in page.texts("why_score", "figure"):
+        if "<b>" in text:
+            row, column, value = re.split(r" × |: <b>", text.removesuffix("</b>"))
+            cells[row, column] = value
+    assert cells == {
+        (row, column): signed(
+            split.terms[np.ix_([r == row for r in rows], [c == column for c in columns])].sum(), 2
+        )
+        for row in rows
+        for column in columns
+    }
     (bars,) = page.figure("why_terms")["data"]
-    flat = np.argsort(-np.abs(split.terms), axis=None)[:8]
-    terms = [np.unravel_index(at, split.terms.shape) for at in flat]
-    values = [split.terms[q, k] for q, k in terms]
+    order = np.argsort(-np.abs(split.terms), axis=None)[:8]
+    terms = [np.unravel_index(at, split.terms.shape) for at in order]
+    values = [split.terms[at] for at in terms]
     np.testing.assert_allclose(array(bars["x"]), [*values, split.score - sum(values)], atol=1e-7)
-    labels_ = [
-        f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms
+    assert bars["customdata"] == [
+        *(f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms),
+        f"{split.terms.size - 8:,} others",
     ]
-    assert bars["customdata"] == [*labels_, f"{split.terms.size - 8:,} others"]
     table = page.table("why_removals")
-    assert list(table) == ["without", "score, norm held", "norm recomputed", *table.columns[3:]]
-    assert list(table.columns[3:]) == ["head off everywhere", "weight"]
-    for (_, row), part in zip(table.iterrows(), split.removals, strict=True):
-        whole = "" if part.whole is None else signed(part.whole.score, 3)
-        assert list(row) == [
+    assert list(table) == [
+        *("without", "score, norm held", "norm recomputed", "head off everywhere", "weight"),
+    ]
+    assert table.to_numpy().tolist() == [
+        [
             f"{part.component.label} ({part.end})",
-            signed(part.predicted.score, 3),
-            signed(part.true.score, 3),
-            whole,
-            signed(part.true.weight, 3),
+            signed(part.predicted.score),
+            signed(part.true.score),
+            "" if part.whole is None else signed(part.whole.score),
+            signed(part.true.weight),
         ]
-
-
-def signed(value: float, places: int) -> str:
-    text = said(value, places)
-    return text if text.startswith("−") or not float(text.replace(",", "")) else f"+{text}"
+        for part in split.removals
+    ]

@@ -1,4 +1,4 @@
-"""What figures and components share: every way to write a number, a token and a colour."""
+"""Number formats, token labels and colours."""
 
 import math
 import sys
@@ -37,12 +37,12 @@ def test_fixed_decimals_have_a_true_minus(value, text):
         (float("nan"), "not finite"),
     ],
 )
-def test_numbers_of_any_size_are_read_at_a_glance(value, text):
+def test_scientific(value, text):
     assert scientific(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(-0.004, "0.00"), (0.0, "0.00"), (-0.006, "−0.01")])
-def test_what_rounds_to_zero_has_no_sign(value, text):
+def test_zero_has_no_sign(value, text):
     assert number(value, 2) == text
     assert number(value, 2, sign="+") == text
 
@@ -52,12 +52,12 @@ SHARES += [(0.994, "99"), (0.996, "99.6"), (0.9991, "99.9"), (0.99999, ">99.9"),
 
 
 @pytest.mark.parametrize(("share", "text"), SHARES)
-def test_only_nothing_is_0_percent_and_only_all_is_100(share, text):
+def test_0_and_100_percent_are_exact(share, text):
     assert percent(share) == f"{text}\u00a0%"
 
 
 def test_scales_are_the_palettes():
-    """Against the published stops of the palette (0, .2 … 1), to one step in 255 and rounding."""
+    """Compared with the published stops of the palette (0, .2 … 1)."""
     stops = {
         "light": ("f3f6fa", "a8cbfb", "6b9eea", "4172c2", "24498f", "0b245b"),
         "dark": ("181b21", "20406d", "266ab4", "509be0", "95cbf8", "e5f8ff"),
@@ -78,7 +78,7 @@ def test_scales_are_the_palettes():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_tables_hold_the_scales_colours(theme):
-    """Zero, the ends and the middle of the tables for canvases are those of the figures."""
+    """Zero, the ends and the middle are the same in the tables and in the figures' scales."""
 
     def stop(scale, i):
         return [int(v) for v in scale[i][1][4:-1].split(",")]
@@ -91,7 +91,7 @@ def test_tables_hold_the_scales_colours(theme):
     ):
         for step, i in ends:
             assert table[step].tolist() == stop(scale, i)
-        assert (np.diff(table, axis=0) != 0).any(1).mean() > 0.9  # hardly a colour stands twice
+        assert (np.diff(table, axis=0) != 0).any(1).mean() > 0.9  # few repeated colours
     assert np.array_equal(signed[1], signed[0])  # 127 steps on each side of 128
 
 
@@ -112,7 +112,7 @@ def test_tables_hold_the_scales_colours(theme):
         ("a b", "a b"),
     ],
 )
-def test_a_label_shows_what_cannot_be_seen(text, shown):
+def test_labels_make_invisible_characters_visible(text, shown):
     assert label(word(text)) == shown
 
 

@@ -1,4 +1,4 @@
-"""Text from outside shows as it stands, whatever Markdown or Streamlit would make of it."""
+"""Text from outside is shown literally, without Markdown or Streamlit markup."""
 
 from pathlib import Path
 
@@ -26,12 +26,12 @@ TEXTS = [HOSTILE, "# title", "- item", "12. item", "> quoted", "one\n\n    two",
 @pytest.mark.parametrize(
     "text", ["504 characters are too many: the limit is 500, try one", "Größe"]
 )
-def test_a_usual_line_stays_what_it_is(text):
+def test_a_plain_line_is_unchanged(text):
     assert plain(text) == text
     assert plain(ValueError(text)) == text
 
 
-def test_no_markup_is_read_in_it(serve, local_page: Page, tmp_path):
+def test_markup_is_shown_literally(serve, local_page: Page, tmp_path):
     script = tmp_path / "errors.py"
     root = str(Path(__file__).resolve().parents[2])
     script.write_text(SCRIPT.format(root=root, texts=TEXTS), encoding="utf-8")

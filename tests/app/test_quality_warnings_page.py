@@ -1,4 +1,4 @@
-"""What the page says of a doubtful translation: each reason and the least certain token."""
+"""The page names each reason for doubt and the least certain token."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def record(translator):
     return translator.inspect(SOURCE)
 
 
-def test_every_reason_and_the_least_certain_token_are_the_records(record):
+def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
     page = render(source=SOURCE)
     (warning,) = page.texts("doubts", "warning") or page.texts("doubts", "alert")
     assert "in capitals" in warning and "no token for “😀”" in warning
@@ -27,7 +27,7 @@ def test_every_reason_and_the_least_certain_token_are_the_records(record):
     assert f"({100 * np.exp(record.log_probs[place]):.0f}\u00a0%)" in caption
 
 
-def test_a_usual_sentence_has_no_warning_and_typography_is_named():
+def test_a_plain_sentence_has_no_warning_and_removed_characters_are_named():
     page = render(source="Ein Hund\u00ad läuft.")
     assert not page.texts("doubts", "warning") + page.texts("doubts", "alert")
     assert any("(U+00AD)" in text for text in page.texts("doubts", "caption"))

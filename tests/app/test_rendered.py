@@ -1,4 +1,4 @@
-"""What page tests rely on: a page's texts, tables and figures are listed and none is missed."""
+"""Rendering of pages for tests: all texts, tables and figures are listed."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,18 @@ import pytest
 from tests.app.rendered import Item, Rendered, array, figure_texts, render
 
 
-def test_a_page_is_listed_with_its_texts_figures_and_payloads():
+def test_a_page_has_texts_figures_and_payloads():
     page = render("why", source="Ein Hund läuft.")
     page.claim("Ask why", kind="title")
     page.claim_matching(r"Ein Hund läuft\.\n→ (.+)", "lesson_sentence")
     assert page.figure("why_heads")["data"] and page.texts("why_heads", "figure")
-    with pytest.raises(AssertionError, match="compared with nothing"):
+    with pytest.raises(AssertionError, match="not compared"):
         page.everything_was_claimed()
     with pytest.raises(AssertionError, match="not on the page"):
         page.claim("Ask how")
 
 
-def test_numbers_that_no_comparison_names_are_reported():
+def test_unclaimed_numbers_are_reported():
     page = Rendered(None, [Item("a", "text", "−0.12 nats"), Item("b", "text", "in₃, no number")])
     with pytest.raises(AssertionError, match=r"−0\.12 nats"):
         page.everything_was_claimed()
@@ -25,7 +25,7 @@ def test_numbers_that_no_comparison_names_are_reported():
     page.everything_was_claimed()
 
 
-def test_figures_are_read_as_people_read_them():
+def test_the_visible_texts_of_a_figure():
     figure = {
         "data": [{"name": "one", "marker": {"color": "red"}, "y": ["a"], "text": ["0.5"]}],
         "layout": {"xaxis": {"title": {"text": "key"}}, "template": {"title": "no"}},

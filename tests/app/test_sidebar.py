@@ -1,4 +1,4 @@
-"""The sidebar: its scores and sizes are the checkpoint's, and no hint states what may fail."""
+"""The sidebar shows the checkpoint's scores and sizes, and hints state only facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from app.examples import EXAMPLES
-from tests.app.lesson_pages import ROOT
+from tests.app.page_checks import ROOT
 from tests.app.rendered import render
 
 MODELS = {
@@ -34,8 +34,8 @@ def test_the_note_is_the_checkpoints(direction, model):
         f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
     )
     page.claim(
-        f"Validation BLEU, on sentences that it was not trained on: {scores}. Other text: expect "
-        "errors.",
+        f"Validation BLEU, on sentences that it was not trained on: {scores}. Expect errors on "
+        "other kinds of text.",
         "model_note",
     )
     page.claim_matching(
@@ -61,8 +61,8 @@ def test_an_example_leads_to_its_sentence(direction):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.title for e in EXAMPLES])
-def test_a_hint_states_only_what_the_typed_sentence_holds(example):
-    """What networks make of a sentence differs, so a hint asks; what it names is typed."""
+def test_a_hint_states_only_facts_about_the_sentence(example):
+    """Networks differ, so hints ask; what they state is true of the sentence itself."""
     statements = {
         "Fußball comes last": example.de.split()[-1] == "Fußball.",
         "soccer comes in the middle": "soccer" in example.en.split()[3:-1],
@@ -70,13 +70,13 @@ def test_a_hint_states_only_what_the_typed_sentence_holds(example):
         "rains is the third word": example.en.split()[2:3] == ["rains"],
         "bereitet … zu is one verb": "bereitet" in example.de and example.de.endswith("zu."),
         "is preparing": "is preparing" in example.en,
-        "What the vocabulary lacks is marked.": True,
+        "Characters outside the vocabulary are marked.": True,
     }
     for hint, text in zip(example.look_for, (example.de, example.en), strict=True):
         claim, _, _ = hint.rpartition(": ")
         if claim or not hint.endswith("?"):
             assert statements[claim or hint], hint
-        assert hint.endswith("?") or hint == "What the vocabulary lacks is marked."
+        assert hint.endswith("?") or hint == "Characters outside the vocabulary are marked."
         for word in re.findall(r"Straßenmusiker|street musician|Fußball|soccer|rains", hint):
             assert word in text
 
@@ -89,7 +89,7 @@ def test_hints_are_those_of_the_direction(direction):
 
 
 def test_the_tour_offers_no_examples_and_keeps_the_visitors_sentence():
-    """Its stops bring their own sentences: a button that changes nothing is not shown."""
+    """Its stops have their own sentences, so example buttons would have no effect."""
     tour = render("tour", source="Ein Hund.")
     assert "examples" not in {item.where for item in tour.items}
     assert not [item for item in tour.items if item.where.startswith("example_")]

@@ -1,11 +1,9 @@
-"""The page "Step by step": the tree, the scores and the rows of the heads, against the record."""
+"""The page "Step by step" agrees with the search and the record."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,27 +12,16 @@ from app.look.labels import label, labels
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
 from core.translator import Translator
-from tests.app.rendered import Item, Rendered, array, render
+from tests.app.page_checks import axis_titles, drawn, nothing_else, number, texts_are
+from tests.app.rendered import Rendered, array, render
 
-ROOT = Path(__file__).resolve().parents[2]
 KITCHEN = "Eine Frau bereitet in der Küche das Essen zu."  # its tree has every status
 SNOW = "Ein Hund läuft durch den Schnee."
-GREEDY = DecodeConfig(beam=1)
-SIDEBAR = re.compile(r"source|translate|direction|model|search|example.*|model_note")
 EOS = 2
 
 
-def said(value: float, places: int = 3) -> str:
-    text = f"{abs(value):.{places}f}"
-    return f"−{text}" if value < 0 and float(text) else text
-
-
-def shown(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def log_prob(translator: Translator, source: str, ids: tuple[int, ...]) -> float:
-    """What the model gives a target, from a pass that searches nothing."""
+    """Return the log-probability of a target from a teacher-forced pass."""
     return float(np.sum(translator.inspect(source, target_ids=ids).log_probs, dtype=np.float64))
 
 
@@ -53,7 +40,7 @@ def ids_of(nodes: list[dict], at: int) -> tuple[int, ...]:
 
 
 def statuses(nodes: list[dict], beam: int, limit: int) -> list[str]:
-    """What becomes of each node, by the rules of the search: nodes by step, in their ranks."""
+    """Return the status of each node by the rules of the search, and check the ranks."""
     columns = defaultdict(list)
     for at, node in enumerate(nodes):
         columns[node["step"]].append(at)
@@ -78,50 +65,44 @@ def statuses(nodes: list[dict], beam: int, limit: int) -> list[str]:
 
 
 def claim_heads(page: Rendered, record: TranslationRecord) -> None:
-    """The figure is the last row of each cross map, named by layer, head and source token."""
+    """Check the figure: the last row of each cross map, by layer, head and source token."""
     last = record.cross[:, :, -1]
-    words = labels(record.source, 1)
-    names = [f"{a + 1}.{b + 1}" for a, b in np.ndindex(last.shape[:2])] + ["mean"]
+    words = drawn(labels(record.source, 1))
+    heads = [f"{a + 1}.{b + 1}" for a, b in np.ndindex(last.shape[:2])] + ["mean"]
     rows = np.array([*last.reshape(-1, len(words)), last.mean((0, 1))])
     figure = page.figure("step_heads")
     (map_,) = figure["data"]
     np.testing.assert_allclose(array(map_["z"]), rows, rtol=0, atol=1e-6)
     assert (map_["zmin"], map_["zmax"]) == (0, 1)
-    assert map_["text"] == [[f"{name} → <b>{shown(word)}</b>" for word in words] for name in names]
+    hovers = [[f"{head} → <b>{word}</b>" for word in words] for head in heads]
+    assert map_["text"] == hovers
     layout = figure["layout"]
-    assert layout["xaxis"]["ticktext"] == [shown(word) for word in words]
+    assert layout["xaxis"]["ticktext"] == words
     assert layout["xaxis"]["tickvals"] == list(range(len(words)))
-    assert layout["yaxis"]["ticktext"] == names
+    assert layout["yaxis"]["ticktext"] == heads
     assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]
-    assert layout["xaxis"]["title"]["text"] == "key: source token"
-    assert layout["yaxis"]["title"]["text"] == "layer.head"
+    assert axis_titles(figure) == ("key: source token", "layer.head")
     lines = [shape["y0"] + 0.5 for shape in layout["shapes"]]
-    heads = last.shape[1]
-    assert lines == [heads * n for n in range(1, last.shape[0] + 1)]
+    assert lines == [last.shape[1] * n for n in range(1, last.shape[0] + 1)]
     bar = map_["colorbar"]
     assert (bar["lenmode"], bar["len"], bar["x"]) == ("fraction", 1, 0)  # as wide as the plot
     assert (bar["tickvals"], bar["ticktext"]) == ([0, 0.5, 1], ["0", "0.5", "1"])
-    known = {"Cross-attention at this step", "one row per head; last row: mean of all heads"}
-    known |= {"key: source token", "layer.head", "weight", *names, *map(shown, words)}
-    known |= {"0", "0.5", "1", *(text for row in map_["text"] for text in row)}
-    for item in page.found("step_heads", "figure"):
-        assert item.text in known or item.text.startswith("%{text}"), item
-        item.claimed = True
+    texts_are(
+        page,
+        "step_heads",
+        *("Cross-attention at this step", "one row per head; last row: mean of all heads"),
+        *("key: source token", "layer.head", "weight", *heads, *words, "0", "0.5", "1"),
+        *(text for row in hovers for text in row),
+        "%{text}<br><b>%{z:.4f}</b><extra></extra>",
+    )
 
 
 def claim_step(page: Rendered, record: TranslationRecord) -> None:
-    """The line over the figure names the token produced and the last tokens read."""
+    """Check the line above the figure: the produced token and the last tokens read."""
     read = [label(token) for token in record.target_in]
     before = ("… " if len(read) > 4 else "") + " · ".join(read[-4:])
     produced = label(record.target_out[-1])
     page.claim_all("step_words", [f"While producing “{produced}” after “{before}”"], "text")
-
-
-def nothing_else(page: Rendered) -> None:
-    def elsewhere(item: Item) -> bool:
-        return bool(SIDEBAR.fullmatch(item.where)) or item.kind == "help"
-
-    page.everything_was_claimed(elsewhere)
 
 
 def caption(beam: int) -> str:
@@ -188,7 +169,7 @@ def test_the_page_opens_on_the_first_token(translator):
 
 
 def test_a_forced_prefix_is_compared_with_the_free_search(translator):
-    """A worse one, of four tokens; the page looks at the last of them."""
+    """A prefix of five tokens, with a worse score; the page shows the last of them."""
     own = translator.inspect(KITCHEN)
     free = tuple(token.id for token in own.target_out)
     row = 4
@@ -202,13 +183,13 @@ def test_a_forced_prefix_is_compared_with_the_free_search(translator):
     sums = [log_prob(translator, KITCHEN, ids) for ids in (free, forced)]
     scores = [s / ((5 + len(ids)) / 6) for s, ids in zip(sums, (free, forced), strict=True)]
     lines = [
-        f"log-probability {said(s)}, {len(ids)} tokens, score {said(score)}"
+        f"log-probability {number(s, 3)}, {len(ids)} tokens, score {number(score, 3)}"
         for s, score, ids in zip(sums, scores, (free, forced), strict=True)
     ]
     assert scores[1] < scores[0]
     page.claim_all("free_result", ["Free search", lines[0]], "caption")
     page.claim_all("free_result", [own.translation], "text")
-    worse = f"{lines[1]}: {said(scores[0] - scores[1])} worse"
+    worse = f"{lines[1]}: {number(scores[0] - scores[1], 3)} worse"
     page.claim_all("forced_result", ["Forced to begin with", worse], "caption")
     record = translator.inspect(KITCHEN, target_ids=prefix)
     begun = " · ".join(label(token) for token in record.target_out)
@@ -222,7 +203,7 @@ def test_a_forced_prefix_is_compared_with_the_free_search(translator):
 
 
 def test_what_greedy_search_misses_is_better(translator):
-    own = translator.inspect(SNOW, decode=GREEDY)
+    own = translator.inspect(SNOW, decode=DecodeConfig(beam=1))
     free = tuple(token.id for token in own.target_out)
     prefix = (*free[:2], own.alternatives[2][1].id)
     page = render("steps", source=SNOW, search="greedy", forced=".".join(map(str, prefix)))
@@ -231,8 +212,8 @@ def test_what_greedy_search_misses_is_better(translator):
     forced = ids_of(nodes_of(page), data["hypotheses"][0]["end"])
     sums = [log_prob(translator, SNOW, ids) for ids in (free, forced)]
     assert sums[1] > sums[0] and data["alpha"] == 0
-    line = f"log-probability {said(sums[1])}, {len(forced)} tokens, score {said(sums[1])}"
-    better = f"{said(sums[1] - sums[0])} better: the free search had missed this translation"
+    line = f"log-probability {number(sums[1], 3)}, {len(forced)} tokens, score {number(sums[1], 3)}"
+    better = f"{number(sums[1] - sums[0], 3)} better: the free search had missed this translation"
     page.claim_all("forced_result", ["Forced to begin with", f"{line}: {better}"], "caption")
 
 

@@ -1,4 +1,4 @@
-"""Text stays text on its way to every figure, file and error line: nothing in it is markup."""
+"""User text is never interpreted as markup in figures, files or error messages."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def plain_record(translator) -> TranslationRecord:
-    """A record of some forty tokens on each side."""
+    """A record with about forty tokens on each side."""
     return translator.inspect("Ein Hund " * (ROWS // 2), "a dog " * (ROWS // 2))
 
 
 def renamed(record: TranslationRecord, texts: Sequence[str]) -> TranslationRecord:
-    """The record as it would be if its tokens, both sides' and all others, were these texts."""
+    """Return the record with these texts as its tokens and alternatives."""
 
     def named(tokens: Sequence[RecordToken]) -> tuple[RecordToken, ...]:
         return tuple(
@@ -73,12 +73,12 @@ def renamed(record: TranslationRecord, texts: Sequence[str]) -> TranslationRecor
 
 
 def slices(texts: Sequence[str] = TEXTS) -> Iterator[list[str]]:
-    """The list, forty texts at a time."""
+    """Yield the texts in groups of forty."""
     return (list(texts[i : i + ROWS]) for i in range(0, len(texts), ROWS))
 
 
 class Markup(HTMLParser):
-    """What a browser would make of a text: its elements, and the text between them."""
+    """The elements and the text that a browser would make of a text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -104,7 +104,7 @@ def test_the_list_is_long_and_of_many_kinds():
     assert all(len(texts) >= 10 for texts in KINDS.values())
 
 
-def test_tokens_give_the_text_back_and_none_is_a_control_id():
+def test_tokens_spell_the_text_and_are_never_control_ids():
     values = json.loads((FOLDER / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer = load(values)
     for text in TEXTS:
@@ -114,7 +114,7 @@ def test_tokens_give_the_text_back_and_none_is_a_control_id():
         assert all(token.id >= UNK for token in tokens), text
 
 
-def test_labels_give_the_text_back_and_hide_nothing():
+def test_labels_spell_the_text_and_hide_nothing():
     for text in TEXTS:
         token = RecordToken(7, text, text, True, False, False)
         shown = described(token)
@@ -129,7 +129,7 @@ def test_labels_give_the_text_back_and_hide_nothing():
         assert len(set(numbered)) == 2 and numbered[0].startswith(shown["label"])
 
 
-def test_a_saved_page_has_the_elements_of_a_harmless_one(plain_record):
+def test_an_exported_page_has_no_additional_elements(plain_record):
     expected = Markup(page(renamed(plain_record, [HARMLESS]))).elements
     for texts in slices():
         record = renamed(plain_record, texts)
@@ -150,7 +150,7 @@ def header(packed: bytes) -> dict:
     return json.loads(packed[4 : 4 + length])
 
 
-def test_the_explorer_is_sent_each_label_as_it_is(plain_record):
+def test_the_explorer_gets_each_label_unchanged(plain_record):
     for texts in slices():
         record = renamed(plain_record, texts)
         sent = header(pack(payload(record, FIRST_VIEW)))
@@ -159,7 +159,7 @@ def test_the_explorer_is_sent_each_label_as_it_is(plain_record):
             assert described(token)["label"] in found
 
 
-def test_tables_and_records_give_the_text_back():
+def test_tables_and_records_keep_the_text():
     for texts in slices():
         record = replace(make_record(texts, texts), source_text=" ".join(texts))
         with zipfile.ZipFile(io.BytesIO(csv_zip(record))) as archive:
@@ -179,8 +179,8 @@ def test_tables_and_records_give_the_text_back():
 @pytest.mark.parametrize(
     "some", [TEXTS[::11], pytest.param(TEXTS, marks=pytest.mark.soak)], ids=["some", "all"]
 )
-def test_figures_show_words_and_no_markup(some):
-    """Neither a tag nor TeX in any text, and what is hovered over is filled in by plotly."""
+def test_figures_have_no_additional_markup(some):
+    """No text adds a tag or TeX, and hover templates do not depend on the text."""
     tame = [*all_figures(make_record([HARMLESS] * ROWS, [HARMLESS] * ROWS))]
     tame += why_figures([HARMLESS] * ROWS)
     allowed = {tag for figure in tame for tag in tags_of(figure)}
@@ -197,10 +197,10 @@ def test_figures_show_words_and_no_markup(some):
 
 
 def why_figures(words: Sequence[str]) -> list[go.Figure]:
-    """Those of the page "Ask why"."""
+    """Return figures of Ask why."""
     count = len(words)
     values = np.linspace(-1, 1, count)
-    hovers = [[escape(word) for word in words]] * count  # markup, which the pages make
+    hovers = [[escape(word) for word in words]] * count  # markup made by the pages
     grid = Grid(words, words, np.outer(values, values), [words] * count, hovers)
     ribbons = [
         Ribbon(Node(i, f"{i} {word}"), Node((word, i % 3), f"{word} {i % 3}"), 0.5)
@@ -215,12 +215,12 @@ def why_figures(words: Sequence[str]) -> list[go.Figure]:
 
 
 def tags_of(figure: go.Figure) -> set[str]:
-    """What plotly, which knows a few tags, would read as one in any text of a figure."""
+    """Return everything in a figure's texts that plotly could parse as a tag."""
     texts = strings(json.loads(figure.to_json()))
     return {tag for text in texts for tag in re.findall(r"</?[A-Za-z!?][^>]*>?", text)}
 
 
-def test_an_escaped_word_is_read_back_by_plotly():
+def test_escaped_words_have_no_elements():
     for text in TEXTS:
         assert Markup(escape(text)).elements == [] and "$" not in escape(text)
         assert html.unescape(escape(text)) == html.unescape(html.escape(text, quote=False))
@@ -228,7 +228,7 @@ def test_an_escaped_word_is_read_back_by_plotly():
         assert shown == text or text[:1] == "\u2066" or text[-1:] == "\u2069"
 
 
-def test_an_error_line_holds_no_markup():
+def test_an_error_line_has_no_markup():
     reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for text in TEXTS:
         for line in (text, f"“{text}” cannot be read: {text}"):
@@ -236,7 +236,7 @@ def test_an_error_line_holds_no_markup():
             assert {tag for tag, _ in rendered.elements} <= {"p"}, text
             shown = rendered.text.replace("\u2060", "").split()
             assert shown == line.replace("\u2060", "").replace("\x00", "\ufffd").split(), text
-            # Streamlit's own: colours, icons, emoji, formulas; each begins with one of these.
+            # Streamlit's additions (colours, icons, emoji, formulas) start with one of these.
             assert not re.search(r"<-|->|--|<=|>=|~=|@\w|www\.", plain(line).replace("\\", "")), (
                 text
             )
@@ -245,7 +245,7 @@ def test_an_error_line_holds_no_markup():
 
 
 @pytest.mark.parametrize("text", SURROGATES, ids=ascii)
-def test_half_a_character_is_one_line_or_replaced_in_every_file(translator, text):
+def test_lone_surrogates_are_rejected_or_replaced(translator, text):
     try:
         record = translator.inspect(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""In a browser a text makes no element, no request and no dialog, and is read back exactly."""
+"""In a browser, no text creates an element, a request or a dialog; all are shown exactly."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ UNSEEN = re.compile("[\u200b\u2060\u2066\u2069]")
 
 
 def settled(page: Page) -> None:
-    """Wait until the page has run, and drew what it was sent."""
+    """Wait until the page has run."""
     expect(page.locator("[data-testid=stApp]")).to_have_attribute(
         "data-test-script-state", "notRunning", timeout=60_000
     )
@@ -64,7 +64,7 @@ def shown_texts(page: Page, key: str, element: str) -> list[str]:
 
 
 def same(shown: list[str], texts: list[str]) -> None:
-    """Texts, but for white space, which HTML runs together, and marks without width."""
+    """Compare texts, except for white space and zero-width marks."""
     for one, text in zip(shown, texts, strict=True):
         assert bare(one) == bare(text)
 
@@ -75,7 +75,7 @@ def bare(text: str) -> list[str]:
 
 
 def check(page: Page, start: int, allowed: set[str]) -> set[str]:
-    """The elements of the page, once it shows the texts from a place on, all of them as texts."""
+    """Check that the texts from `start` on are shown literally; return the page's elements."""
     expect(page.get_by_text(f"from {start}", exact=True)).to_be_visible(timeout=60_000)
     settled(page)
     record = record_of(texts_from(start))
@@ -96,7 +96,7 @@ def check(page: Page, start: int, allowed: set[str]) -> set[str]:
     whole = [" ".join(bare(word)) for word in words[:ROWS]]
     ticked = {" ".join(bare(tick)).removesuffix("…").strip() for tick in ticks.all_text_contents()}
     assert len(ticked) > min(3, len(set(whole)) - 1)
-    for tick in ticked:  # plotly shows as many as there is room for, and long ones are cut
+    for tick in ticked:  # plotly omits some and cuts long ones
         assert any(word.startswith(tick) for word in whole), tick
     found = set(page.evaluate(FOUND))
     assert not allowed or found <= allowed, found - allowed
@@ -114,12 +114,12 @@ def walk(page: Page, serve: Callable[[Path], str], places: list[int]) -> None:
         allowed = allowed or found
 
 
-def test_forty_texts_on_every_part_make_no_element(serve, local_page: Page):
+def test_forty_texts_create_no_element(serve, local_page: Page):
     walk(local_page, serve, [0])
 
 
 @pytest.mark.soak
-def test_all_texts_on_every_part_make_no_element(serve, local_page: Page):
+def test_all_texts_create_no_element(serve, local_page: Page):
     walk(local_page, serve, list(range(0, len(TEXTS), ROWS)))
     print(f"\n{len(TEXTS)} texts on every part of a page: no element, no request, no dialog")  # noqa: T201
 
@@ -128,7 +128,7 @@ PAGES = ["", "tour", "steps", "head", "why", "together", "masks", "positions", "
 
 
 def visited(page: Page, url: str, text: str) -> set[str]:
-    """What is active on a page of the app that shows a text; Streamlit's own part included."""
+    """Return the active elements of a page that shows a text, including Streamlit's."""
     page.goto(f"{url}?direction=de-en&model=scratch&search=greedy&source={quote(text)}")
     expect(page.get_by_test_id("stSidebarUserContent")).to_be_visible(timeout=60_000)
     shown = page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links a")
@@ -140,7 +140,7 @@ def visited(page: Page, url: str, text: str) -> set[str]:
 
 
 def together(limit: int = 60) -> list[str]:
-    """The list in lines of several texts each, none longer than a network takes."""
+    """Join the texts into lines that are short enough for the models."""
     lines = [""]
     for text in TEXTS:
         if lines[-1] and len(lines[-1]) + len(text) > limit:
@@ -152,7 +152,7 @@ def together(limit: int = 60) -> list[str]:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PAGES, ids=lambda name: name or "translate")
 def test_all_texts_on_every_page_of_the_guarded_app(serve, page: Page, name):
-    """Behind its own guard, whose policy nothing on any page breaks."""
+    """Nothing violates the content security policy."""
     broken: list[str] = []
     page.on("console", lambda said: "Content Security" in said.text and broken.append(said.text))
     with watched(page):

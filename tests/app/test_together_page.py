@@ -1,10 +1,9 @@
-"""The page "Two at once": what it opens on, both sides' numbers, and that they are level."""
+"""The page "Two at once": its default, the numbers of both sides, and their alignment."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -14,65 +13,54 @@ from playwright.sync_api import FloatRect, Locator, Page, expect
 from app.examples import EXAMPLES, MINIMAL_PAIRS, minimal_change
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
-from core.translator import Translator
-from tests.app.rendered import Item, Rendered, render, unpacked
+from tests.app.page_checks import ROOT, nothing_else, number
+from tests.app.page_checks import translator as load
+from tests.app.rendered import Rendered, render, unpacked
 
-ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
 SHIRTS = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
 SWAPPED = "Ein Mann in einem blauen Hemd spricht mit einem Mann in einem roten Hemd."
 SNOW = "Ein Hund läuft durch den Schnee."
-SIDEBAR = re.compile(r"source|translate|direction|model|search|example.*|model_note")
-
-
-def said(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
 
 
 def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
-    """An explorer was sent this record's maps, tokens and probabilities."""
+    """Check that an explorer was sent this record's maps and probabilities."""
     header, raw = unpacked(page.payload(key))
     assert header["together"] == "two"
     assert header["address"] == (key == "first_of_two")
-    assert (header["source_text"], header["translation"]) == (
-        record.source_text,
-        record.translation,
-    )
+    texts = header["source_text"], header["translation"]
+    assert texts == (record.source_text, record.translation)
     assert header["log_prob"] == pytest.approx(float(np.sum(record.log_probs)), abs=1e-4)
     for kind in ("encoder", "decoder", "cross"):
         maps = getattr(record, kind)
-        mask = (
-            np.tri(*maps.shape[2:], dtype=bool)
-            if kind == "decoder"
-            else np.full(maps.shape[2:], True)
-        )
+        mask = np.tri(*maps.shape[2:], k=0 if kind == "decoder" else 999, dtype=bool)
         place = header[kind]
         sent = np.frombuffer(raw[place["at"] : place["at"] + place["length"]], "<f4")
         np.testing.assert_allclose(sent, maps[..., mask].ravel(), rtol=0, atol=1e-6)
 
 
-def claim_captions(page: Rendered, *expected: str) -> None:
-    page.claim_all("two_at_once", list(expected), "caption")
-
-
-def nothing_else(page: Rendered) -> None:
-    def elsewhere(item: Item) -> bool:
-        return bool(SIDEBAR.fullmatch(item.where)) or item.kind == "help"
-
-    page.everything_was_claimed(elsewhere)
+def claim_both(
+    page: Rendered,
+    first: TranslationRecord,
+    second: TranslationRecord,
+    name: str = "scratch-de-en",
+    note: str = "",
+) -> None:
+    claim_side(page, "first_of_two", first)
+    claim_side(page, "second_explorer", second)
+    scores = [number(record.log_prob, 2) for record in (first, second)]
+    captions = [
+        f"scratch-de-en, log-probability {scores[0]}",
+        f"{name}, log-probability {scores[1]}{note}",
+    ]
+    page.claim_all("two_at_once", captions, "caption")
 
 
 def test_it_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
-    claim_side(page, "first_of_two", first)
-    claim_side(page, "second_explorer", second)
-    claim_captions(
-        page,
-        f"scratch-de-en, log-probability {said(first.log_prob)}",
-        f"scratch-de-en, log-probability {said(second.log_prob)}",
-    )
+    claim_both(page, first, second)
     nothing_else(page)
 
 
@@ -87,7 +75,7 @@ def test_every_known_sentence_has_a_change_of_few_words(direction):
         assert (words - others).total() + (others - words).total() <= 6, (source, second)
 
 
-def test_the_second_follows_the_first_until_it_is_typed():
+def test_the_second_follows_the_first_until_it_is_edited():
     changed = "Zwei junge Männer spielen im Park Fußball."
 
     def act(app):
@@ -105,40 +93,27 @@ def test_the_second_follows_the_first_until_it_is_typed():
     assert unpacked(page.payload("second_explorer"))[0]["source_text"] == SNOW
 
 
-def test_an_unknown_sentence_stands_beside_itself():
+def test_an_unknown_sentence_is_compared_with_itself():
     page = render("together", source="Der Hund schläft.")
     page.claim("Der Hund schläft.", "second_source")
     page.claim("Both sentences are the same: change a word in one of them.")
 
 
-def test_another_model_is_given_the_same_translation(translator):
+def test_another_model_gets_the_same_target(translator):
     page = render("together", source=SNOW, beside="model", second_of_two="baseline")
     first = translator.inspect(SNOW)
-    other = Translator.load(ROOT / "checkpoints/baseline-de-en", device="cpu")
-    second = other.inspect(SNOW, first.translation)
-    claim_side(page, "first_of_two", first)
-    claim_side(page, "second_explorer", second)
-    claim_captions(
-        page,
-        f"scratch-de-en, log-probability {said(first.log_prob)}",
-        f"baseline-de-en, log-probability {said(second.log_prob)}",
-    )
+    second = load("baseline-de-en").inspect(SNOW, first.translation)
+    claim_both(page, first, second, "baseline-de-en")
 
 
-def test_the_same_with_edits_keeps_the_translation(translator):
+def test_edits_keep_the_target(translator):
     page = render("together", source=SNOW, beside="edits", edits="off.cross.2.3")
     first = translator.inspect(SNOW)
     edits, _ = Edits.parse("off.cross.2.3")
     ids = tuple(token.id for token in first.target_out)
     second = translator.inspect(SNOW, edits=edits, target_ids=ids)
     assert abs(second.log_prob - first.log_prob) > 0.01
-    claim_side(page, "first_of_two", first)
-    claim_side(page, "second_explorer", second)
-    claim_captions(
-        page,
-        f"scratch-de-en, log-probability {said(first.log_prob)}",
-        f"scratch-de-en, log-probability {said(second.log_prob)}, with edits",
-    )
+    claim_both(page, first, second, note=", with edits")
     none = render("together", source=SNOW, beside="edits")
     assert [item.text for item in none.items if "Nothing is changed" in item.text]
     assert "second_explorer" not in none.payloads
@@ -163,7 +138,7 @@ def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Loc
 
 
 @pytest.mark.parametrize("width", [1440, 1280])
-def test_both_are_level_and_have_one_row_of_choices(local_page: Page, serve, width):
+def test_both_are_aligned_and_share_one_row_of_choices(local_page: Page, serve, width):
     left, right = open_both(local_page, serve, width, second_source=SHIRTS)
     for name in ("source", "target", "readout", "overview", "title", "map-place", "statistics"):
         boxes = [box_of(root.locator(f"[data-part={name}]")) for root in (left, right)]
@@ -175,7 +150,7 @@ def test_both_are_level_and_have_one_row_of_choices(local_page: Page, serve, wid
     bar = box_of(left.locator(".shared-choices"))
     assert bar["x"] == boxes[0]["x"]
     assert bar["x"] + bar["width"] == pytest.approx(boxes[1]["x"] + boxes[1]["width"], abs=1)
-    for root in (left, right):  # nothing lies under the choices
+    for root in (left, right):  # the choices cover nothing
         assert box_of(root.locator("[data-part=source]"))["y"] >= bar["y"] + bar["height"]
     left.locator("[data-kind-option=encoder]").click()
     for root in (left, right):
@@ -187,7 +162,7 @@ def test_both_are_level_and_have_one_row_of_choices(local_page: Page, serve, wid
 
 
 def row_of_first_cell(root: Locator) -> float:
-    """The first row's height on the page: the first y at which pointing names query 0."""
+    """Return the first y on the page at which the pointer is over query 0."""
     canvas = root.locator("[data-part=map]")
     box = box_of(canvas)
     for y in range(20, int(box["height"]), 1):

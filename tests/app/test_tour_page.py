@@ -1,4 +1,4 @@
-"""The guided tour: for every network and stop, what it says is what the record holds."""
+"""The guided tour agrees with the record, for every model and stop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from core.record.record import TranslationRecord
-from tests.app.lesson_pages import in_the_sidebar, map_row, names, side, translator
+from tests.app.page_checks import (
+    map_row,
+    names,
+    nothing_else,
+    numbered,
+    percent,
+    side,
+    translator,
+)
 from tests.app.rendered import Rendered, render
 
 KINDS = {
@@ -41,7 +49,7 @@ ALL = [
 
 
 def places(tokens, word: str) -> list[list[int]]:
-    """Where a word is, by the texts of consecutive tokens."""
+    """Return where consecutive tokens spell a word."""
     found = []
     for start in range(len(tokens)):
         for end in range(start + 1, len(tokens) + 1):
@@ -58,11 +66,11 @@ PAIRS = {
     ("en-de", 2): [("bereitet", "preparing", 0), ("zu", "preparing", 0)],
     ("en-de", 3): [("Hemd", "shirt", 0), ("Hemd", "shirt", 1)],
 }
-"""By stop: each word, the source word that it translates, and which of its occurrences."""
+"""By stop: target words, their source words, and which occurrence of both."""
 
 
 def cells(record: TranslationRecord, direction: str, number: int) -> list[tuple[int, list[int]]]:
-    """Of the stops on cross-attention: each row with its keys; IndexError where a word lacks."""
+    """Return a cross-attention stop's rows and keys; IndexError if a word is missing."""
     source, target = record.source, record.target_out
     if (direction, number) == ("en-de", 1):
         rows = places(target, "Straßenmusiker")[0]
@@ -90,7 +98,7 @@ ON |= {("en-de", n + 1): ON["de-en", n] for n in (3, 4, 5)}
 
 
 def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str, np.ndarray]:
-    """The kind of a stop's map, and the share of weight that each head puts where it looks."""
+    """Return the kind of a stop's map, and each head's share of weight on its cells."""
     last = len(SENTENCES[direction]) - number
     if last == 3:
         maps = record.encoder
@@ -104,11 +112,6 @@ def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str,
     return "cross", np.mean([record.cross[..., q, keys].sum(-1) for q, keys in at], axis=0)
 
 
-def percent(share: float) -> str:
-    text = f"{100 * share:.{1 if share >= 0.995 else 0}f}"
-    return f"{text}\u00a0%" if text != "100.0" else ">99.9\u00a0%"
-
-
 @pytest.mark.parametrize(("model", "direction", "number"), ALL)
 def test_a_stop_says_what_the_record_holds(model, direction, number):
     sentence = SENTENCES[direction][number]
@@ -116,14 +119,9 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
     record = translator(f"{model}-{direction}").inspect(sentence)
     languages = {"de-en": "German → English", "en-de": "English → German"}[direction]
     page.claim(f"Stop {number + 1} of {len(SENTENCES[direction])}, {languages}", "tour_links")
-    says_its_tokens(page, record)
-    page.everything_was_claimed(  # the one sentence left is the measured one
-        but=lambda item: (
-            in_the_sidebar(item)
-            or item.kind in ("help", "option", "label")
-            or item.text.startswith(("Of all heads of the ", "The weights of a row sum to 1"))
-        )
-    )
+    claim_tokens(page, record)
+    # The only other sentence with numbers is the measured one.
+    nothing_else(page, fixed=("Of all heads of the ", "The weights of a row sum to 1"))
     try:
         kind, share = shares(record, direction, number)
     except IndexError:
@@ -133,8 +131,8 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
         assert "tour_map_0" not in page.payloads
         return
     layer, head = np.unravel_index(share.argmax(), share.shape)
-    said = (
-        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does so most: it "
+    text = (
+        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does this most: it "
         f"puts **{percent(share.max())}** of its weight {ON[direction, number]}."
     )
     if kind == "cross":
@@ -146,11 +144,11 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
                 f"“{produced[q]}”, token {q + 1} of {len(produced)}, looks most at "
                 f"“{read[k]}”, token {k + 1} of {len(read)}"
             )
-        said += " " + "; ".join(rows) + "."
+        text += " " + "; ".join(rows) + "."
         words = [places(record.target_out, w)[n] for w, _, n in PAIRS.get((direction, number), [])]
         if any(len(word) > 1 for word in words):
-            said += " Of a word in several tokens, the first counts."
-    page.claim(said, "tour_text")
+            text += " For a word of several tokens, the first one counts."
+    page.claim(text, "tour_text")
     header, (values,) = map_row(page, f"tour_map_{number}")
     np.testing.assert_array_equal(values, record.maps(kind))
     assert header["site"] == kind.capitalize()
@@ -158,9 +156,8 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
     assert header["opened"]["names"] is None
     queries = record.source if kind == "encoder" else record.target_out
     keys = record.target_in if kind == "decoder" else record.source
-    first = 0 if kind == "decoder" else 1
-    assert side(header, "queries") == [(i + 1, t.text) for i, t in enumerate(queries)]
-    assert side(header, "keys") == [(i + first, t.text) for i, t in enumerate(keys)]
+    assert side(header, "queries") == numbered(queries, 1)
+    assert side(header, "keys") == numbered(keys, 0 if kind == "decoder" else 1)
     source, target = {"de-en": ("German", "English"), "en-de": ("English", "German")}[direction]
     reading = f"{source} token" if kind == "encoder" else f"{target} token being produced"
     assert header["queries"]["words"] == reading
@@ -170,9 +167,9 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
     assert f"kind={kind}" in link.query_string
 
 
-def says_its_tokens(page: Rendered, record: TranslationRecord) -> None:
+def claim_tokens(page: Rendered, record: TranslationRecord) -> None:
     texts = [token.text for token in record.source]
-    said = f"The model reads {len(texts)} tokens: whole words, punctuation and \\<eos\\>"
+    text = f"The model reads {len(texts)} tokens: whole words, punctuation and \\<eos\\>"
     split = None
     for start, token in enumerate(record.source):
         end = start + 1
@@ -187,11 +184,11 @@ def says_its_tokens(page: Rendered, record: TranslationRecord) -> None:
             split = texts[start:end]
             break
     tail = "." if split is None else ", and parts of words, such as " + " \\| ".join(split) + "."
-    page.claim(said + tail, "tour_text")
+    page.claim(text + tail, "tour_text")
 
 
 def test_another_model_opens_its_own_head_at_the_same_stop():
-    """A row of maps keeps the head that was chosen until `turn` is another."""
+    """A row of maps keeps the chosen head until `turn` changes."""
     turns = set()
     for model in ("scratch", "baseline", "captions"):
         header, _ = map_row(render("tour", model=model), "tour_map_0")
@@ -199,19 +196,18 @@ def test_another_model_opens_its_own_head_at_the_same_stop():
     assert len(turns) == 3
 
 
+def disabled(page: Rendered) -> dict[str, bool]:
+    return {name: page.app.button(key=f"tour_{name}").disabled for name in ("back", "next")}
+
+
 def test_the_last_stop_leads_on_and_no_other_does():
     last = render("tour", stop="6")
     labels = [link.proto.label for link in last.app.get("page_link")]
     assert labels[1:] == ["Step by step", "Inside a head", "Ask why", "Masks", "Positions"]
     assert last.texts("tour_other", "label") == ["The same tour, English → German"]
-    assert (
-        last.app.button(key="tour_next").disabled and not last.app.button(key="tour_back").disabled
-    )
+    assert disabled(last) == {"back": False, "next": True}
     first = render("tour", stop="1")
     assert len(first.app.get("page_link")) == 1
-    assert (
-        first.app.button(key="tour_back").disabled
-        and not first.app.button(key="tour_next").disabled
-    )
+    assert disabled(first) == {"back": True, "next": False}
     first.app.button(key="tour_next").click().run()
     assert first.app.session_state["stop"] == 2

@@ -1,4 +1,4 @@
-"""Texts that somebody may type, by kinds: our own list, for the tests that hold text as text."""
+"""Hostile and unusual texts by kind, for tests that text is never markup."""
 
 # ruff: noqa: E501 (in rows the list is read at once)
 
@@ -151,4 +151,4 @@ KINDS = {
 }
 TEXTS = list(dict.fromkeys(text for texts in KINDS.values() for text in texts))
 SURROGATES = ["\ud800", "a\udfffb", "\ud83d", "\ude00\ud83d", "Ein \udc80 Hund"]
-"""Halves of pairs: no text at all. A browser never sends one; a program can."""
+"""Lone surrogates: not valid text. Browsers never send them; programs can."""

@@ -1,7 +1,7 @@
-"""Shows forty texts of the list at once: as tokens, in a map row, a table, a figure and lines.
+"""Shows forty texts at once: as tokens, in a map row, a table, a figure and lines.
 
-`?from=0` names the first of them; the button "Next" shows the next forty without loading the page
-again. Before any others come the harmless ones, of which the page has all that it ever may.
+`?from=0` selects the first one; the button "Next" shows the next forty without reloading. Harmless
+texts come first: their elements are the only ones allowed later.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HARMLESS = ["a", "a\u200bb", "שלום", "x" * 120, "a", "A dog.", ".", " ", "\u
 
 
 def texts_from(start: int) -> list[str]:
-    """Forty texts of the list from a place on; before its beginning the harmless ones."""
+    """Return forty texts from an index on; the harmless ones for a negative index."""
     texts = HARMLESS if start < 0 else TEXTS[start : start + ROWS]
     return (texts * ROWS)[:ROWS]
 
 
 def record_of(texts: list[str]) -> Record:
-    """A synthetic record whose tokens are these texts, on both sides and as alternatives."""
+    """Return a synthetic record with these texts as tokens and alternatives."""
     record = synthetic_record("long", 2, 2)
 
     def named(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -158,14 +158,14 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_turns_its_check_red(look, fault):
+def test_an_injected_fault_fails_its_check(look, fault):
     record, evidence = look
     plant, expected = FAULTS[fault]
     found = failed(planted(record, **plant(record)), evidence)
     assert found == expected - ({MASKED} if fault == "not a number" else set())
 
 
-def test_a_stale_map_turns_red(model, look):
+def test_a_stale_map_fails(model, look):
     """Use the maps of another sentence of the same length."""
     before, _ = looked_at(model, [5, 16, 17, 18, 19, EOS], [20, 21, 22, 23, 24, EOS])
     record, evidence = look
@@ -177,7 +177,7 @@ def test_a_stale_map_turns_red(model, look):
     assert LABELS in failed(before, evidence)
 
 
-def test_dropout_left_on_turns_red(model):
+def test_active_dropout_fails(model):
     noisy = copy.deepcopy(model)
     dropouts = [m for m in noisy.modules() if isinstance(m, nn.Dropout)]
     assert dropouts
@@ -197,7 +197,7 @@ def test_dropout_left_on_turns_red(model):
             assert failed(*looked_at(noisy, SOURCE, TARGET)) == {UNTOUCHED}
 
 
-def test_layers_under_wrong_names_turn_red(model, monkeypatch):
+def test_swapped_layers_fail(model, monkeypatch):
     """Maps and inputs swapped together agree; only the execution order shows the error."""
     sites = model.attention_sites()
     last = max(site.layer for site in sites if site.kind == "cross")
@@ -209,7 +209,7 @@ def test_layers_under_wrong_names_turn_red(model, monkeypatch):
     assert failed(*looked_at(model, SOURCE, TARGET)) == {LABELS}
 
 
-def test_another_sentence_fed_than_shown_turns_red(model, look):
+def test_a_different_input_fails(model, look):
     record, _ = look
     _, evidence = looked_at(model, SOURCE[::-1], TARGET)
     assert LABELS in failed(record, evidence)
@@ -224,7 +224,7 @@ def test_another_sentence_fed_than_shown_turns_red(model, look):
         {"scale_embeddings": False, "final_norm": False, "mask_score": -10_000.0},
     ],
 )
-def test_no_false_alarm_whatever_the_shape(changes):
+def test_correct_records_of_all_variants_pass(changes):
     for network in small.pair(**changes):
         for shape in (network, network.float()):
             assert not failed(*looked_at(shape, [9, 8, 7, EOS], [30, 31, 12, 33, EOS]))
@@ -232,7 +232,7 @@ def test_no_false_alarm_whatever_the_shape(changes):
             assert padded == {TEXT}  # no text encodes to padding after <eos>
 
 
-def test_no_false_alarm_on_random_sentences(model):
+def test_correct_records_of_random_sentences_pass(model):
     draw = random.Random(0)
     vocabulary = model.config.source_vocab_size
     for _ in range(50):
@@ -309,7 +309,7 @@ TABLE_ROWS = [
 ]  # of positions 0 to 5
 
 
-def test_scaled_stretched_shifted_and_reordered_positions_are_those_of_the_formula(model):
+def test_edited_positions_follow_the_formula(model):
     edits = Edits(source_positions=ALL_OF_A_POSITION, target_positions=PositionEdit(shift=1))
     record, evidence = looked_at(model, SOURCE, TARGET, edits)
     width = record.source_positions.shape[1]
@@ -331,7 +331,7 @@ def test_scaled_stretched_shifted_and_reordered_positions_are_those_of_the_formu
     ],
     ids=["shift-before-stretch", "no-stretch", "no-shift", "no-order"],
 )
-def test_a_mistake_in_the_edit_of_positions_turns_the_check_red(model, monkeypatch, mistake):
+def test_a_wrong_position_edit_fails(model, monkeypatch, mistake):
     """The check computes the rows independently of the edit."""
     edits = Edits(source_positions=ALL_OF_A_POSITION)
     monkeypatch.setattr(
@@ -345,7 +345,7 @@ def test_a_mistake_in_the_edit_of_positions_turns_the_check_red(model, monkeypat
 
 
 @pytest.mark.parametrize("learned", [False, True])
-def test_no_false_alarm_on_moved_positions(learned):
+def test_correct_records_with_edited_positions_pass(learned):
     moves = (
         PositionEdit(order=(3, 1, 2, 0)),
         PositionEdit(stretch=2, shift=1),
@@ -359,7 +359,7 @@ def test_no_false_alarm_on_moved_positions(learned):
 
 
 @pytest.mark.parametrize("off", [1e-4, 4e-4])
-def test_a_sharp_heads_limit_is_that_of_its_temperature(model, off):
+def test_a_heads_limit_depends_on_its_temperature(model, off):
     """A temperature of 0.05 amplifies rounding twentyfold, so the limit is 2e-4."""
     edits = Edits(temperatures=(Temperature("cross", 0, 0, 0.05),))
     record, evidence = looked_at(model, SOURCE, TARGET, edits)
@@ -373,7 +373,7 @@ def test_a_sharp_heads_limit_is_that_of_its_temperature(model, off):
         assert found == (set() if off < 2e-4 else {RECOMPUTED})
 
 
-def test_shown_scores_are_those_that_each_attention_computed(model):
+def test_shown_scores_equal_the_computed_ones(model):
     """Compare scores, including biases that the softmax would hide, with the projections."""
     with torch.no_grad():
         noisy = copy.deepcopy(model)

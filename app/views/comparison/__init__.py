@@ -1,1 +1,1 @@
-"""The parts of the page on scratch and baseline, one file each."""
+"""The page "Scratch and baseline", one file per section."""

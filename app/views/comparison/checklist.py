@@ -1,4 +1,4 @@
-"""Runs the checklist when asked and shows its lines."""
+"""Runs the parity checklist on request and shows its lines."""
 
 import time
 from contextlib import closing
@@ -15,7 +15,7 @@ from core.checkpoint.folder import Card
 
 @waiting.fragment
 def checklist(card: Card) -> None:
-    """The checklist, run line by line when asked; its lines stay for the visit."""
+    """Run the checklist line by line on request; keep the lines for the session."""
     st.write(
         "If the scratch code is right, it computes what the library's model computes: with the "
         "same weights copied into both, the two may differ by rounding alone. Each line compares "
@@ -32,10 +32,10 @@ def checklist(card: Card) -> None:
                     for total, check in checks:
                         lines.append(check)
                         bar.done(len(lines), total, f"lines · {plain(check.name)}")
-                        if time.monotonic() - drawn > 0.4:  # each drawing sends the whole table
+                        if time.monotonic() - drawn > 0.4:  # each update sends the whole table
                             drawn = time.monotonic()
                             show_checks(place, lines[::-1])
-            except ValueError as error:  # CheckpointError and BusyError: one line for the reader
+            except ValueError as error:  # CheckpointError, BusyError: one user-facing line
                 verdict.error(plain(error))
                 return
             visit.keep(kept, lines)
@@ -55,7 +55,7 @@ def checklist(card: Card) -> None:
 
 
 def show_checks(place: Any, lines: list) -> None:
-    """Lines of the checklist as a table of its own height, in their order."""
+    """Show lines of the checklist as a table with its own scroll bar."""
     rows = {
         "": ["✓" if check.passed else "✗" for check in lines],
         "compared": [check.name for check in lines],

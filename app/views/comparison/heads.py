@@ -1,4 +1,4 @@
-"""Shows which head of the second model belongs to which head of the first."""
+"""Shows which head of the second model matches which head of the first."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from core.kinds import KINDS
 
 @waiting.fragment
 def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
-    """Which heads belong together, for one kind."""
+    """Show the matched heads of one kind."""
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")
     matching = matchings[kind]
     N = len(matching.partner)

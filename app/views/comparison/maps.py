@@ -1,4 +1,4 @@
-"""Shows one head of both models, their difference, and the largest difference of all."""
+"""Shows one head of both models, their difference, and the largest difference overall."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ Matchings = Mapping[str, Matching] | None
 
 
 def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool) -> None:
-    """The verdict over everything, in words."""
+    """Say how far all maps of the two models agree."""
     cells = sum(record.maps(kind).size for kind in KINDS)
     size = scientific(abs(largest.difference))
     if largest.difference == 0:
@@ -34,8 +34,8 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         st.write(
             f"**All weights agree within 1e-5.** The largest difference over all {cells:,} "
             f"weights, of every kind, layer and head, is **{size}**: the two add the same numbers "
-            "in another order, and float32 rounds after about seven digits. The checklist above "
-            "repeats the comparison in float64, where a difference may not exceed 1e-12."
+            "in a different order, and float32 rounds after about seven digits. The checklist "
+            "above repeats the comparison in float64, where a difference may not exceed 1e-12."
         )
     elif same_weights:
         st.error(
@@ -44,14 +44,14 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         )
     else:
         st.write(
-            f"**The largest difference over all {cells:,} weights is {size}.** These two learned "
-            "apart from each other, so their maps differ; each head is compared with the one "
-            "matched to it below, because their heads are numbered by chance."
+            f"**The largest difference over all {cells:,} weights is {size}.** These two were "
+            "trained independently, so their maps differ; each head is compared with the one "
+            "matched to it below, because their heads are numbered arbitrarily."
         )
 
 
 def where(largest: Largest, record: TranslationRecord) -> str:
-    """The cell in words: plain text, because its tokens are a person's."""
+    """Describe a cell as plain text, because its tokens are user input."""
     queries, keys = axis_words(record, largest.kind)
     query, key = queries[largest.query], keys[largest.key]
     there = ""
@@ -66,30 +66,30 @@ def where(largest: Largest, record: TranslationRecord) -> str:
 
 
 def turn_to(layer: int, head: int) -> None:
-    """Turn the maps to one head, whatever was chosen in them before."""
+    """Show one head, overriding the choice made in the maps."""
     visit.put("compare_layer", layer)
     visit.put("compare_head", head)
     visit.put("compare_turn", (visit.get("compare_turn") or 0) + 1)
 
 
 def show_cell(kind: str, layer: int, head: int) -> None:
-    """The same with the kind, whose widget is not drawn yet in this run."""
+    """Show one head of a kind; call before the widget of the kind is drawn."""
     visit.put("compare_kind", kind)
     turn_to(layer, head)
 
 
 def opened(layers: int, heads: int) -> Opened:
-    """The head that the maps were last turned to by a link or a button; the browser goes on."""
+    """Return the head last set by a link or a button; the browser may have moved on."""
     names = {"layer": "compare_layer", "head": "compare_head"}
-    asked = [address.take(key) for key in names.values()]
+    linked = [address.take(key) for key in names.values()]
     at = []
     for key, text, count, usual in zip(
-        names.values(), asked, (layers, heads), (max(0, layers - 2), 0), strict=True
+        names.values(), linked, (layers, heads), (max(0, layers - 2), 0), strict=True
     ):
-        asks = text is not None and text in map(str, range(count))
-        known = int(text) if asks else visit.get(key)
-        at.append(known if known in range(count) else usual)
-    if any(asked):
+        is_valid = text is not None and text in map(str, range(count))
+        value = int(text) if is_valid else visit.get(key)
+        at.append(value if value in range(count) else usual)
+    if any(linked):
         turn_to(*at)
     return Opened(*at, turn=visit.get("compare_turn") or 0, names=names)
 
@@ -101,7 +101,7 @@ def row(
     own_scale: bool,
     matching: Matching | None,
 ) -> MapRow:
-    """All heads of a kind in the first, their counterparts in the second, and the differences."""
+    """Return all heads of a kind: first model, matched heads of the second, differences."""
     first, second = (record.maps(kind) for record in records)
     layers, heads = first.shape[:2]
     notes: str | list[list[str]] = ""
@@ -147,7 +147,7 @@ def maps(
     largest: Largest,
     matchings: Matchings,
 ) -> None:
-    """One head of the first, its counterpart in the second, and their difference."""
+    """Show one head of the first model, its match in the second, and their difference."""
     with st.container(key="largest", horizontal=True, wrap=False):
         st.text(where(largest, records[0]), width="stretch")
         st.button(

@@ -1,4 +1,4 @@
-"""What the parts of the page call a model."""
+"""Display names of models on this page."""
 
 from app.state.models import Implementation
 
@@ -6,7 +6,7 @@ CODE = {"scratch": "the scratch code", "baseline": "torch.nn.Transformer"}
 
 
 def name(contestant: Implementation) -> str:
-    """What a list calls a model: whose weights, in which code."""
+    """Return a model's name: its weights and its implementation."""
     code = CODE[contestant.architecture]
     return f"{contestant.card.folder.name}: " + (
         f"the same weights in {code}" if contestant.other else f"as trained, in {code}"

@@ -1,4 +1,4 @@
-"""The page that proves the scratch model: checklist, the same maps twice, matched heads, names."""
+"""Scratch and baseline: checklist, maps of both models, matched heads, tensor names."""
 
 import numpy as np
 import streamlit as st
@@ -24,28 +24,28 @@ from core.record.record import TranslationRecord
 
 
 def shape(lengths: tuple[int, ...]) -> str:
-    """384 × 128"""
+    """Format a shape: 384 × 128."""
     return " × ".join(map(str, lengths))
 
 
 def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
-    """The two chosen models in words, and what a difference between them would mean."""
+    """Name the two models and say what a difference between them would mean."""
     names = f"First: {plain(name(first))}. Second: {plain(name(second))}. "
     if first.card.weights_sha256 != second.card.weights_sha256:
         return names + (
-            "They were trained apart from each other, so their maps may differ without a mistake "
-            "in either code."
+            "They were trained independently, so their maps may differ even if both "
+            "implementations are correct."
         )
     if first.architecture == second.architecture:
-        return names + "That is one model twice: choose another one to compare it with."
+        return names + "Both are the same model: choose another one to compare."
     return names + (
-        "Both hold the same weights, so a difference beyond rounding would be a mistake in one of "
-        "the two codes."
+        "Both hold the same weights, so a difference beyond rounding would be an error in one "
+        "of the two implementations."
     )
 
 
 def own_translations(first: TranslationRecord, second: TranslationRecord) -> str:
-    """Whether two models with the same weights translate alike, and how far apart they are."""
+    """Say whether two models with the same weights translate alike, and how closely."""
     if first.target_out != second.target_out:
         return "The two write different translations, although they hold the same weights."
     largest = float(np.abs(first.log_probs - second.log_probs).max())
@@ -108,7 +108,7 @@ try:
         results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
     )
     shared = first, second
-except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+except ValueError as error:  # InputError, CheckpointError: one user-facing line
     st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")
@@ -128,8 +128,8 @@ else:
 
 st.subheader("Which head is which?")
 st.markdown(
-    "Models that were trained apart from each other number their heads by chance: head 3 of one "
-    "has nothing to do with head 3 of the other. So their heads are paired by what they look at, "
+    "Independently trained models number their heads arbitrarily: head 3 of one has nothing to do "
+    "with head 3 of the other. So their heads are paired by what they look at, "
     f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
     help=meaning("head"),
 )
@@ -150,7 +150,7 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
 elif same_weights:
     st.write(
         "The two chosen above share their weights, so each head must be matched to itself. Choose "
-        "two checkpoints above to pair the heads of models that were trained apart."
+        "two checkpoints above to pair the heads of independently trained models."
     )
 if result is not None:
     heads(result, same_weights)
@@ -162,8 +162,8 @@ if same_weights:
     st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
 else:
     st.markdown(
-        "Compare models that were trained apart by their BLEU; whether the code is right, the "
-        "checklist says.",
+        "Compare independently trained models by their BLEU; the checklist says whether the code "
+        "is right.",
         help=meaning("BLEU", "log-probability", "nats"),
     )
 lowest = float(min(record.log_probs.min() for record in own))
@@ -180,11 +180,11 @@ curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.me
 if curves:
     show(comparison.curves_figure(curves, visit.theme()), "curves")
     if same_weights:
-        st.caption("One curve: both hold the weights of this training.")
+        st.caption("One curve: both have the weights of this training run.")
 
 st.subheader("The same weights under two names")
 st.write(
-    "This is how weights are copied: each tensor of torch.nn.Transformer beside the scratch "
+    "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
     "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
     "the scratch code keeps three, as in the paper."
 )

@@ -1,4 +1,4 @@
-"""Sets what is known of the two models side by side, and measures their speed when asked."""
+"""Compares facts about the two models in a table, and measures their speed on request."""
 
 import streamlit as st
 
@@ -11,11 +11,11 @@ from app.views.comparison.names import CODE
 from app.views.shared.long_work import Bar
 from core.record.record import TranslationRecord
 
-ROUNDS = 7  # of each model, when speed is measured
+ROUNDS = 7  # translations per model when measuring speed
 
 
 def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
-    """One measure on each corpus that the model was scored on."""
+    """Format one metric on each validation corpus."""
     known = [
         f"{corpus} {score[measure]:.{digits}f}"
         for corpus, score in scores.items()
@@ -29,12 +29,12 @@ def side_by_side(
     own: list[TranslationRecord],
     shared: tuple[TranslationRecord, TranslationRecord],
 ) -> None:
-    """What is known of the two models, a column each."""
+    """Show facts about the two models, one column each."""
     rows: dict[str, list[str]] = {}
     for contestant, translated, forced in zip(pair, own, shared, strict=True):
         card = contestant.card
         shape, scores = card.model, card.metrics.get("final", {})
-        said = {
+        facts = {
             "code": CODE[contestant.architecture],
             "weights": f"{card.folder.name} ({card.weights_sha256[:8]})",
             "parameters": f"{card.parameters:,}",
@@ -45,7 +45,7 @@ def side_by_side(
             "log-probability of its own translation": number(translated.log_prob, 3),
             "log-probability of the first's translation": number(forced.log_prob, 3),
         }
-        for key, value in said.items():
+        for key, value in facts.items():
             rows.setdefault(key, []).append(value)
     st.dataframe(
         {
@@ -63,21 +63,21 @@ def side_by_side(
 def speed(
     pair: tuple[Implementation, Implementation], source: str, search: controls.Selection
 ) -> None:
-    """How long each takes for this sentence, measured now and in turns."""
-    asked = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
+    """Measure both models on this sentence, interleaved."""
+    kept = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
         bar = Bar()
         try:
-            with st.spinner("Translating in turns…"):
+            with st.spinner("Translating alternately…"):
                 seconds = results.decoding_seconds(pair, source, search.decode, ROUNDS, bar.waits)
-        except ValueError as error:  # BusyError: one line for the reader
+        except ValueError as error:  # BusyError: one user-facing line
             st.error(plain(error))
             return
         bar.empty()
-        visit.keep(asked, seconds)
-    if (result := visit.kept(asked)) is None:
+        visit.keep(kept, seconds)
+    if (result := visit.kept(kept)) is None:
         return
-    # The ratio is told against torch's model; between two of one kind, against the second.
+    # The ratio is relative to torch's model, or to the second if both use the same code.
     codes = [c.architecture for c in pair]
     against = 0 if codes == ["baseline", "scratch"] else 1
     words = [("first", "second")[i] + f", {CODE[c.architecture]}" for i, c in enumerate(pair)]
@@ -89,12 +89,11 @@ def speed(
             f"fast as the {words[against]}."
         )
         st.caption(
-            f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, in turns, "
-            f"on {models.device_label(pair[0].card)}."
+            f"{search.decode.label.capitalize()}, median of {ROUNDS} translations each, "
+            f"alternating, on {models.device_label(pair[0].card)}."
             + (
-                " The scratch code keeps the keys and values of what it has written; "
-                "torch.nn.Transformer has no such memory and computes the whole prefix again for "
-                "each token."
+                " The scratch code has a KV cache; torch.nn.Transformer has none and recomputes "
+                "the whole prefix for each token."
                 if len(set(codes)) == 2
                 else ""
             )

@@ -1,1 +1,1 @@
-"""The page "Inside a head" and the stages that it shows."""
+"""The page "Inside a head" and its stages."""

@@ -20,27 +20,27 @@ from core.record.record import TranslationRecord
 
 
 def follow_link(record: TranslationRecord) -> None:
-    """Set the widgets to what a link or a new sentence asks for; otherwise leave them alone."""
-    asked = {name: address.take(name) for name in address.VIEW}
-    if address.take("words"):  # places of words, and the arithmetic is of tokens
-        asked |= {"q": None, "k": None}
+    """Set the widgets from a link or for a new sentence; otherwise keep their values."""
+    linked = {name: address.take(name) for name in address.VIEW}
+    if address.take("words"):  # q and k are indices of words, not of tokens
+        linked |= {"q": None, "k": None}
     opens: dict[str, str | int] = {}
-    if asked["kind"] or asked["layer"] or asked["head"] or visit.kept("head_sentence") is None:
-        opens = address.first_view(record)  # as the first page opens, with its pinned token
-        for name in ("kind", "layer", "head"):  # of "mean" comes the usual one
+    if linked["kind"] or linked["layer"] or linked["head"] or visit.kept("head_sentence") is None:
+        opens = address.first_view(record)  # the first page's default, with its pinned token
+        for name in ("kind", "layer", "head"):  # "mean" becomes the default
             visit.put(f"head_{name}", opens[name])
     new_sentence = visit.kept("head_sentence") != record.id
     for name in ("q", "k"):
-        text = asked[name]
+        text = linked[name]
         if text is not None and text in map(str, range(1000)):
             visit.put(f"head_{name}", int(text))
-        elif asked["kind"] or new_sentence:
+        elif linked["kind"] or new_sentence:
             visit.put(f"head_{name}", opens.get(name))
     visit.keep("head_sentence", record.id)
 
 
 def choose(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
-    """A choice among values by their names; a value that is no longer there becomes the default."""
+    """Choose a value by its name; a value that no longer exists becomes the default."""
     if visit.get(key) not in names:
         visit.put(key, default)
     return st.selectbox(
@@ -67,10 +67,10 @@ with st.container(horizontal=True):
     head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
 queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
-    asks = "Query" if kind == "encoder" else "Query: token being produced"
-    query = choose(asks, numbered(queries, 1), len(queries) // 2, "head_q")
+    title = "Query" if kind == "encoder" else "Query: token being produced"
+    query = choose(title, numbered(queries, 1), len(queries) // 2, "head_q")
     row = record.maps(kind)[layer, head, query]
-    first = 0 if kind == "decoder" else 1  # what the decoder reads opens with <bos>
+    first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
     key = choose("Key", numbered(keys, first), int(row.argmax()), "head_k")
 
 place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
@@ -89,9 +89,9 @@ with st.container(key="head_sentence"):
         f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
-found = stages(inside, key, keys, first, float(row[key]), visit.theme())
-overview(found)
-show(found, card.architecture)
+head_stages = stages(inside, key, keys, first, float(row[key]), visit.theme())
+overview(head_stages)
+show(head_stages, card.architecture)
 section(
     "Why does this head look there?",
     "open_score",

@@ -18,15 +18,15 @@ from app.state import waiting
 from app.views.shared.figure import show as show_figure
 from core.analysis.inside_head import PLACES, InsideHead, largest
 
-_WEIGHTS = 3  # largest weights of the row that are named
+_WEIGHTS = 3  # number of largest weights shown by name
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `name` finds its code, `short` is its title in the overview, `words` are Markdown.
+    """One stage: `name` is the key of its code, `short` its title in the overview.
 
-    `result` is what it comes to, in a few words; `small` is its picture in the overview. `table`
-    makes a table of all its numbers, titled `table_title`.
+    `words` are Markdown, `result` is a short summary, `small` the figure in the overview. `table`
+    returns all numbers, under the title `table_title`.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Stage:
 
 
 def overview(stages: list[Stage]) -> None:
-    """All stages in one line, each with its small picture and its result; a title leads to it."""
+    """Show all stages in a row, each with a linked title, a small figure and its result."""
     with st.container(horizontal=True, gap="xsmall", key="overview"):
         for n, stage in enumerate(stages, start=1):
             with st.container(
@@ -62,7 +62,7 @@ def overview(stages: list[Stage]) -> None:
 
 
 def show(stages: list[Stage], architecture: str) -> None:
-    """The stages from top to bottom: formula and words left; picture, table and code right."""
+    """Show the stages: formula and text on the left; figure, table and code on the right."""
     for n, stage in enumerate(stages, start=1):
         with st.container(key=f"stage_{stage.name}"):
             left, right = st.columns([2, 3], gap="large")
@@ -88,7 +88,7 @@ def show(stages: list[Stage], architecture: str) -> None:
 
 @waiting.fragment
 def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
-    """A fold with a table, which is made when a reader opens it."""
+    """Show a table in an expander, computed when it is opened."""
     fold = st.expander(title, key=f"numbers_{name}", on_change="rerun")
     if fold.open:
         with fold:
@@ -105,9 +105,9 @@ def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
 def stages(
     inside: InsideHead, key: int, keys: list[str], first: int, written: float, theme: str
 ) -> list[Stage]:
-    """What each stage shows of one query and one key.
+    """Return the stages for one query and one key.
 
-    `keys` are the keys' labels, the first numbered `first`; `written` is the weight in the map.
+    `keys` are the keys' labels, numbered from `first`; `written` is the weight in the map.
     """
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
@@ -123,7 +123,9 @@ def stages(
             "Query and key",
             "Query, key",
             ("query", "key", "head"),
-            _under(rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q", rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K"),
+            _aligned(
+                rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q", rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K"
+            ),
             f"Each position enters this attention as a vector x of {D} numbers. The head's own "
             "matrices turn the query's vector into q and the key's vector into k, "
             f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
@@ -197,7 +199,7 @@ def stages(
             "Softmax",
             "Softmax",
             ("softmax", "weight"),
-            _under(
+            _aligned(
                 r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
                 rf"&= \frac{{e^{{{tex(masked)} - ({tex(highest)})}}}}{{{tex(total)}}} "
                 rf"= \frac{{{tex(exp)}}}{{{tex(total)}}}",
@@ -226,7 +228,7 @@ def stages(
             "Weighted values",
             "Values",
             ("value",),
-            _under(
+            _aligned(
                 rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
                 rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
             ),
@@ -268,7 +270,7 @@ def _numbered(keys: list[str], first: int) -> list[str]:
 
 
 def _largest_terms(terms: np.ndarray, score: float) -> str:
-    """How much of a sum its largest terms make, and the others."""
+    """Say how much of the score its largest terms contribute, and how much the others."""
     named = largest(terms, figures.TERMS)
     part = float(terms[named].sum())
     others = len(terms) - len(named)
@@ -281,7 +283,7 @@ def _largest_terms(terms: np.ndarray, score: float) -> str:
 
 
 def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
-    """The keys with most weight, and what they hold together."""
+    """Name the keys with the largest weights, and their total weight."""
     named = largest(weights, _WEIGHTS)
     words = ", ".join(f"“{plain(keys[k])}” {number(weights[k])}" for k in named)
     if len(named) == len(keys):
@@ -293,7 +295,7 @@ def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
 
 
 def _rank(lengths: np.ndarray, head: int) -> str:
-    """The rank of a head's part among all by its length, as a sentence."""
+    """Say how long this head's part is compared with those of the other heads."""
     rank = int((lengths > lengths[head]).sum()) + 1
     if len(lengths) == 1:
         return ""
@@ -307,18 +309,18 @@ def _mask_formula(scaled: float, masked: float, is_open: bool) -> str:
         return rf"s_k = {tex(scaled)} \;\rightarrow\; {tex(masked)}"
     mask = "0" if is_open else r"-\infty"
     plus = "+ 0" if is_open else r"- \infty"
-    return _under(
+    return _aligned(
         rf"M_{{qk}} &= {mask}",
         rf"s_k + M_{{qk}} &= {tex(scaled)} {plus}",
         rf"&= {tex(masked)}",
     )
 
 
-def _under(*lines: str) -> str:
-    """Formulas aligned where each has its `&`, under each other: no column has room for two."""
+def _aligned(*lines: str) -> str:
+    """Return formulas one below the other, aligned at their `&`."""
     return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
 
 
 def tex(value: float) -> str:
-    """A number inside a formula."""
+    """Format a number for TeX."""
     return number(value).replace("−", "-").replace(",", "{,}").replace("∞", r"\infty")

@@ -1,4 +1,4 @@
-"""Why a head looks there: a cell's score, split by what wrote its query and its key."""
+"""Why a head looks there: a score split by the components that wrote query and key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
-if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.experiments.score_split import ScoreSplit
 
 _TERMS = 8
 
 
 def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
-    """One cell's score by kinds of parts, its largest terms, and the score without some parts."""
+    """Show one score by kinds of components, its largest terms, and the effect of removals."""
     st.write(
         "The vector that the query is computed from is a sum: the token's embedding, its position, "
         "and what earlier heads and feed-forward layers added. So is the vector of the key. Their "

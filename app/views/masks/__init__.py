@@ -1,1 +1,1 @@
-"""The parts of the lesson on masks: a batch, one row's softmax, and what happens without them."""
+"""The page on masks, one file per group of sections."""

@@ -1,4 +1,4 @@
-"""Shows a typed batch of sentences or ids, the masks of its pass, and their shapes in torch."""
+"""Shows a batch of sentences or ids, its masks, and their shapes in torch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 from core.data.corpora import LANGUAGES
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.experiments.batch_masks import BatchMasks
 
 Rows = tuple[tuple[int, ...], ...]
 Words = dict[str, list[list[str]]]
-"""By side and sentence, the tokens that were fed in."""
+"""Labels of the tokens fed in, by side and sentence."""
 
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
@@ -37,7 +37,7 @@ LOOK_FOR = {
     "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
     "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
     "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
-    "whole source, but not at the padding behind it.",
+    "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
 FORMULA = {
@@ -52,10 +52,10 @@ PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combin
 
 
 def batch(lesson: Lesson) -> tuple[str, ...]:
-    """Ask for a batch and show its masks; sentences are returned for the rest of the page."""
+    """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
         "Several sentences are computed in one tensor, so the shorter ones are filled up with "
-        "padding, id 0. Type some, one a line, and each is translated; or type ids.",
+        "padding, id 0. Enter one sentence per line, and each is translated; or enter ids.",
         help=meaning("token", "<bos>", "<eos>"),
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
@@ -63,11 +63,11 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
     others = [example.text(lesson.direction) for example in examples(lesson.direction)[1:3]]
     opening = "\n".join([first, *(text for text in others if text != first)])
     if typed == "sentences":
-        # The box follows the visitor's sentence until something is typed into it.
+        # Until it is edited, the box follows the visitor's sentence.
         key = f"mask_batch_{lesson.record.id}"
         address.settle_text(key, opening, "mask_batch")
         text = st.text_area(
-            f"{LANGUAGES[lesson.card.source_language]} sentences, one a line",
+            f"{LANGUAGES[lesson.card.source_language]} sentences, one per line",
             key=key,
             height=110,
             persist_state="session",
@@ -75,7 +75,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         address.keep_choice("mask_batch", text, opening)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
-        st.caption("The target is fed in without its last id: that one is only to be predicted.")
+        st.caption("The target is fed in without its last id, which is only predicted.")
         columns = st.columns(2)
         typed_ids = []
         for column, side, usual in zip(
@@ -96,7 +96,7 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
         result = lesson.run(core.batch_masks, source, target)
-    except ValueError as error:  # one line for the reader
+    except ValueError as error:  # one user-facing line
         st.error(plain(error))
         return ()
     for side, ids, number in (("source", result.source, 1), ("target", result.target_in, 0)):
@@ -114,10 +114,10 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
 
 
 def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
-    """Ids of the texts and of their translations as they are fed in, and both in words."""
+    """Return the ids of the texts and translations as fed in, and their labels."""
     from core.experiments.batch_masks import check_count
 
-    check_count(len(texts), "sentences")  # before any is translated
+    check_count(len(texts), "sentences")  # before translating any
     records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
@@ -130,7 +130,7 @@ def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Word
 
 @waiting.fragment
 def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
-    """One sentence's mask in one kind of attention, in its parts; then all shapes."""
+    """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(
             "Attention",
@@ -139,7 +139,9 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             "mask_kind",
         )
         numbers = {row: str(row + 1) for row in range(len(result.source))}
-        padded = int(np.argmin((result.target_in != 0).sum(1)))  # the one with most to see
+        padded = int(
+            np.argmin((result.target_in != 0).sum(1))
+        )  # the shortest target has most padding
         key = "mask_sentence" if words else "mask_ids_sentence"
         row = choose("Sentence", numbers, padded, key)
     queries = "source" if kind == "encoder" else "target"
@@ -163,22 +165,22 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
                 np.ones_like(padding) if part == "causal" else padding,
                 np.ones_like(causal) if part == "padding" else causal,
             )
-            title = PARTS[part] if kind == "decoder" else "Padding mask: all there is"
+            title = PARTS[part] if kind == "decoder" else "Padding mask: the only one"
             subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are unmasked"
             figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(FORMULA[kind])
     st.write(
-        "In torch a mask is a boolean tensor, True = may attend. It is held once a sentence, with "
-        "axes of length 1 where all heads or all queries share it, and broadcasts to [batch, head, "
-        "query, key] where it is used."
+        "In torch a mask is a boolean tensor, True = may attend. It is stored once per "
+        "sentence, with axes of length 1 where all heads or all queries share it, and broadcasts "
+        "to [batch, head, query, key] where it is used."
     )
     st.table(
         [
             {
                 "mask": shape.name,
-                "as held": str(list(shape.held)),
+                "as stored": str(list(shape.held)),
                 "broadcast to": str(list(shape.used)),
             }
             for shape in result.shapes
@@ -187,7 +189,7 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
 
 
 def _look_for(kind: str, padded: bool, tokens: int) -> str:
-    """What a sentence's mask shows; without padding only the causal mask masks anything."""
+    """Say what to look for in a sentence's mask, which may have no padding."""
     if padded:
         return f"{LOOK_FOR[kind]} {LETTERS if kind == 'decoder' else 'Letter: p padding.'}"
     if kind == "decoder" and tokens > 1:
@@ -199,7 +201,7 @@ def _look_for(kind: str, padded: bool, tokens: int) -> str:
 
 
 def _names(ids: NDArray[np.int64], words: list[str] | None) -> list[str]:
-    """The words of a row, and <pad> behind them; without words, the ids themselves."""
+    """Return a row's labels followed by <pad>; without words, its ids."""
     if words is None:
         return ["<pad>" if i == 0 else str(i) for i in ids]
     return [*words, *["<pad>"] * (len(ids) - len(words))]

@@ -1,4 +1,4 @@
-"""Shows one row of one head on its way from score to weight, and three mask values."""
+"""Shows one row of a head from scores to weights, under three mask values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.lesson import Lesson
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.experiments.mask_value import MaskedRow
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
@@ -27,18 +27,18 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 @waiting.fragment
 def mask_value(lesson: Lesson) -> None:
-    """A row of the decoder's self-attention: raw scores, after the mask, weights."""
+    """Show a row of the decoder's self-attention: scores, masked scores, weights."""
     from core.experiments.mask_value import masked_rows
 
     record = lesson.record
     st.markdown(
         "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
-        "is one row of the decoder's self-attention, which looks back at what is written.",
+        "is one row of the decoder's self-attention, which may look at the tokens written so far.",
         help=meaning("softmax", "weight"),
     )
     layers, heads = record.decoder.shape[:2]
     produced, words = axis_words(record, "decoder")
-    # Streamlit's list is taller than its buttons by the space above it: centred, their boxes align.
+    # Streamlit's select box has extra space above; centring aligns it with the buttons.
     with st.container(horizontal=True, vertical_alignment="center"):
         layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, "closing_layer")
         head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
@@ -48,15 +48,15 @@ def mask_value(lesson: Lesson) -> None:
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
     scores = results.quantity(lesson.card, record, "scores")["decoder"]
     mask = record.decoder_mask[row]
-    ways = masked_rows(scores[layer, head, row], mask)
-    way = next(w for w in ways if (w.fill, w.precision) == (fill, precision))
+    variants = masked_rows(scores[layer, head, row], mask)
+    variant = next(v for v in variants if (v.fill, v.precision) == (fill, precision))
     title = f"Row {row + 1}, producing {produced[row]}: layer {layer + 1}, head {head + 1}"
     masked = int((~mask).sum())
     show(
         masks.row_figure(
             scores[layer, head, row],
-            way.scores,
-            way.weights,
+            variant.scores,
+            variant.weights,
             mask,
             FILLS[fill],
             words,
@@ -64,9 +64,9 @@ def mask_value(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "closing_strip",
-        _look_for(masked, len(words) - masked, way.on_masked)
+        _look_for(masked, len(words) - masked, variant.on_masked)
         if masked
-        else "Nothing is masked here: the last row may look at all that is written.",
+        else "Nothing is masked here: the last row may look at every token written so far.",
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
@@ -77,11 +77,11 @@ def mask_value(lesson: Lesson) -> None:
     )
     if fold.open:
         with fold:
-            _values(ways)
+            _values(variants)
 
 
 def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
-    """Where to look in the strip: at the masked cells, and at who gets the weight instead."""
+    """Say what to look for in the strip: the masked cells, and the cells that get the weight."""
     one = masked == 1
     held = "exactly 0" if on_masked == 0 else scientific(on_masked)
     return (
@@ -93,40 +93,39 @@ def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
     )
 
 
-def _values(ways: Sequence[MaskedRow]) -> None:
-    """What each mask value does in each precision, in this row and where every cell is masked."""
+def _values(variants: Sequence[MaskedRow]) -> None:
+    """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
         "Other code writes a very low number into masked cells, or adds it to the score. As long "
-        "as one cell is unmasked, that changes nothing but rounding: the exponential of either is "
-        "0. The difference shows in a row in which every cell is masked, such as one of a sentence "
-        "of padding: −∞ gives NaN, which is why the attention of this project returns 0 there; a "
-        "number written in spreads attention evenly over what should be masked; a number added "
-        "keeps the scores apart if the precision has room for both, and the row looks as if there "
-        "were no mask."
+        "as one cell is unmasked, only rounding differs, because the exponential of either is 0. "
+        "The difference shows in a fully masked row, such as one of a sentence that is all "
+        "padding: −∞ gives NaN, so the attention here returns 0 instead; a number written in "
+        "spreads attention evenly over the masked cells; a number added preserves the score "
+        "differences if the precision allows, so the row looks unmasked."
     )
     st.table(
         [
             {
-                "mask value": FILLS[w.fill],
-                "precision": w.precision,
-                "held as": number(w.held, 0),
-                "weight on masked cells": scientific(w.on_masked),
-                "largest change of another weight": scientific(w.change),
-                "all masked, written in": _span(w.all_written),
-                "all masked, added": _span(w.all_added),
+                "mask value": FILLS[v.fill],
+                "precision": v.precision,
+                "stored as": number(v.held, 0),
+                "weight on masked cells": scientific(v.on_masked),
+                "largest change of another weight": scientific(v.change),
+                "all masked, written in": _span(v.all_written),
+                "all masked, added": _span(v.all_added),
             }
-            for w in ways
+            for v in variants
         ]
     )
     st.caption(
-        "In the last column, a range means that the sum kept the scores apart, as if nothing were "
-        "masked; one number for each cell means that it lost them. Near −10⁴, float32 has steps of "
-        "0.001 and bfloat16 of 64: a score smaller than half a step is lost."
+        "In the last column, a range means that the sum preserved the score differences, as if "
+        "nothing were masked; one number for each cell means that it lost them. Near −10⁴, "
+        "float32 has steps of 0.001 and bfloat16 of 64: a score smaller than half a step is lost."
     )
 
 
 def _span(weights: NDArray) -> str:
-    """The least and the greatest of some weights: 0.083, or 0.01 to 0.4; or NaN."""
+    """Format the range of weights: each 0.083, 0.010 to 0.400, or NaN."""
     low, high = f"{weights.min():.3f}", f"{weights.max():.3f}"
     if math.isnan(weights.max()):
         return "NaN"

@@ -1,4 +1,4 @@
-"""The lesson on masks: who may look at whom, how a cell is masked, and what if it were not."""
+"""The lesson on masks: what is masked, how, and what happens without masks."""
 
 import streamlit as st
 
@@ -11,9 +11,8 @@ from app.views.shared.section import section
 
 st.title("Masks")
 st.caption(
-    "Without a mask, every query may attend to every key. A mask M forbids some of the cells: "
-    "those of padding, which is no token, and in the decoder those of tokens that are written "
-    "later.",
+    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
+    "padding, which is not a token, and in the decoder those of tokens that are written later.",
     help=meaning("query", "key", "mask"),
 )
 lesson = ask_for_sentence()

@@ -1,4 +1,4 @@
-"""Takes the causal mask, the padding mask, or one word away, and shows what that changes."""
+"""Removes the causal mask, the padding mask or one word, and shows the effect."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from core.serving.queue import BusyError
 if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
-ROUNDING = 1e-5  # of a probability: less is what float32 passes in other batches differ by
-NOTHING = 0.005  # of a mean probability: less is not worth a verdict
+ROUNDING = 1e-5  # of a probability: float32 passes in different batches differ by less
+NOTHING = 0.005  # of a mean probability: smaller changes get no verdict
 
 
 def without_causal(lesson: Lesson) -> None:
-    """The leak under teacher forcing; then two networks that were trained with and without."""
+    """Show the leak under teacher forcing, and two networks trained with and without the mask."""
     from core.record.edits import Edits
 
     record = lesson.record
@@ -64,8 +64,8 @@ def without_causal(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "leak",
-        "A dot above its bar: seeing the tokens to come made the right token more probable. A dot "
-        "below: it made it less probable.",
+        "A dot above its bar: seeing future tokens made the right token more probable. A dot "
+        "below: less probable.",
     )
     st.latex(
         r"\text{gain} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
@@ -77,34 +77,34 @@ def without_causal(lesson: Lesson) -> None:
         f"Mean probability of the right token: from **{percent(leak.masked.mean())}** to "
         f"**{percent(leak.open.mean())}** (gain {number(leak.gained, 3, sign='+')}); of "
         f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
-        f"have tokens to come, {percent(share)} of the decoder's self-attention now goes to them. "
+        f"have future tokens, {percent(share)} of the decoder's self-attention now goes to them. "
         + _leaked(leak.gained)
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
-        "Random tokens show it: two small networks, with and without the mask, learn on sequences "
-        "drawn by chance, in which nothing can be predicted."
+        "Random tokens show it: two small networks, with and without the mask, learn on random "
+        "sequences, in which nothing can be predicted."
     )
     _train()
 
 
 def _leaked(gained: float) -> str:
-    """What a mean gain of probability says, by its sign and its size."""
+    """Interpret a mean gain of probability by sign and size."""
     if gained < -NOTHING:
         return (
-            "On the whole the tokens to come disturb this network: it was trained with the mask, "
+            "On the whole, future tokens disturb this network: it was trained with the mask, "
             "where it could not learn to use them."
         )
     if gained <= NOTHING:
-        return "On the whole that changes next to nothing."
-    return "On the whole the answer leaked into the rows that should predict it."
+        return "On the whole, that changes next to nothing."
+    return "On the whole, the answer leaked into the rows that should predict it."
 
 
 def _train() -> None:
-    """Train both small networks when asked, and draw them as they learn."""
-    asked = st.button("Train the two networks now", key="train_cheating")
+    """Train both small networks on request, and draw their progress."""
+    clicked = st.button("Train the two networks now", key="train_cheating")
     holder = st.empty()
-    if asked:
+    if clicked:
         points = []
         try:
             with closing(results.cheating(Bar(holder).waits)) as learning:
@@ -123,9 +123,9 @@ def _train() -> None:
         last = points[-1]
         st.caption(
             f"After {last.step} steps the right token gets {percent(last.open)} without the mask "
-            f"and {percent(last.masked)} with it; a guess gets {percent(1 / WORDS)}. Random tokens "
-            "cannot be predicted, so whatever exceeds the guess was copied from the input. A "
-            "network that writes by itself has no such input."
+            f"and {percent(last.masked)} with it; guessing gives {percent(1 / WORDS)}. Random "
+            "tokens cannot be predicted, so anything above guessing was copied from the input. A "
+            "network that generates text has no such input."
         )
 
 
@@ -145,9 +145,9 @@ def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None
 
 
 def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
-    """One sentence by itself, in its batch, and in its batch without the padding mask."""
+    """Compare a sentence alone, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
-        st.caption("Type two sentences or more above: padding exists only in a batch.")
+        st.caption("Enter at least two sentences above: padding exists only in a batch.")
         return
     try:
         records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
@@ -188,8 +188,8 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
         f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
         "padding."
         if result.padded
-        else "No sentence of the batch is longer: there is no padding behind this one, so nothing "
-        "can change but the last digits. Choose a shorter one."
+        else "No sentence of the batch is longer, so this one has no padding and nothing can "
+        "change but the last digits. Choose a shorter one."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
@@ -198,7 +198,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
 
 
 def without_a_word(lesson: Lesson) -> None:
-    """A source word that no query may look at, and the translation that then results."""
+    """Hide a source word from every query, and translate again."""
     from core.record.edits import Edits
 
     record = lesson.record
@@ -221,7 +221,7 @@ def without_a_word(lesson: Lesson) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "Tokens that fall depended on the hidden word; the network predicts the others from "
-            "the rest of the sentence and from what is written.",
+            "Tokens whose probability falls depended on the hidden word; the network predicts the "
+            "others from the rest of the sentence and from the tokens written so far.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

@@ -1,1 +1,1 @@
-"""The parts of the lesson on positions: the table, its use, what if it were another, the split."""
+"""The page on positions, one file per group of sections."""

@@ -1,4 +1,4 @@
-"""Sets waves beside a learned table, and moves a sentence beyond what training has shown."""
+"""Compares sinusoids with a learned table, and extrapolates beyond training positions."""
 
 import streamlit as st
 
@@ -14,12 +14,12 @@ from app.views.shared.lesson import Lesson
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 
-_ROWS = 48  # of a table, drawn
+_ROWS = 48  # rows of a table that are drawn
 
 
 @waiting.fragment
 def learned(lesson: Lesson) -> None:
-    """Both kinds of table and their products; only where a checkpoint has learned one."""
+    """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
     cards = {
         card.folder.name: card for card in models.cards().values() if card.model.learned_positions
     }
@@ -31,8 +31,8 @@ def learned(lesson: Lesson) -> None:
     if not cards:
         st.write(
             "No checkpoint here has learned its positions, so there is no such table to show. "
-            "Train a network with learned_positions in its configuration and put its folder beside "
-            "the others: this section then shows its table next to the sinusoids."
+            "Train a network with learned_positions in its configuration and put its folder next "
+            "to the others: this section then shows its table and the sinusoids."
         )
         return
     names = {name: plain(name) for name in cards}
@@ -57,11 +57,11 @@ def learned(lesson: Lesson) -> None:
 
 
 def beyond(lesson: Lesson) -> None:
-    """The same sentence with a number added to every position of both sides."""
+    """Show the same sentence with k added to every position of both sides."""
     longest, reached = _longest(lesson.card)
     st.write(
         f"{reached} A longer text would bring new words as well as new positions. So here the "
-        "words stay, and k is added to every position of both sides."
+        "words stay the same, and k is added to every position of both sides."
     )
     own = max(len(lesson.record.source), len(lesson.record.target_out))
     last = 4 * longest
@@ -103,7 +103,7 @@ def beyond(lesson: Lesson) -> None:
 
 
 def _longest(card: Card) -> tuple[int, str]:
-    """How many positions training can have reached, and the sentence that says so."""
+    """Return the number of positions that training can have used, and a sentence about it."""
     if sides := card.training.get("longest"):
         source, target = sides
         return max(sides), (

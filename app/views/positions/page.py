@@ -1,4 +1,4 @@
-"""The lesson on positions: the table, what it adds to words, what if not, and a score split."""
+"""The lesson on positions: the table, its effect on tokens and scores, and interventions."""
 
 import streamlit as st
 
@@ -19,10 +19,10 @@ CONTENTS = {
     "learned": "Sinusoids or a learned table?",
     "beyond": "Beyond the longest training sentence",
     "order": "Without positions, order means nothing",
-    "what-if": "What if the positions were others?",
+    "what-if": "What if the positions were different?",
     "scores": "How much of a score is position?",
 }
-"""The page's sections by their anchors, in order."""
+"""Section titles by anchor, in order."""
 
 st.title("Positions")
 st.caption(

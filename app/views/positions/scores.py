@@ -1,4 +1,4 @@
-"""Splits the scores of a first layer into content and position, and shows every part."""
+"""Splits the first layer's scores into content and position parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.views.shared.choices import choose
 from app.views.shared.lesson import Lesson
 from core.record.record import TranslationRecord
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.experiments.score_parts import ScoreParts
 
 KINDS = {"encoder": "Encoder", "decoder": "Decoder"}
@@ -24,7 +24,7 @@ LIMIT = 1e-5
 
 
 def scores(lesson: Lesson) -> None:
-    """Four maps and the biases' map, which add to the score."""
+    """Show the four content and position maps and the bias map, which add up to the score."""
     record = lesson.record
     st.write(
         "In the first layer query and key are still sums of content (the token's embedding) and "
@@ -79,7 +79,7 @@ def scores(lesson: Lesson) -> None:
 
 
 def _row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
-    """All heads of the first layer; of each head, the six maps are on one scale."""
+    """Return all heads of the first layer; the six maps of a head share one scale."""
     tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
     language = record.source_language if kind == "encoder" else record.target_language
     numbers = range(first, first + len(tokens))

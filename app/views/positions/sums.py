@@ -1,4 +1,4 @@
-"""Shows what adding positions does to this sentence's vectors: lengths, angles, and a plane."""
+"""Shows what adding positions does to this sentence's vectors: norms, angles, a projection."""
 
 import numpy as np
 import streamlit as st
@@ -15,7 +15,7 @@ from core.analysis.position_table import sums as summed
 
 @waiting.fragment
 def sums(lesson: Lesson) -> None:
-    """Lengths and angles per token, then all of them in two dimensions."""
+    """Show norms and angles per token, then all tokens in two dimensions."""
     record = lesson.record
     st.write(
         "The first layer reads one vector for each token: its embedding, times √d_model (§3.4 of "
@@ -29,7 +29,7 @@ def sums(lesson: Lesson) -> None:
     result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
     theme = visit.theme()
     show(
-        vectors.lengths_figure(result, positions.place_words(tokens, first), theme),
+        vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
         "Compare the dashes with the bars: the length of the position with that of the embedding.",
     )

@@ -1,4 +1,4 @@
-"""Shows the table of positions, some of its waves, products by distance, and steps as rotations."""
+"""Shows the positional table, its waves, dot products by distance, and steps as rotations."""
 
 import streamlit as st
 
@@ -14,13 +14,13 @@ from app.views.shared.lesson import Lesson
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
-WAVES = 8  # drawn at once at most
-_ROWS = 64  # of the table, for steps: more than most sentences have positions
+WAVES = 8  # maximum number of waves drawn
+_ROWS = 64  # rows of the table used for steps: longer than most sentences
 
 
 @waiting.fragment
 def table(lesson: Lesson) -> None:
-    """The rows that this sentence gets, and a few of the columns as waves."""
+    """Show this sentence's rows of the table, and a few columns as waves."""
     record, theme = lesson.record, visit.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
@@ -49,9 +49,9 @@ def table(lesson: Lesson) -> None:
         )
     d_model = rows.shape[1]
     usual = list(positions.some_dimensions(d_model))
-    asked = (address.take("wave_dimensions") or "").split(".")
-    if all(dimension in map(str, range(d_model)) for dimension in asked):
-        visit.put("wave_dimensions", [*dict.fromkeys(map(int, asked))][:WAVES])
+    linked = (address.take("wave_dimensions") or "").split(".")
+    if all(dimension in map(str, range(d_model)) for dimension in linked):
+        visit.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
     elif visit.get("wave_dimensions") is None:
         visit.put("wave_dimensions", usual)
     chosen = st.multiselect(
@@ -74,7 +74,7 @@ def table(lesson: Lesson) -> None:
 
 
 def distance(lesson: Lesson) -> None:
-    """Products of all pairs of rows against how far apart they stand."""
+    """Show the dot products of all pairs of rows by distance."""
     rows = lesson.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
@@ -96,7 +96,7 @@ def distance(lesson: Lesson) -> None:
 
 @waiting.fragment
 def rotation(lesson: Lesson) -> None:
-    """PE(p+k) as a matrix times PE(p): the same matrix for every p."""
+    """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
     theme = visit.theme()
     rows = lesson.run(
         core.position_encodings,
@@ -104,10 +104,10 @@ def rotation(lesson: Lesson) -> None:
     )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
-        st.write("This model learned its positions: there is no formula, so no such matrix either.")
+        st.write("This model learned its positions: there is no formula and no such matrix.")
         return
     st.write(
-        "Going k positions on is the same linear map from everywhere: each pair (sin, cos) turns "
+        "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
         "by its own angle. So a network can learn “k to the left” once for all positions."
     )
     st.latex(
@@ -119,7 +119,7 @@ def rotation(lesson: Lesson) -> None:
     address.settle("rotation_k", range(1, half + 1), 3)
     address.settle("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
-    position = columns[1].slider("p, the pos that it starts from", 0, half - 1, key="rotation_p")
+    position = columns[1].slider("p, the starting pos", 0, half - 1, key="rotation_p")
     address.keep_choice("rotation_k", k, 3)
     address.keep_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]

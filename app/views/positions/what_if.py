@@ -1,4 +1,4 @@
-"""Takes positions away, shuffles, shifts or stretches them, and shows maps and translations."""
+"""Removes, shuffles, shifts or stretches positions, and shows maps and translations."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
 def order(lesson: Lesson) -> None:
-    """Permutation equivariance: the maps of reordered words are the reordered maps."""
+    """Show permutation equivariance: maps of reordered tokens are the reordered maps."""
     from core.record.edits import PositionEdit
 
     record = lesson.record
@@ -73,7 +73,7 @@ def order(lesson: Lesson) -> None:
 
 
 def what_if(lesson: Lesson) -> None:
-    """The translation, its probability and the encoder's maps under other positions."""
+    """Show the translation, its probabilities and the encoder's maps under edited positions."""
     from core.record.edits import Edits
 
     record = lesson.record
@@ -104,7 +104,7 @@ def what_if(lesson: Lesson) -> None:
         result,
         ("as trained", "edited"),
         "position",
-        "Tokens that fall depended on the positions as they were; the others did not need them.",
+        "Tokens whose probability falls depended on the original positions; the others did not.",
     )
     _maps(
         record,
@@ -121,7 +121,7 @@ def what_if(lesson: Lesson) -> None:
         "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, "
         "and does one that looks at a certain token keep its column?"
         if side != "target"
-        else "Only the target's positions are edited: the encoder sees none of it."
+        else "Only the target's positions are edited, which the encoder does not see."
     )
 
 
@@ -132,7 +132,7 @@ def _maps(
     maps: Sequence[Map | Difference],
     key: str,
 ) -> None:
-    """Maps of the encoder, of all layers and heads."""
+    """Show encoder maps of all layers and heads."""
     layers = range(record.encoder.shape[0])
     both = sides(tokens, numbers, record.source_language)
     map_row(MapRow("Encoder", layers, *both, maps), key=key)

@@ -1,1 +1,1 @@
-"""What several pages share: choices, figures, explorers, the sentence of a lesson."""
+"""Shared by several pages: choices, figures, explorers, the sentence of a lesson."""

@@ -1,4 +1,4 @@
-"""What stands along the two sides of a kind's maps: the token of each query and of each key."""
+"""Query and key tokens along the axes of attention maps."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ from app.look.labels import labels
 from core.record.record import RecordToken, TranslationRecord
 
 Axis = tuple[Sequence[RecordToken], int]
-"""Tokens, and the number of the first: 0 for a target fed in, which opens with <bos>, else 1."""
+"""Tokens and the number of the first one: 0 for target_in (<bos>), otherwise 1."""
 
 
 def axes(record: TranslationRecord, kind: str) -> tuple[Axis, Axis]:
-    """Queries and keys of a kind; a query of the decoder is called by the token it produces."""
+    """Return the queries and keys of a kind; decoder queries are named by the produced token."""
     source = (record.source, 1)
     queries = source if kind == "encoder" else (record.target_out, 1)
     return queries, (record.target_in, 0) if kind == "decoder" else source
 
 
 def axis_words(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
-    """The labels of a kind's queries and keys."""
+    """Return the labels of a kind's queries and keys."""
     queries, keys = axes(record, kind)
     return labels(*queries), labels(*keys)

@@ -1,4 +1,4 @@
-"""Offers a few options; what is chosen stays for the visit and stands in the address."""
+"""Widgets for one choice, kept for the session and in the URL."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from app.state import address
 def choose(
     label: str, options: Mapping[Any, str], first: Any, key: str, help: str | None = None
 ) -> Any:
-    """One of a few options, by what people read; `first` is what a visit opens with."""
+    """Choose one of a few options {value: label}; `first` is the default."""
     address.settle(key, options, first)
     chosen = st.segmented_control(
         label,
@@ -27,21 +27,23 @@ def choose(
 
 
 def choose_word(label: str, words: Sequence[str], first: int, key: str) -> int:
-    """One of a sentence's words, by its place among them; a word has no number of its own."""
+    """Choose one of a sentence's words; return its index."""
     return _listed(label, dict(enumerate(words)), first, key)
 
 
 def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
-    """One of many tokens, numbered from 1, by its place; the list shows them as plain text."""
-    named = {at: f"{at + 1}  {word}" for at, word in enumerate(words)}
-    return _listed(label, named, first, key)
+    """Choose one of many tokens, listed with their numbers from 1; return its index."""
+    return _listed(label, _numbered(words), first, key)
 
 
 def choose_token_or_all(label: str, words: Sequence[str], every: str, key: str) -> int | None:
-    """One of many tokens by its place, or None for `every`, which a visit opens with."""
-    named = {-1: every} | {at: f"{at + 1}  {word}" for at, word in enumerate(words)}
-    chosen = _listed(label, named, -1, key)
+    """Choose one of many tokens and return its index, or None for `every`, the default."""
+    chosen = _listed(label, {-1: every} | _numbered(words), -1, key)
     return None if chosen < 0 else chosen
+
+
+def _numbered(words: Sequence[str]) -> dict[int, str]:
+    return {i: f"{i + 1}  {word}" for i, word in enumerate(words)}
 
 
 def _listed(label: str, options: Mapping[int, str], first: int, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Mounts an explorer and answers what is asked in it: every page that shows one does it here."""
+"""Mounts the explorer and answers its requests, for all pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,15 +24,14 @@ def explored(
 ) -> dict[str, str] | None:
     """Show a record's explorer, opened at `view`; `further` goes to `explorer.payload`.
 
-    `card` is the checkpoint whose weights made the record: scores, value norms and what each head
-    matters are worked out with them, under the record's edits. Without it there is only what the
-    record alone gives.
-    `changed` offers to change the pass, and says what the changes do; `record` is what they gave.
+    `card` is the checkpoint that made the record: scores, value norms and head effects are computed
+    with its weights, under the record's edits. Without it, only quantities of the record are shown.
+    `changed` enables editing of the pass and describes the current edits; `record` is their result.
 
-    Returns what is to stand in the address of the page `inside`, if the visitor goes there now.
+    Returns the query parameters for the page `inside` if the visitor opens it now, else None.
     """
     names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
-    asked = {**(visit.get(key) or {}), "quantity": address.wanted_quantity(key)}
+    asked = {**(visit.get(key) or {}), "quantity": address.requested_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
         numbers = {"change": changed.weights, **numbers}

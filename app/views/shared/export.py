@@ -1,4 +1,4 @@
-"""What a person takes away of a record, and the way back in: the record and its tables."""
+"""Export of a record and its tables, and import of a saved record."""
 
 import streamlit as st
 
@@ -10,7 +10,7 @@ from core.record.record import TranslationRecord
 
 
 def export(record: TranslationRecord) -> None:
-    """Buttons that save a record, made only when pressed, and a place to open a saved one."""
+    """Offer files of a record, built only when requested, and open a saved record."""
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (
             ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
@@ -40,11 +40,11 @@ def export(record: TranslationRecord) -> None:
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     with st.spinner("Checking the record…"):
-        anew = results.rechecked(opened)
-    verdict = "saved" if anew is None else "here"
-    opened, card = anew or (opened, None)
+        rechecked = results.rechecked(opened)
+    verdict = "here" if rechecked else "saved"
+    opened, card = rechecked or (opened, None)
     view = address.first_view(opened)
     try:
         explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
-    except ValueError as error:  # its tokens and texts alone are more than a page is sent
+    except ValueError as error:  # its tokens and texts alone exceed the payload limit
         st.error(plain(f"{uploaded.name} cannot be shown: {error}"))

@@ -1,4 +1,4 @@
-"""Shows one figure of a page, with the sentence that says what to look for."""
+"""Shows a figure and a caption that says what to look for."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ from app.figures.style import CONFIG
 
 
 def show(figure: Figure, key: str, look_for: str = "", alt: str | None = None) -> None:
-    """One figure, saved with one button, and one sentence that says what to look for.
+    """Show a figure and, below it, what to look for.
 
-    `alt` describes it to those who cannot see it; else its title and that sentence do.
+    `alt` is the alternative text, by default the title and `look_for`.
     """
     width: Literal["stretch", "content"]
     width = "stretch" if figure.layout.width is None else "content"

@@ -1,4 +1,4 @@
-"""What the lesson pages share: the visitor's sentence, its record and edits, small choices."""
+"""Shared by the lesson pages: the visitor's sentence, its record, and edited passes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.record.edits import Edits
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """The sentence that a page is about: the visitor's own, or an example where there is none."""
+    """The sentence of a lesson page with its record, model and search settings."""
 
     card: Card
     record: TranslationRecord
@@ -43,7 +43,7 @@ class Lesson:
         return results.ids(self.record.target_out)
 
     def run(self, function: Function, *arguments: Hashable) -> Any:
-        """Return the result of a function of core on this lesson's network."""
+        """Return the result of a core function on this lesson's model."""
         return results.run(self.card, function, *arguments)
 
     def ask(
@@ -55,12 +55,12 @@ class Lesson:
     ) -> Any:
         """Return the result of an experiment on this lesson's record; see `results.ask`."""
         return results.ask(
-            self.card, experiment, self.record, *arguments, on_progress=on_progress, waits=waits
+            self.card, experiment, self.record, *arguments, on_progress=on_progress, on_wait=waits
         )
 
 
 def ask_for_sentence() -> Lesson:
-    """Ask for a sentence, translate it as the first page would, and show both."""
+    """Draw the source box, translate as the first page does, and show both texts."""
     card, record = controls.sentence(given_target=False)
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
@@ -71,7 +71,7 @@ def ask_for_sentence() -> Lesson:
 
 @dataclass(frozen=True)
 class Edited:
-    """What edits make of a sentence: another translation, and other records of the first one."""
+    """Effect of edits: the new translation, and the records of the old one before and after."""
 
     translation: str
     before: TranslationRecord
@@ -79,7 +79,7 @@ class Edited:
 
 
 def edited(lesson: Lesson, edits: Edits) -> Edited | None:
-    """Translate again under edits; where that cannot be, say why in one line and return None."""
+    """Translate under edits; if that fails, show a one-line error and return None."""
     source = lesson.record.source_text
     try:
         free = results.inspect(lesson.card, source, edits=edits, decode=lesson.decode)
@@ -96,9 +96,9 @@ def edited(lesson: Lesson, edits: Edits) -> Edited | None:
 def show_edited(
     lesson: Lesson, result: Edited, states: tuple[str, str], key: str, look_for: str
 ) -> None:
-    """Both translations, and what the edits do to each token's probability in the first one.
+    """Show both translations and how the edits change each token's probability in the first.
 
-    `states` say what stands before each translation: without the edits, and with them.
+    `states` name the passes without and with the edits.
     """
     with st.container(key=f"{key}_translation"):
         st.text(f"{states[0]}:  {lesson.record.translation}")

@@ -1,23 +1,23 @@
-"""What a page shows of long work: how many wait before it, then how far it is."""
+"""Progress of long tasks: the place in the queue, then a progress bar."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 
 class Bar:
-    """A line that says that others come first, then a bar; empty before and behind."""
+    """A line with the number of requests ahead, then a progress bar; empty when idle."""
 
     def __init__(self, place: DeltaGenerator | None = None) -> None:
         self._place = st.empty() if place is None else place
 
     def waits(self, ahead: int) -> None:
-        """So many are ahead."""
+        """Show how many requests are ahead."""
         self._place.caption(f"Waiting for others: {ahead} ahead.")
 
     def done(self, done: int, total: int, what: str) -> None:
-        """So many of how many are done, of what."""
+        """Show that `done` of `total` items are done; `what` names the items."""
         self._place.progress(min(1.0, done / total), f"{done:,} of {total:,} {what}")
 
     def empty(self) -> None:
-        """The work is done."""
+        """Clear the display."""
         self._place.empty()

@@ -1,4 +1,4 @@
-"""Show why a translation is doubtful, and which of its tokens the network is least sure of."""
+"""Shows quality warnings of a translation and its least certain token."""
 
 import streamlit as st
 
@@ -12,9 +12,9 @@ from core.text.tokenizer import typography
 
 
 def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = "") -> None:
-    """Write a warning with all reasons, if there are any; then the least certain token.
+    """Show one warning with all reasons, if there are any, and the least certain token.
 
-    `learned` says what sentences the network was trained on, `typed` is the source as it came.
+    `learned` describes the training sentences; `typed` is the source as entered.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
@@ -31,8 +31,8 @@ def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = 
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
             st.caption(
-                f"Read without the characters of typesetting in it ({names}): soft hyphens and "
-                "ligatures become the plain text behind them."
+                f"Typesetting characters were replaced ({names}): soft hyphens and ligatures are "
+                "read as plain text."
             )
         if (least := least_certain(record)) is not None:
             place, probability = least

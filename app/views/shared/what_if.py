@@ -1,4 +1,4 @@
-"""What if: the edits that a visitor makes to the pass, and what they make of the translation."""
+"""What if: the visitor's edits of a pass, and the translation under them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from core.kinds import KINDS
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 
-_EDITS = "edits"  # their text, in the visit and in the address
-_REFUSED = "edit_refused"  # the sentence, and why the last edit of its pass could not be made
+_EDITS = "edits"  # their text form, in the session and in the URL
+_REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The edits that are made to a sentence's pass, and one line for each that cannot be."""
+    """The edits of a sentence's pass, and one error line for each rejected edit."""
 
     edits: Edits
     problems: tuple[str, ...]
     before: TranslationRecord
     after: TranslationRecord
-    """The same target under the edits; the record before where there are none."""
+    """The same target under the edits; `before` if there are none."""
 
     def weights(self) -> dict[str, Any]:
-        """What the edits change in each map: by kind, [layer, head, query, key]."""
+        """Return the change of each map, by kind: [layer, head, query, key]."""
         return {kind: self.after.maps(kind) - self.before.maps(kind) for kind in KINDS}
 
     def payload(self) -> dict[str, Any]:
-        """What the explorer shows of them: see `WhatIf` in types.js."""
+        """Return the edits for the explorer: see `WhatIf` in types.js."""
         changed = bool(self.edits.listed())
         change = self.after.log_probs - self.before.log_probs
         return {
@@ -50,11 +50,10 @@ class WhatIf:
 
 
 def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, list[str]]:
-    """The visitor's edits, as far as this network and a record's source can have them.
+    """Return the visitor's edits that apply to this model and sentence, and the problems.
 
-    None where there are none; and one line for each that cannot be.
-
-    They belong to the network that they were made on: another one begins without.
+    The edits are None if there are none; problems are one line per rejected edit. Changing the
+    model resets the edits.
     """
     address.settle_text(_EDITS, "")
     network = (card.folder.name, card.weights_sha256)
@@ -62,17 +61,17 @@ def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, li
         visit.put(_EDITS, "")
     visit.put("edited_network", network)
     edits, problems = Edits.parse(visit.get(_EDITS))
-    edits, unfit = results.fitting(card, edits, record.source_text)
-    entry = () if not visit.get("page") else None  # on the first page Back takes an edit back
+    edits, inapplicable = results.fitting(card, edits, record.source_text)
+    entry = () if not visit.get("page") else None  # on the first page, Back undoes an edit
     address.keep({_EDITS: visit.get(_EDITS)}, _EDITS, entry)
     sentence, refused = visit.get(_REFUSED) or (None, "")
     if refused and sentence == visit.get("source"):
         problems = [refused, *problems]
-    return None if edits == Edits() else edits, [*problems, *unfit]
+    return None if edits == Edits() else edits, [*problems, *inapplicable]
 
 
 def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
-    """What a page says that is shown under edits made on the first page, and the way back."""
+    """Show the problems, the edits made on the first page, and a button to remove them."""
     for line in problems:
         st.caption(plain(line))
     if edits is None:
@@ -84,7 +83,7 @@ def edits_line(edits: Edits | None, problems: list[str], record: TranslationReco
 
 
 def change(command: str | None) -> None:
-    """One edit more ("+off.cross.2.0"), one less ("-off.cross.2.0"), or none any more ("")."""
+    """Add an edit ("+off.cross.2.0"), remove one ("-off.cross.2.0"), or remove all ("")."""
     if command is None:
         return
     edits, _ = Edits.parse(visit.get(_EDITS) or "")
@@ -101,7 +100,7 @@ def change(command: str | None) -> None:
 
 
 def edited(card: Card, record: TranslationRecord) -> WhatIf:
-    """The visitor's edits of a record's pass, over the same target; what fails is a line."""
+    """Apply the visitor's edits to a record's pass over the same target."""
     edits, problems = asked_edits(card, record)
     after = record
     if edits is not None:
@@ -115,7 +114,7 @@ def edited(card: Card, record: TranslationRecord) -> WhatIf:
 
 
 def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
-    """What the network writes under the edits, with what differs from its `own` in bold."""
+    """Show the translation under the edits, with words that differ from `own` in bold."""
     if what_if.edits == Edits():
         return
     with st.container(key="what_if_result", gap="small"):
@@ -135,7 +134,7 @@ def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig
 
 
 def _marked(before: str, after: str) -> str:
-    """The second text as Markdown, with the words that the first has not in bold."""
+    """Return the second text as Markdown, with words missing from the first in bold."""
     old, new = before.split(), after.split()
     parts = []
     for same, _, _, start, end in SequenceMatcher(None, old, new, False).get_opcodes():

@@ -1,4 +1,4 @@
-"""The guided tour: stops at which the model in use shows something, each with a link."""
+"""The guided tour: stops that each show one effect in the selected model."""
 
 import streamlit as st
 
@@ -27,52 +27,52 @@ LESSONS = (
 
 
 def go_to(number: int) -> None:
-    """Another stop opens on what it shows, whatever a link asked for at this one."""
+    """Go to a stop, with its own view instead of the current link's."""
     visit.put("stop", number + 1)
     for name in address.VIEW:
         address.take(name)
 
 
 def other_half(direction: str) -> None:
-    """The first stop of the tour in another direction."""
+    """Start the tour in another direction."""
     controls.choose_direction(direction)
     go_to(0)
 
 
 def tokens_in_words(record: TranslationRecord) -> str:
-    """How many tokens the sentence is, and, where one of its words is split, into which."""
+    """Say how many tokens the sentence has, and how its first split word is split."""
     tokens = record.source
-    said = f"The model reads {len(tokens)} tokens: whole words, punctuation and {plain('<eos>')}"
+    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and {plain('<eos>')}"
     split = [word for word in source_words(tokens) if len(word) > 1]
     if not split:
-        return said + "."
+        return counted + "."
     shown = " | ".join(label(tokens[place]) for place in split[0])
-    return said + f", and parts of words, such as {plain(shown)}."
+    return counted + f", and parts of words, such as {plain(shown)}."
 
 
-def row_of(record: TranslationRecord, found: Highlight) -> MapRow:
-    """The one map that a stop speaks of; the other heads are a click away."""
-    layers, heads = record.maps(found.kind).shape[:2]
-    words = ("token" if found.kind == "encoder" else "token being produced", "token")
+def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
+    """Return the map that a stop shows; its row of heads offers the others."""
+    layers, heads = record.maps(shown.kind).shape[:2]
+    words = ("token" if shown.kind == "encoder" else "token being produced", "token")
     languages = (
-        record.source_language if found.kind == "encoder" else record.target_language,
-        record.target_language if found.kind == "decoder" else record.source_language,
+        record.source_language if shown.kind == "encoder" else record.target_language,
+        record.target_language if shown.kind == "decoder" else record.source_language,
     )
     queries, keys = (
         Side(tokens, range(first, first + len(tokens)), f"{language} {word}")
         for (tokens, first), language, word in zip(
-            axes(record, found.kind), languages, words, strict=True
+            axes(record, shown.kind), languages, words, strict=True
         )
     )
-    turn = int(record.id[:6], 16) * layers * heads + found.head.layer * heads + found.head.head
+    turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
-        found.kind.capitalize(),
+        shown.kind.capitalize(),
         range(layers),
         queries,
         keys,
-        [Map("The map", "weight", "", record.maps(found.kind))],
-        record.mask(found.kind),
-        Opened(found.head.layer, found.head.head, turn, None),
+        [Map("The map", "weight", "", record.maps(shown.kind))],
+        record.mask(shown.kind),
+        Opened(shown.head.layer, shown.head.head, turn, None),
     )
 
 
@@ -96,7 +96,7 @@ stop = stops[number]
 address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
-except ValueError as error:  # InputError and CheckpointError carry one line for the reader
+except ValueError as error:  # InputError, CheckpointError: one user-facing line
     st.error(plain(error))
     st.stop()
 link = {**chosen.link, "source": stop.source}
@@ -106,13 +106,13 @@ try:
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
-    found = (
+    measured = (
         f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
-        f"{head.head + 1} does so most: it puts **{percent(head.share)}** of its weight "
+        f"{head.head + 1} does this most: it puts **{percent(head.share)}** of its weight "
         f"{stop.measured}. {result.said}"
     ).strip()
 except LookupError as missing:
-    found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    measured = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = address.first_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
@@ -134,7 +134,7 @@ text, picture = st.columns([3, 4], gap="medium") if result else (st.container(),
 with text, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     st.write(stop.look_for)
-    st.markdown(found, help=meaning("head", "weight"))
+    st.markdown(measured, help=meaning("head", "weight"))
     st.caption(tokens_in_words(record), help=meaning("token", "<eos>"))
 if picture and result:
     with picture:
@@ -156,4 +156,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")
+explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")

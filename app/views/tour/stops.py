@@ -1,4 +1,4 @@
-"""The guided tour: sentences in which an effect may show, and the head that shows it most."""
+"""Stops of the guided tour: sentences with an effect, and the head that shows it most."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from app.look.markdown import plain
 from core.analysis import roles
 from core.record.record import TranslationRecord
 
-FIRST_FREE_ROW = 2  # of the decoder: the rows before it may look at one or two tokens only
+FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
 
 
 @dataclass(frozen=True)
 class Highlight:
-    """What to show of a record: a head, the share that was measured, perhaps a row pinned.
+    """What to show of a record: a head with its measured share, and a row to pin.
 
-    `said` is what that head's map holds, in words: the rows of a word and where each looks most.
+    `said` describes the map in words: the rows of a word and where each looks most.
     """
 
     kind: str
@@ -28,10 +28,9 @@ class Highlight:
 class Stop:
     """One stop: a sentence, what to look for, and how to find it in the model's record.
 
-    `look_for` speaks of the typed sentence and of the model's design, which are the same for every
-    network; what a network does with them is measured. `measured` completes "it puts 90 % of
-    its weight …". `find` raises LookupError where a translation lacks the words that
-    it needs.
+    `look_for` describes only the sentence and the model's design, which all networks share; what a
+    network does is measured. `measured` completes "it puts 90 % of its weight …". `find` raises
+    LookupError if the translation lacks a word that it needs.
     """
 
     title: str
@@ -42,11 +41,11 @@ class Stop:
 
 
 Cells = list[tuple[int, list[int]]]
-"""The rows to look at, each with the keys that it should look at."""
+"""Rows, each with the keys that it should look at."""
 
 
 def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
-    """The cross-attention head that puts most weight on these cells, and what it looks at."""
+    """Find the cross-attention head with most weight on these cells, and describe its rows."""
     head = roles.strongest(roles.on_cells(record.cross, cells))
     produced, read = labels(record.target_out, 1), labels(record.source, 1)
     best = record.cross[head.layer, head.head].argmax(-1)
@@ -63,7 +62,7 @@ def _quoted(word: str) -> str:
 
 
 def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highlight]:
-    """The cross-attention head that looks most from each target word at its source word."""
+    """Find the cross-attention head that looks most from each target word at its source word."""
 
     def find(record: TranslationRecord) -> Highlight:
         cells: Cells = []
@@ -75,16 +74,18 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
                 raise LookupError(f"This model did not write {target_word!r} for {source_word!r}")
             cells += [(row[0], keys) for row, keys in zip(rows, columns, strict=False)]
             split |= any(len(row) > 1 for row in rows)
-        found = _cross(record, cells)
+        shown = _cross(record, cells)
         if not split:
-            return found
-        return replace(found, said=f"{found.said} Of a word in several tokens, the first counts.")
+            return shown
+        return replace(
+            shown, said=f"{shown.said} For a word of several tokens, the first one counts."
+        )
 
     return find
 
 
 def _compound(target_word: str, *source_words: str) -> Callable[[TranslationRecord], Highlight]:
-    """The head whose rows for the tokens of one word look at these words, one after the other."""
+    """Find the head whose rows for the tokens of one word look at these words in order."""
 
     def find(record: TranslationRecord) -> Highlight:
         words = roles.positions(record.target_out, target_word)

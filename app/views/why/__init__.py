@@ -1,1 +1,1 @@
-"""The page that answers why, one file a question."""
+"""The page "Ask why", one file per question."""

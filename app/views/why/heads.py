@@ -1,4 +1,4 @@
-"""Switches off every head by itself, and every pair: which matter, and which cover for another."""
+"""Ablates every head and every pair of heads: which matter, which back each other up."""
 
 import math
 
@@ -16,17 +16,17 @@ from app.views.shared.long_work import Bar
 from core.kinds import KINDS
 
 _SHOWN = 12
-_LITTLE = 0.05  # nats: a change of a probability by about a twentieth of itself
+_LITTLE = 0.05  # nats: changes a probability by about 5 %
 
 
 def name_of(kind: str, layer: int, head: int) -> str:
-    """A head as people count it."""
+    """Return a head's name, counted from 1."""
     return f"{kind} {layer + 1}.{head + 1}"
 
 
 @waiting.fragment
 def matters(lesson: Lesson) -> None:
-    """The heads without which the translation, or one token of it, changes most."""
+    """Show the heads whose ablation changes the translation, or one token, most."""
     record = lesson.record
     words = labels(record.target_out, 1)
     with st.container(width=320):
@@ -50,7 +50,7 @@ def matters(lesson: Lesson) -> None:
             [name_of(head.kind, head.layer, head.head) for head in shown],
             [head.change for head in shown],
             f"The {len(shown)} heads of {len(ranked)} that matter most",
-            "each switched off by itself, the target kept: change of log P",
+            "each switched off alone, with the same target: change of log-probability",
             "nats",
             visit.theme(),
         ),
@@ -76,7 +76,7 @@ def matters(lesson: Lesson) -> None:
 
 
 def _from_to(what: str, before: float, after: float) -> str:
-    """How a log-probability changes: as probabilities, where people see these differ."""
+    """Describe a change by probabilities, or by log-probabilities if those look the same."""
     ends = [percent(math.exp(log_prob)) for log_prob in (before, after)]
     if ends[0] != ends[1]:
         return f"probability of {what} goes from {ends[0]} to {ends[1]}"
@@ -85,7 +85,7 @@ def _from_to(what: str, before: float, after: float) -> str:
 
 
 def pairs(lesson: Lesson) -> None:
-    """All pairs of heads of a kind, switched off together."""
+    """Show the interaction of all pairs of heads of a kind."""
     st.write(
         "Switch off two heads at once. If more is lost than the two changes added, the heads cover "
         "for each other: each can do the other's work. If less is lost, they need each other: once "
@@ -125,8 +125,9 @@ def pairs(lesson: Lesson) -> None:
                     f"both off: {_nats(both[a, b])}, {_nats(pair.beyond)} beyond the sum"
                 )
                 st.caption(
-                    f"Once {first} is off, switching off {second} too changes log P by "
-                    f"{_nats(both[a, b] - single[a])}, instead of {_nats(single[b])} alone."
+                    f"Once {first} is off, also switching off {second} changes the "
+                    f"log-probability by {_nats(both[a, b] - single[a])}, instead of "
+                    f"{_nats(single[b])} alone."
                 )
             st.latex(r"\Delta_{ab} - (\Delta_a + \Delta_b)")
             st.caption("Δ: change of the log-probability of the whole translation, in nats.")

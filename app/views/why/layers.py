@@ -1,4 +1,4 @@
-"""What each layer already knew: states between layers, read as if they were the last."""
+"""What each layer already knew: logit lens and DecoderLens."""
 
 import numpy as np
 import streamlit as st
@@ -15,7 +15,7 @@ from app.views.shared.lesson import Lesson
 
 
 def lens(lesson: Lesson) -> None:
-    """The decoder's state after every sub-layer, through the final norm and the classifier."""
+    """Show the logit lens: the output layer applied after every sub-layer of the decoder."""
     st.write(
         "The output layer was trained on the decoder's last state only. Apply it to earlier states"
         f"{_norm(lesson, 'decoder')}: which token would the network write if it ended there?"
@@ -30,7 +30,7 @@ def lens(lesson: Lesson) -> None:
 
 
 def decoder_lens(lesson: Lesson) -> None:
-    """The decoder reading an earlier layer of the encoder (DecoderLens)."""
+    """Show the DecoderLens: the decoder reads an earlier layer of the encoder."""
     st.write(
         "Let the decoder read an earlier layer of the encoder instead of the last"
         f"{_norm(lesson, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row it "
@@ -47,7 +47,7 @@ def decoder_lens(lesson: Lesson) -> None:
 
 
 def _norm(lesson: Lesson, side: str) -> str:
-    """That a final norm is applied first, for a network that has one."""
+    """Mention the final norm if the model has one."""
     return f", through the {side}'s final norm" if lesson.card.model.final_norm else ""
 
 

@@ -12,7 +12,7 @@ from app.views.why.layers import decoder_lens, lens
 from app.views.why.sources import sources
 from app.views.why.words import word_choice
 
-_STEPS = 40  # passes of one token's terms, alternatives and removals; each runs by itself
+_STEPS = 40  # passes for one token: terms, alternatives, removals
 
 st.title("Ask why")
 st.caption(
@@ -43,7 +43,7 @@ section(
     word_choice,
     lesson,
     choices=("why_step", "why_other"),
-    promise="Bars that add up to the difference between two words, with the true effect beside",
+    promise="Bars that add up to the difference between two words, next to the true effects",
     seconds=cost.seconds(lesson, _STEPS),
     help=meaning("logit", "residual stream"),
 )

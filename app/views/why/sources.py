@@ -1,4 +1,4 @@
-"""Where a token came from: seven methods by source word, compared with their Shapley values."""
+"""Where a token came from: seven attribution methods compared with Shapley values."""
 
 import math
 import re
@@ -37,11 +37,11 @@ METHODS = {
     "all encoder and cross layers. Mohebbi et al. (2023) zero one layer and compare states.",
     "leave-one-out": "What log-probability is lost with the word hidden (Li et al. 2016).",
 }
-"""What each method is, and whose."""
+"""Description and source of each method."""
 
 
 def sources(lesson: Lesson) -> None:
-    """Shapley values of one target token, each method's scores, and how alike the two rank."""
+    """Show one token's Shapley values, all methods' scores, and their rank correlations."""
     record = lesson.record
     words = source_words(record.source)
     if not words:
@@ -86,7 +86,7 @@ def sources(lesson: Lesson) -> None:
 
 
 def _columns(source, words) -> list[str]:
-    """The words as columns, repeated ones told apart by the number of their first token."""
+    """Return the words' labels; repeated ones get the number of their first token."""
     numbered = labels(source, 1)
     joined = ["".join(label(source[i]) for i in word) for word in words]
     return [
@@ -98,7 +98,7 @@ def _columns(source, words) -> list[str]:
 
 
 def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
-    """The Shapley values as bars, sampled ones with their intervals."""
+    """Show the Shapley values as bars, with intervals if they are sampled."""
     values, low, high = (a[chosen] for a in (referee.values, referee.low, referee.high))
     nothing, everything = float(referee.nothing[chosen]), float(referee.everything[chosen])
     with st.container(key="why_seen"):
@@ -129,10 +129,10 @@ def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> No
 
 
 def _open(count: int, intervals: int) -> str:
-    """How many intervals hold 0, and what that leaves open."""
+    """Say how many intervals hold 0, and what that leaves open."""
     if not count:
         return f" None of the {intervals} intervals holds 0."
-    hold, words = ("holds", "that word speaks") if count == 1 else ("hold", "those words speak")
+    hold, words = ("holds", "that word counts") if count == 1 else ("hold", "those words count")
     return (
         f" {count} of the {intervals} intervals {hold} 0: whether {words} for the token or "
         "against it stays open."
@@ -140,7 +140,7 @@ def _open(count: int, intervals: int) -> str:
 
 
 def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
-    """The scores of all methods as a grid, the Shapley values in the last rows."""
+    """Show the scores of all methods as a grid, with the Shapley values last."""
     named = {**scores, REFEREE: referee.values}
     values = np.stack([score[chosen] for score in named.values()])
     largest = np.abs(values).max(1, keepdims=True)
@@ -181,7 +181,7 @@ def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[st
 
 
 def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> None:
-    """How alike each method and the Shapley values rank the words, best first."""
+    """Show each method's rank correlation with the Shapley values, best first."""
     ordered = sorted(agrees, key=lambda method: -_or_least(agrees[method].of(chosen)))
     st.container(key="why_agreement").table(
         {
@@ -193,30 +193,30 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
         border="horizontal",
         hide_index=True,
     )
-    said = (
+    note = (
         "Spearman's rank correlation with the Shapley values, best for this token first: 1 is the "
         "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
         "translation."
     )
     if len(referee.words) == 1:
-        said = "With one word there is no order to compare."
+        note = "With one word there is no order to compare."
     if not referee.exact:
         both = [(a, b) for n, a in enumerate(ordered) for b in ordered[n + 1 :]]
         open_pairs = [
             sum(not agrees[a].differs(agrees[b], token) for a, b in both)
             for token in (chosen, None)
         ]
-        said += (
+        note += (
             " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
             f"methods is nearer to the Shapley values, the sample leaves open for "
             f"{open_pairs[0] or 'none'} of the {len(both)} pairs on this token, and for "
             f"{open_pairs[1] or 'none'} on all tokens."
         )
-    st.container(key="why_agreement_note").caption(said)
+    st.container(key="why_agreement_note").caption(note)
 
 
 def _rho(agrees: Agreement, token: int | None) -> str:
-    """A rank agreement: two decimals where it is exact, else its interval, with one."""
+    """Format a correlation with two decimals if exact, else its interval with one."""
     if not len(agrees.resampled):
         return number(agrees.of(token), 2)
     low, high = agrees.interval(token)
@@ -229,12 +229,12 @@ def _or_least(value: float) -> float:
 
 
 def cells(row: NDArray) -> list[str]:
-    """A row's numbers as its cells have room for: .12, or .012 where the largest is small."""
+    """Format a row for narrow cells: .12, or .012 if the largest is small."""
     size = float(np.abs(row).max())
     places = int(np.clip(1 - np.floor(np.log10(size)), 2, 3)) if size > 0 else 2
     return [short(number(v, places)) for v in row]
 
 
 def short(text: str) -> str:
-    """A number without the 0 before its point."""
+    """Drop the 0 before a decimal point."""
     return re.sub(r"^(−?)0\.", r"\1.", text)

@@ -1,4 +1,4 @@
-"""Why this word and not that one: the difference of two logits, split into terms and tested."""
+"""Why this word and not that one: a logit difference split into terms, tested by ablation."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from app.views.shared.lesson import Lesson
 from core.kinds import Kind
 from core.record.words import is_punctuation
 
-if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.experiments.word_choice import Rivals, WordChoice
     from core.record.record import RecordToken, TranslationRecord
 
 _BARS = 14
 _RIBBONS = 24
 _TRIED = 5
-_OFFERED = 4  # whole words to compare with; the record's alternatives follow
-_LABEL = 18  # characters of a word beside a ribbon
+_OFFERED = 4  # whole words offered before the record's alternatives
+_LABEL = 18  # characters of a ribbon's label
 Pair = tuple[int, int]
 
 
 def word_choice(lesson: Lesson) -> None:
-    """One token against one of its alternatives: terms, ribbons, and predictions beside truth."""
+    """Compare a token with one alternative: terms, ribbons, predicted and true effects."""
     record = lesson.record
     words = labels(record.target_out, 1)
-    # Streamlit's list is taller than its buttons by the space above it: centred, their boxes align.
+    # Streamlit's select box has extra space above; centring aligns it with the buttons.
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
@@ -82,8 +82,8 @@ def word_choice(lesson: Lesson) -> None:
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference"
         f"{within(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
-        "what the difference really loses when the head is switched off. Cross heads bring what "
-        "the source says.",
+        "what the difference really loses when the head is switched off. Cross heads carry "
+        "information from the source.",
     )
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, tried))
@@ -96,23 +96,23 @@ def word_choice(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_ribbons",
-        f"{plain(record.source_language)} tokens speak through the cross heads, "
+        f"{plain(record.source_language)} tokens contribute through the cross heads, "
         f"{plain(record.target_language)} "
         "ones through the decoder's. "
-        f"The widths add up: blue less orange is the difference. Blue speaks for “{plain(pair[0])}”"
+        f"The widths add up: blue minus orange is the difference. Blue is for “{plain(pair[0])}”"
         f", orange for “{plain(pair[1])}”.",
     )
     _tried(lesson, choice)
 
 
 def _factor(factor: float) -> str:
-    """A factor with two significant digits: 0.94, 1.4, 14, 2,600."""
+    """Format a factor with two significant digits: 0.94, 1.4, 14, 2,600."""
     places = 1 - math.floor(math.log10(factor))
     return number(round(factor, places), max(0, places))
 
 
 def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
-    """Whether a token has the largest logit of its step, and why another one may be written."""
+    """Say whether the token has the largest logit of its step and, if not, why it was written."""
     chance = percent(rivals.probability)
     if rivals.rank == 1:
         return f"At this step “{word}” has the largest logit, so the largest probability: {chance}."
@@ -130,46 +130,46 @@ def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
 
 
 def _ordinal(rank: int) -> str:
-    """A rank as people write it: 4th, 11th, 21st, 1,002nd."""
+    """Format an ordinal: 4th, 11th, 21st, 1,002nd."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank:,}{'th' if rank % 100 in (11, 12, 13) else ending}"
 
 
 def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
-    """What a token can be compared with, by id, and the first choice.
+    """Return the labels of tokens to compare with, by id, and the default.
 
-    Whole words come first: tokens that start a word and that the network would not go on with. The
-    first choice is no beginning of the written word, nor the other way round.
+    Whole words come first: tokens that start a word and that the network would not continue. The
+    default is neither a prefix of the written word nor the other way round.
     """
     record = lesson.record
     own = record.target_out[step]
     tokens = results.target_tokens(lesson.card, rivals.ids)
     after = results.target_tokens(lesson.card, rivals.following)
-    found = [t for t, then in zip(tokens, after, strict=True) if _whole(t, then)]
-    texts = own.text.lower(), [token.text.lower() for token in found]
+    whole = [t for t, then in zip(tokens, after, strict=True) if _whole(t, then)]
+    text = own.text.lower()
     apart = [
         token
-        for token, text in zip(found, texts[1], strict=True)
-        if not (text.startswith(texts[0]) or texts[0].startswith(text))
+        for token in whole
+        if not (token.text.lower().startswith(text) or text.startswith(token.text.lower()))
     ]
     rest = [token for token in record.alternatives[step] if token.id != own.id]
     is_word = own.starts_word and not own.special and not is_punctuation(own.text)
-    offered = ([*apart[:1], *found[:_OFFERED], *rest]) if is_word else [*rest, *found[:_OFFERED]]
+    offered = [*apart[:1], *whole[:_OFFERED], *rest] if is_word else [*rest, *whole[:_OFFERED]]
     named: dict[int, str] = {}
-    for token in offered:  # the same letters may be a word and a part of one: the first is meant
+    for token in offered:  # a word and a part of a word may look the same: keep the first
         if token.id in named or label(token) not in named.values():
             named[token.id] = label(token)
     return named, offered[0].id
 
 
 def _whole(token: RecordToken, then: RecordToken) -> bool:
-    """Whether a token is a whole word, by what the network would write behind it."""
+    """Return whether a token is a whole word, given the token predicted after it."""
     starts = token.starts_word and not token.special and not is_punctuation(token.text)
     return starts and (then.starts_word or then.special or is_punctuation(then.text))
 
 
 def _disagreement(largest: list, tried: list[float]) -> str:
-    """What of the coloured bars the network refutes when the heads are switched off."""
+    """Say how far the terms of heads disagree with their true effects."""
     both = [
         (component.label, term, true)
         for (component, term), true in zip(largest, tried, strict=True)
@@ -207,23 +207,23 @@ def _disagreement(largest: list, tried: list[float]) -> str:
 
 
 def _ribbons(lesson: Lesson, choice: WordChoice) -> list[Ribbon]:
-    """The largest parts, by the token they came from and the layer that brought it."""
+    """Return the largest terms by source token and layer; the others are summed."""
     record = lesson.record
     names = _names(record)
-    found = []
+    ribbons = []
     for kind, edges in choice.edges.items():
         language = record.source_language if kind == "cross" else record.target_language
         for (layer, key), value in _cells(edges.sum(1)):
             start = Node((kind, key), f"{names[kind][key][:_LABEL]} ({language})")
-            found.append(Ribbon(start, _layer(f"{kind} layer {layer + 1}"), value))
+            ribbons.append(Ribbon(start, _layer(f"{kind} layer {layer + 1}"), value))
     for component, term in zip(choice.components, choice.terms.tolist(), strict=True):
         if component.head is None:
-            found.append(Ribbon(Node("no head", "not a head"), _layer(component.label), term))
-    found.sort(key=lambda ribbon: -abs(ribbon.value))
-    small = [ribbon.value for ribbon in found[_RIBBONS:]]
+            ribbons.append(Ribbon(Node("no head", "not a head"), _layer(component.label), term))
+    ribbons.sort(key=lambda ribbon: -abs(ribbon.value))
+    small = [ribbon.value for ribbon in ribbons[_RIBBONS:]]
     parts = [sum(v for v in small if v > 0), sum(v for v in small if v < 0)]
     rest = Node("smaller", "all smaller")
-    return found[:_RIBBONS] + [Ribbon(rest, rest, v) for v in parts if v]
+    return ribbons[:_RIBBONS] + [Ribbon(rest, rest, v) for v in parts if v]
 
 
 def _layer(name: str) -> Node:
@@ -231,7 +231,7 @@ def _layer(name: str) -> Node:
 
 
 def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = None) -> float:
-    """How the difference changes when a head is switched off, or one of its links is cut."""
+    """Return the true change of the logit difference when a head or an edge is ablated."""
     from core.record.edits import Edge, Edits
 
     edits = (
@@ -243,7 +243,7 @@ def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = No
 
 
 def _tried(lesson: Lesson, choice: WordChoice) -> None:
-    """The largest heads and links, cut: what the sum predicts, and what the network then does."""
+    """Show predicted and true effects of ablating the largest heads and edges."""
     names = _names(lesson.record)
     places: list[tuple[Kind, int, int, int | None]] = []
     heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None][:_TRIED]
@@ -274,10 +274,10 @@ def _tried(lesson: Lesson, choice: WordChoice) -> None:
 
 
 def _names(record: TranslationRecord) -> dict[Kind, list[str]]:
-    """What the keys of the decoder's two kinds are called."""
+    """Return the key labels of cross- and decoder attention."""
     return {"cross": labels(record.source, 1), "decoder": labels(record.target_in, 0)}
 
 
 def _cells(array: NDArray) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Every cell of an array, and its place."""
+    """Yield the index and value of every cell."""
     return ((at, float(value)) for at, value in np.ndenumerate(array))

@@ -1,4 +1,4 @@
-"""Going about in a browser: Back, links, reloads, the sentence's box, who writes the address."""
+"""Navigation in a browser: Back, links, reloads, the source box, and writers of the URL."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def query(page: Page) -> dict[str, str]:
 
 
 def expect_query(page: Page, **wanted: str | None) -> None:
-    """Wait until the address holds these; None means that it does not hold the name."""
+    """Wait until the URL query has these values; None means that the name is absent."""
     page.wait_for_function(
         """(wanted) => {
             const query = new URLSearchParams(location.search);
@@ -46,7 +46,7 @@ def expect_query(page: Page, **wanted: str | None) -> None:
 
 
 def settled(page: Page) -> None:
-    """Nothing has run on the server, and the address has stayed as it is, for 250 ms in a row."""
+    """Wait until nothing has run and the URL has not changed for 250 ms."""
     page.evaluate("window.calm = null")
     page.wait_for_function(
         """() => {
@@ -75,7 +75,7 @@ def go_to(page: Page, path: str) -> None:
 
 
 def at(page: Page, path: str) -> None:
-    """The page is open, has drawn itself, and stands in the address."""
+    """Wait until a page is open and drawn."""
     page.wait_for_function("path => location.pathname === `/${path}`", arg=path, timeout=10_000)
     if path:
         expect(page.get_by_role("heading", name=PAGES[path], exact=True)).to_be_visible(
@@ -90,7 +90,7 @@ def box(page: Page):
 
 
 def expect_sentence(page: Page, text: str) -> None:
-    """The box's script comes from the server when a page first has one: on a busy machine, late."""
+    """Wait for the box's text; its script is loaded on the first page that needs it."""
     expect(box(page)).to_have_value(text, timeout=30_000)
 
 
@@ -101,7 +101,7 @@ def apply(page: Page, text: str) -> None:
     settled(page)
 
 
-def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
+def test_back_and_forward_lead_through_every_page(local_page: Page, serve):
     opened(local_page, serve)
     apply(local_page, OWN)
     entries = local_page.evaluate("history.length")
@@ -111,7 +111,7 @@ def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
         expect_query(local_page, source=OWN)
         if path in WITH_A_SENTENCE:
             expect_sentence(local_page, OWN)
-    assert local_page.evaluate("history.length") == entries + len(pages), "one entry a page"
+    assert local_page.evaluate("history.length") == entries + len(pages), "one entry per page"
     for path in [*reversed(pages[:-1]), ""]:
         local_page.go_back()
         at(local_page, path)
@@ -121,7 +121,7 @@ def test_back_leads_through_every_page_and_forth_again(local_page: Page, serve):
     assert local_page.evaluate("history.length") == entries + len(pages)
 
 
-def test_back_brings_the_sentence_that_stood_there(local_page: Page, serve):
+def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
     opened(local_page, serve, source=OWN, search="greedy")
     go_to(local_page, "steps")
     apply(local_page, "Ein Hund.")
@@ -137,8 +137,8 @@ def test_back_brings_the_sentence_that_stood_there(local_page: Page, serve):
     expect_query(local_page, source="Ein Hund.", search="beam")
 
 
-def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, serve):
-    """On the first page: an entry for each sentence and each edit, and with it what was pinned."""
+def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
+    """On the first page each sentence and each edit is an entry, with its pinned cell."""
     opened(local_page, serve, source=OWN, search="greedy")
     root = local_page.locator("section[aria-label='Attention explorer']")
     first = root.get_attribute("data-sentence")
@@ -153,7 +153,7 @@ def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, ser
     root.locator(".thumbnail[data-l='3'][data-h='0']").click()
     root.get_by_role("button", name="Switch this head off").click()
     expect_query(local_page, edits="off.cross.3.0")
-    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    expect(root.get_by_role("button", name="Switch this head back on")).to_be_visible()
     settled(local_page)
     assert local_page.evaluate("history.length") == entries + 2
     local_page.go_back()
@@ -171,11 +171,11 @@ def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, ser
     local_page.go_forward()
     local_page.go_forward()
     expect_query(local_page, edits="off.cross.3.0", source="Ein Hund bellt.")
-    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    expect(root.get_by_role("button", name="Switch this head back on")).to_be_visible()
     assert local_page.evaluate("history.length") == entries + 2
 
 
-def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
+def test_invalid_values_in_a_link_are_ignored(local_page: Page, serve):
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     opened(local_page, serve, "masks", source="  ", closing_fill="-1", mask_kind="", **nonsense)
     expect_sentence(local_page, EXAMPLES[0].de)
@@ -185,7 +185,7 @@ def test_nonsense_in_a_link_is_as_if_it_were_not_there(local_page: Page, serve):
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
-    """And the visitor's own sentence, which the lessons after it are about."""
+    """It also keeps the visitor's sentence for the lessons."""
     opened(local_page, serve, "tour", source=OWN)
     main = local_page.locator("[data-testid=stMain]")
     for stop in ("2", "3"):
@@ -247,7 +247,7 @@ def test_a_sentence_is_one_line_and_enter_translates(local_page: Page, serve):
     assert area.bounding_box()["height"] == low
 
 
-def test_a_translation_that_is_typed_is_looked_at_by_either_click(local_page: Page, serve):
+def test_a_typed_target_is_applied_by_the_button(local_page: Page, serve):
     opened(local_page, serve, source=OWN)
     target = local_page.locator(".st-key-target input")
     button = local_page.locator(".st-key-use_reference button")
@@ -277,8 +277,8 @@ def test_several_lines_become_one(text, line):
     assert address.one_line(text) == line
 
 
-def test_only_session_reads_the_address_and_python_never_writes_it():
-    """Each such write is a history entry of its own, and the browser's Back stays where it is."""
+def test_python_never_writes_the_url():
+    """Such a write would add a history entry and break the browser's Back."""
     for file in (ROOT / "app").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"query_params(\[|\.(clear|from_dict|update|pop|set))", text), file
@@ -287,7 +287,7 @@ def test_only_session_reads_the_address_and_python_never_writes_it():
 
 @pytest.fixture
 def writer(page: Page, tmp_path):
-    """`write(*calls)` on a page of its own: what the address holds after each, and new entries."""
+    """Return `write(*calls)`, which yields the URL query and the new entries after each call."""
     script = (ROOT / "app/components/address/address.js").read_text(encoding="utf-8")
     file = tmp_path / "steps"
     file.write_text("<!doctype html>", encoding="utf-8")
@@ -312,8 +312,8 @@ def writer(page: Page, tmp_path):
     return write
 
 
-def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
-    """An answer that comes when the next page is already called is nobody's to write any more."""
+def test_the_writer_writes_changes_of_its_own_page_only(writer):
+    """A response that arrives after the next page was opened is dropped."""
     assert writer(
         {"page": "masks", "values": {"source": "b"}},
         {"page": "", "values": {"source": "b"}},
@@ -335,10 +335,10 @@ def test_the_writer_writes_its_own_page_and_only_what_changed(writer):
     ]
 
 
-def test_what_is_drawn_after_back_leaves_the_address_alone(writer):
-    """The run that Back asks for is under way: until it answers, the address is ahead of the page.
+def test_a_render_after_back_does_not_write_the_url(writer):
+    """Until the run caused by Back has finished, the URL is ahead of the page.
 
-    Data may be drawn again then, or, after a reload on a busy machine, for the first time.
+    Meanwhile data may be drawn again or, after a reload on a busy machine, for the first time.
     """
     entry = {"entry": ["kind"]}
     assert writer(
@@ -373,12 +373,12 @@ VIEWS = {path: f"{path}/page" for path in PAGES} | {
 }
 
 
-def test_each_name_in_the_address_has_one_writer(monkeypatch):
-    """Of two writers the last would win, which is another one each time."""
+def test_each_query_parameter_has_one_writer(monkeypatch):
+    """With two writers, the last one would win, at random."""
     written: list[str] = []
     monkeypatch.setattr(address, "address", lambda values, **_: written.extend(values))
     app = AppTest.from_file(str(MAIN), default_timeout=120).run()
-    app.session_state["path_maps"] = True  # the page of steps shows an explorer as well
+    app.session_state["path_maps"] = True  # shows an explorer on the page of steps
     for path in PAGES:
         written.clear()
         app.switch_page(f"views/{VIEWS[path]}.py").run()
@@ -389,7 +389,7 @@ def test_each_name_in_the_address_has_one_writer(monkeypatch):
         assert set(COMMON) <= set(written), path
 
 
-def test_a_text_of_a_link_is_one_line_too():
+def test_a_text_in_a_link_becomes_one_line():
     app = AppTest.from_file(str(MAIN), default_timeout=60)
     app.query_params["source"] = "Der Hund\nschläft im Garten. "
     app.run()
@@ -421,8 +421,8 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_keeps_what_a_link_asks_for(local_page: Page, serve, path):
-    """The sentence, how it is translated, and a lesson's own choices; a reload has them again."""
+def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
+    """The sentence, the model and search, and the page's choices, also after a reload."""
     asked = COMMON | CHOICES.get(path, {})
     opened(local_page, serve, path, **asked)
     for reloaded in (False, True):
@@ -437,14 +437,14 @@ def test_every_page_keeps_what_a_link_asks_for(local_page: Page, serve, path):
             at(local_page, path)
 
 
-def test_a_choice_goes_into_the_address_and_comes_back(local_page: Page, serve):
+def test_a_choice_is_kept_in_the_url(local_page: Page, serve):
     opened(local_page, serve, "masks", source=OWN)
     entries = local_page.evaluate("history.length")
     layer = local_page.locator(".st-key-closing_layer")
     layer.get_by_text("3", exact=True).click()
     expect_query(local_page, closing_layer="2")
     settled(local_page)
-    assert local_page.evaluate("history.length") == entries, "a choice is no page to go back from"
+    assert local_page.evaluate("history.length") == entries, "a choice adds no history entry"
     local_page.reload()
     expect(layer.get_by_role("radio", name="3")).to_be_checked(timeout=30_000)
     go_to(local_page, "steps")
@@ -455,7 +455,7 @@ def test_a_choice_goes_into_the_address_and_comes_back(local_page: Page, serve):
     expect_query(local_page, closing_layer=None)
 
 
-def test_two_explorers_leave_the_address_to_one(local_page: Page, serve, tmp_path):
+def test_only_one_of_two_explorers_writes_the_url(local_page: Page, serve, tmp_path):
     from core.translator import Translator
 
     saved = tmp_path / "own.npz"

@@ -1,0 +1,198 @@
+"""Expected token names, number formats and figures, shared by the page tests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.config import DecodeConfig
+from core.record.record import RecordToken, TranslationRecord
+from core.translator import Translator
+from tests.app.rendered import Item, Rendered, array, unpacked
+
+ROOT = Path(__file__).resolve().parents[2]
+SIDEBAR = re.compile(r"source|translate|direction|model|search|examples|example_\d|model_note")
+SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+CHANGE = (
+    "<b>%{{customdata[0]}}</b><br>{}: %{{customdata[1]:.4f}}<br>{}: %{{customdata[2]:.4f}}<br>"
+    "change: <b>%{{customdata[3]:+.4f}}</b><extra></extra>"
+)
+"""The hover of a figure of probabilities before and after, by the names of both."""
+
+
+@cache
+def translator(name: str) -> Translator:
+    """Load a bundled checkpoint once."""
+    return Translator.load(ROOT / "checkpoints" / name, "cpu")
+
+
+@cache
+def record(source: str, name: str = "scratch-de-en", beam: int = 5) -> TranslationRecord:
+    return translator(name).inspect(source, decode=DecodeConfig(beam=beam))
+
+
+def names(tokens: Sequence[RecordToken], first: int) -> list[str]:
+    """Return the tokens' texts; repeated ones with their number, counted from `first`."""
+    counts = Counter(token.text for token in tokens)
+    return [
+        token.text + (str(first + i).translate(SUBSCRIPT) if counts[token.text] > 1 else "")
+        for i, token in enumerate(tokens)
+    ]
+
+
+def drawn(words: Iterable[str]) -> list[str]:
+    """Escape words as figures do."""
+    return [w.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for w in words]
+
+
+def begin(texts: Iterable[str], length: int = 4) -> list[str]:
+    """Return the beginnings of labels, which figures may cut."""
+    return [text[:length] for text in texts]
+
+
+def number(value: float, places: int = 4, sign: str = "") -> str:
+    if abs(value) == np.inf:
+        return "∞" if value > 0 else "−∞"
+    text = f"{abs(value):,.{places}f}"
+    return text if not float(text.replace(",", "")) else ("−" if value < 0 else sign) + text
+
+
+def signed(value: float, places: int = 3) -> str:
+    return number(value, places, "+")
+
+
+def percent(share: float) -> str:
+    near_an_end = 0 < share <= 0.005 or 0.995 <= share < 1
+    text = f"{100 * share:.{int(near_an_end)}f}"
+    return {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text) + "\u00a0%"
+
+
+def from_scientific(text: str) -> float:
+    """Parse 4.8 · 10⁻⁷ or 0.269."""
+    digits, _, power = text.replace("−", "-").partition("\u00a0·\u00a010")
+    exponent = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    return float(digits) * 10.0 ** int(exponent or 0)
+
+
+def is_blue(colour: str) -> bool:
+    """Return whether a colour has more blue than red."""
+    if colour.startswith("#"):
+        return int(colour[5:7], 16) > int(colour[1:3], 16)
+    red, _, blue = re.findall(r"\d+", colour)[:3]
+    return int(blue) > int(red)
+
+
+def titles(figure: dict[str, Any]) -> tuple[str, str]:
+    """Return a figure's title and subtitle."""
+    title = figure["layout"]["title"]
+    return title["text"], title["subtitle"]["text"]
+
+
+def axis_titles(figure: dict[str, Any]) -> tuple[str, str]:
+    """Return the titles of the x and the y axis."""
+    x, y = (figure["layout"][axis]["title"].get("text", "") for axis in ("xaxis", "yaxis"))
+    return x, y
+
+
+def traces(figure: dict[str, Any], **properties: str) -> list[dict[str, Any]]:
+    """Return the traces that have all these properties, such as type="bar"."""
+    return [
+        trace for trace in figure["data"] if all(trace.get(k) == v for k, v in properties.items())
+    ]
+
+
+def texts_are(page: Rendered, key: str, *expected: str) -> None:
+    """Claim the texts of the figure under a key: exactly these, in any order and number."""
+    found = page.found(key, "figure")
+    assert {item.text for item in found} == set(expected)
+    for item in found:
+        item.claimed = True
+
+
+def nothing_else(
+    page: Rendered,
+    *compared: str,
+    fixed: tuple[str, ...] = (),
+    but: Callable[[Item], bool] = lambda item: False,
+) -> None:
+    """Fail for each unclaimed text with a number.
+
+    Excused are the sidebar, help texts, formulas and widgets, the figures and tables with the keys
+    `compared`, and texts that contain one of `fixed`.
+    """
+    widgets = ("latex", "help", "option", "label", "text_area", "raw_value")
+    page.everything_was_claimed(
+        lambda item: (
+            SIDEBAR.fullmatch(item.where) is not None
+            or item.kind in widgets
+            or (item.where in compared and item.kind in ("figure", "cell", "column"))
+            or any(word in item.text for word in fixed)
+            or but(item)
+        )
+    )
+
+
+def map_row(page: Rendered, key: str) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return the header of a row of maps as sent, and its values [layer, head, query, key]."""
+    header, blobs = unpacked(page.payload(key))
+    shape = [len(header["layers"]), header["heads"]]
+    shape += [len(header[side]["tokens"]) for side in ("queries", "keys")]
+    values = []
+    for i, drawn_map in enumerate(header["maps"]):
+        if "minus" not in drawn_map:
+            at = header[f"values_{i}"]
+            sent = blobs[at["at"] : at["at"] + at["length"]]
+            values.append(np.frombuffer(sent, "<f4").reshape(shape))
+    return header, values
+
+
+def map_names(header: dict[str, Any]) -> list[str]:
+    return [drawn_map["name"] for drawn_map in header["maps"]]
+
+
+def side(header: dict[str, Any], which: str) -> list[tuple[int, str]]:
+    """Return the numbers and labels of the tokens along one side of a row of maps."""
+    return [(token["number"], token["label"]) for token in header[which]["tokens"]]
+
+
+def numbered(tokens: Sequence[RecordToken], first: int) -> list[tuple[int, str]]:
+    """Return what `side` should return for these tokens."""
+    return [(first + i, token.text) for i, token in enumerate(tokens)]
+
+
+def least_certain(record: TranslationRecord) -> str:
+    """Return the line under a translation that names its least certain token."""
+    at = int(record.log_probs.argmin())
+    share = percent(float(np.exp(record.log_probs[at])))
+    return f"Least certain token: “{record.target_out[at].text}” ({share})."
+
+
+def changes(
+    page: Rendered, key: str, words: list[str], before: np.ndarray, after: np.ndarray
+) -> dict[str, Any]:
+    """Check a figure of probabilities before and after: bars, dots by colour, hovers."""
+    figure = page.figure(key)
+    (bar,) = traces(figure, type="bar")
+    gained, lost = (t for t in traces(figure, mode="markers") if "customdata" in t)
+    np.testing.assert_allclose(array(bar["y"]), before, atol=2e-6)
+    assert is_blue(gained["marker"]["color"]) and not is_blue(lost["marker"]["color"])
+    for trace, rows in ((gained, after >= before), (lost, after < before)):
+        at = np.flatnonzero(rows)
+        assert list(array(trace["x"])) == list(at)
+        np.testing.assert_allclose(array(trace["y"]), after[at], atol=2e-6)
+    expected = np.stack([before, after, after - before], axis=1)
+    for trace, rows in (
+        (bar, range(len(words))),
+        *((t, array(t["x"]).astype(int)) for t in (gained, lost)),
+    ):
+        assert trace["hovertemplate"] == bar["hovertemplate"]  # a low bar is hovered at its dot
+        for (word, *values), row in zip(trace["customdata"], rows, strict=True):
+            assert word == words[row]
+            np.testing.assert_allclose(values, expected[row], atol=4e-6)
+    return figure
