@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Doubles = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
 
 class Frozen:
     """Base of frozen dataclasses that hold arrays, directly or inside mappings and tuples.

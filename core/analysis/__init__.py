@@ -1,1 +1,1 @@
-"""Questions asked of records, one a file: records in, numpy out; no network and no screen."""
+"""Analyses of records, one per file: records in, NumPy arrays out; no network and no UI."""

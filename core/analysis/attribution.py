@@ -1,4 +1,4 @@
-"""Where a target token came from: scores of source words, their Shapley values, and how both agree.
+"""Attribution of target tokens to source words: scores, Shapley values and their rank agreement.
 
 Axes: T target token, n source words, N subsets of them, M orders of them, R resamples.
 """
@@ -12,17 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.record.record import RecordToken
 from core.record.words import Words, group_words
 
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-
 MAX_LIVE = 10
-"""Words of which all subsets are asked without being told to: 1,024."""
+"""Up to this many words, Shapley values are exact by default: 1,024 subsets."""
 MAX_EXACT = 12
-"""Words of which all subsets are asked at most: 4,096."""
+"""Up to this many words, exact Shapley values can be requested: 4,096 subsets."""
 
 
 def source_words(tokens: Sequence[RecordToken]) -> Words:
@@ -32,10 +29,10 @@ def source_words(tokens: Sequence[RecordToken]) -> Words:
 
 @dataclass(frozen=True, eq=False)
 class Attributions(Frozen):
-    """What each method says of each source word, for each target token; read-only.
+    """The score each method gives each source word, for each target token; read-only.
 
-    `scores` by method [T, n], float64: more speaks for "it came from there". The methods' units
-    differ, so only ranks compare. `target` are the ids that T stands for.
+    `scores` holds a float64 array [T, n] per method: the higher, the more the token came from that
+    word. Units differ between methods, so compare ranks only. `target` holds the T token ids.
     """
 
     words: Words
@@ -46,22 +43,24 @@ class Attributions(Frozen):
         super().__post_init__()
         for method, score in self.scores.items():
             if score.shape != (len(self.target), len(self.words)):
-                raise ValueError(f"scores of {method} are {score.shape}, not [target, words]")
+                raise ValueError(
+                    f"scores of {method} have shape {score.shape}, not [target, words]"
+                )
 
 
 @dataclass(frozen=True, eq=False)
 class Shapley(Frozen):
-    """Each source word's share of log P(target token), in nats; float64, read-only.
+    """Shapley values of the source words for log P(target token), in nats; float64, read-only.
 
-    `values` [T, n] are what a word adds to log P on the average over all orders in which the words
-    become visible (Shapley 1953). For each token they sum to `everything` − `nothing` [T]: its
-    log-probability with all words visible minus that with none. `low` and `high` [T, n] are the
-    95 % interval of sampled values (Student's t); of exact ones both are the value itself.
-    `subsets` were asked; `permutations` were drawn, 0 for exact values. `draws` [M / 2, T, n] are
-    the sampled gains whose mean the values are, one for each order with its reverse; exact values
-    have none.
+    `values` [T, n] is what a word adds to log P, averaged over all orders in which the words become
+    visible (Shapley 1953). For each token they sum to `everything` − `nothing` [T]: its
+    log-probability with all words visible minus that with none. `low` and `high` [T, n] bound the
+    95 % interval of sampled values (Student's t); for exact values both equal the value.
+    `subsets` counts the evaluated subsets, `permutations` the sampled orders (0 if exact). `draws`
+    [M / 2, T, n] holds the sampled gains, each averaged over an order and its reverse; `values` is
+    their mean. Exact values have no draws.
 
-    The interval needs enough orders. Measured on captions of 8 to 10 words, it holds the exact
+    The interval needs enough orders. Measured on captions of 8 to 10 words, it contains the exact
     value in 91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders.
     """
 
@@ -79,14 +78,14 @@ class Shapley(Frozen):
     def __post_init__(self) -> None:
         draws = np.empty((0, *self.values.shape)) if self.draws is None else self.draws
         if draws.shape[1:] != self.values.shape:
-            raise ValueError(f"draws {draws.shape} are not [orders / 2, target, words]")
+            raise ValueError(f"draws have shape {draws.shape}, not [orders / 2, target, words]")
         object.__setattr__(self, "draws", draws)
         super().__post_init__()
+        lengths = len(self.target), len(self.words)
         for name in ("values", "low", "high", "everything", "nothing"):
             array = getattr(self, name)
-            lengths = len(self.target), len(self.words)
             if array.shape != lengths[: array.ndim]:
-                raise ValueError(f"{name} {array.shape} is not {lengths[: array.ndim]}")
+                raise ValueError(f"{name} has shape {array.shape}, not {lengths[: array.ndim]}")
 
     @property
     def exact(self) -> bool:
@@ -94,18 +93,18 @@ class Shapley(Frozen):
 
     @property
     def largest_error(self) -> float:
-        """How far a token's values are from adding up to the difference, at most."""
+        """The largest deviation, over tokens, of the sum of the values from the difference."""
         sums_T = self.values.sum(-1)
         return float(np.abs(sums_T - (self.everything - self.nothing)).max())
 
 
 @dataclass(frozen=True, eq=False)
 class Subsets(Frozen):
-    """The subsets of source words that must be asked for Shapley values, and how to add them up.
+    """The subsets of source words to evaluate for Shapley values, and how to combine the results.
 
-    `visible` [N, n] says which words each shows. `orders` [M, n] are sampled orders in which the
-    words become visible, each followed by its reverse, and `steps` [M, n + 1] the subsets on their
-    way; all subsets need none.
+    `visible` [N, n] marks the words that each subset shows. For sampled values, `orders` [M, n] are
+    the orders in which the words become visible, each followed by its reverse, and `steps`
+    [M, n + 1] the subsets they pass through.
     """
 
     words: Words
@@ -115,74 +114,68 @@ class Subsets(Frozen):
 
     @classmethod
     def every(cls, words: Words) -> Subsets:
-        """All 2ⁿ. Raises ValueError for no word, and for more than `MAX_EXACT`."""
-        n = _counted(words)
+        """Return all 2ⁿ subsets. Raises ValueError for no words and for more than `MAX_EXACT`."""
+        n = len(words)
         if n > MAX_EXACT:
             raise ValueError(
                 f"{n} source words are too many for exact values: the limit is {MAX_EXACT}, "
-                "shorten the sentence or have them sampled"
+                "shorten the sentence or use sampled values"
             )
         return cls(words, (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool))
 
     @classmethod
     def sampled(cls, words: Words, permutations: int, seed: int) -> Subsets:
-        """Those on the way of so many orders, the same for a seed; each order's reverse is one.
+        """Return the subsets along `permutations` random orders, half of them reverses of others.
 
-        Raises ValueError for no word, and unless `permutations` are even and 4 or more.
+        Equal seeds give equal orders. Raises ValueError unless `permutations` is even and at least
+        4.
         """
-        n = _counted(words)
+        n = len(words)
         if permutations < 4 or permutations % 2:
             raise ValueError(
                 f"{permutations} permutations cannot be drawn: take an even number, at least 4"
             )
-        chance = np.random.default_rng(seed)
-        drawn = [chance.permutation(n) for _ in range(permutations // 2)]
+        rng = np.random.default_rng(seed)
+        drawn = [rng.permutation(n) for _ in range(permutations // 2)]
         orders = np.stack([order for one in drawn for order in (one, one[::-1])])
-        becomes = orders.argsort(-1)  # when each word becomes visible
-        way = becomes[:, None] < np.arange(n + 1)[:, None]
-        visible, steps = np.unique(way.reshape(-1, n), axis=0, return_inverse=True)
+        becomes_visible = orders.argsort(-1)
+        shown = becomes_visible[:, None] < np.arange(n + 1)[:, None]
+        visible, steps = np.unique(shown.reshape(-1, n), axis=0, return_inverse=True)
         return cls(words, visible, orders, steps.reshape(permutations, n + 1))
 
     def shapley(self, values: Doubles, target: tuple[int, ...]) -> Shapley:
-        """Shapley values from what each subset gives each target token, [N, T]."""
-        n = len(self.words)
+        """Compute the Shapley values from each subset's log P of the target tokens, [N, T]."""
         sizes = self.visible.sum(-1)
         everything, nothing = values[sizes.argmax()], values[sizes.argmin()]
         if self.orders is None or self.steps is None:
-            found = low = high = _exact(values, n)
+            mean = low = high = _exact(values, len(self.words))
             draws, count = None, 0
         else:
             draws, count = _draws(values, self.orders, self.steps), len(self.orders)
-            found, margin = draws.mean(0), _margin(draws)
-            low, high = found - margin, found + margin
+            mean, margin = draws.mean(0), _margin(draws)
+            low, high = mean - margin, mean + margin
         return Shapley(
-            self.words, target, found, low, high, everything, nothing, len(values), count, draws
+            self.words, target, mean, low, high, everything, nothing, len(values), count, draws
         )
-
-
-def _counted(words: Words) -> int:
-    if not words:
-        raise ValueError("there is no source word to ask about: at least 1 is needed")
-    return len(words)
 
 
 def _exact(values_NT: Doubles, n: int) -> Doubles:
     """Σ_S |S|! (n − |S| − 1)! / n! · (v(S ∪ i) − v(S)) over the subsets S without i: [T, n]."""
-    size = np.array([bin(subset).count("1") for subset in range(2**n)])
+    subsets = np.arange(2**n)
     weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
-    found = []
+    shares = []
     for i in range(n):
-        without = np.flatnonzero(~np.arange(2**n) >> i & 1)
+        without = np.flatnonzero(~subsets >> i & 1)
         gain = values_NT[without | 1 << i] - values_NT[without]
-        found.append(weight[size[without]] @ gain)
-    return np.stack(found, -1)
+        shares.append(weight[np.bitwise_count(without)] @ gain)
+    return np.stack(shares, -1)
 
 
 def _draws(values_NT: Doubles, orders: NDArray[np.int64], steps: NDArray[np.int64]) -> Doubles:
-    """Each word's gain, the mean over an order and its reverse: [M / 2, T, n].
+    """Average each word's gain over an order and its reverse: [M / 2, T, n].
 
-    Their mean estimates the Shapley values (Castro, Gómez & Tejada 2009; the reverses: Mitchell et
-    al. 2022, §4.1).
+    The mean of these draws estimates the Shapley values (Castro, Gómez & Tejada 2009; antithetic
+    sampling: Mitchell et al. 2022, §4.1).
     """
     gain_MnT = np.diff(values_NT[steps], axis=1)
     of_word = np.take_along_axis(gain_MnT, orders.argsort(-1)[..., None], axis=1)
@@ -191,50 +184,39 @@ def _draws(values_NT: Doubles, orders: NDArray[np.int64], steps: NDArray[np.int6
 
 
 def _margin(draws: Doubles) -> Doubles:
-    """Half the 95 % interval of the mean of the draws, by Student's t: [T, n]."""
-    from scipy.special import stdtrit  # takes time to import, and naming words does not need it
+    """Return half the width of the 95 % interval of the mean draw, by Student's t: [T, n]."""
+    from scipy.special import stdtrit  # slow to import; most pages need only `source_words`
 
     return stdtrit(len(draws) - 1, 0.975) * draws.std(0, ddof=1) / math.sqrt(len(draws))
 
 
 @dataclass(frozen=True, eq=False)
 class Agreement(Frozen):
-    """How alike a method and the Shapley values rank the source words, for each target token.
+    """Rank agreement of a method with the Shapley values, over the words, per target token.
 
-    `spearman` and `kendall` [T], 1 = the same order, −1 = the reverse; NaN where all words are
-    equal for either, or where there is only one word. `resampled` [R, T] is Spearman's ρ with each
-    of R bootstrap resamples of the sampled orders; R is 0 where the Shapley values are exact.
+    `spearman` [T] is 1 for the same order and −1 for the reverse. It is NaN where all words are
+    equal in either, and for a single word. `resampled` [R, T] is the same ρ for each of R bootstrap
+    resamples of the sampled orders; R is 0 where the Shapley values are exact.
     """
 
     spearman: Doubles
-    kendall: Doubles
     resampled: Doubles
 
-    @property
-    def mean_spearman(self) -> float:
-        """Of the sentence: the mean over the target tokens that have one, else NaN."""
-        return _mean(self.spearman)
-
-    @property
-    def mean_kendall(self) -> float:
-        """Of the sentence: the mean over the target tokens that have one, else NaN."""
-        return _mean(self.kendall)
-
     def of(self, token: int | None = None) -> float:
-        """Spearman's ρ of one target token, or its mean over all of them."""
-        return self.mean_spearman if token is None else float(self.spearman[token])
+        """Return ρ of one target token, or the mean over the tokens that have one, else NaN."""
+        return _mean(self.spearman) if token is None else float(self.spearman[token])
 
     def resamples(self, token: int | None = None) -> Doubles:
-        """`of` with each resample: [R]."""
+        """Return `of` for each resample: [R]."""
         if token is not None:
             return self.resampled[:, token]
         return np.array([_mean(row) for row in self.resampled])
 
     def interval(self, token: int | None = None) -> tuple[float, float]:
-        """The 95 % interval of `of` over the sampled orders: the percentiles of its resamples.
+        """Return the 95 % percentile interval of `of` over the sampled orders.
 
-        Measured against exact values on captions of 8 to 10 words, with 64 orders, it holds ρ of a
-        token in 95 and the mean in 97 of 100 cases. Exact values have no width.
+        Measured against exact values on captions of 8 to 10 words, with 64 orders, it contains ρ of
+        a token in 95 of 100 cases and the mean in 97. For exact values, both ends equal `of`.
         """
         found = self.resamples(token)
         if not len(found):
@@ -243,9 +225,10 @@ class Agreement(Frozen):
         return low, high
 
     def differs(self, other: Agreement, token: int | None = None) -> bool:
-        """Whether the order of two methods is the same in 95 % of the resamples, or exact.
+        """Return whether the 95 % interval of the difference between two methods' ρ excludes 0.
 
-        Where it is not, the choice of the orders decides which of the two agrees better.
+        If not, which of them agrees better depends on the sampled orders. For exact values, return
+        whether the two ρ differ at all.
         """
         found = self.resamples(token) - other.resamples(token)
         if not len(found):
@@ -255,73 +238,52 @@ class Agreement(Frozen):
 
 
 RESAMPLES = 500
-"""Of the sampled orders, for the interval of a rank agreement."""
+"""Bootstrap resamples of the sampled orders, for the interval of a rank agreement."""
 
 
 def agreement(attributions: Attributions, referee: Shapley, seed: int = 0) -> dict[str, Agreement]:
-    """The rank agreement of every method with the Shapley values of the same pass.
+    """Compute each method's rank agreement with the Shapley values of the same pass.
 
-    Values have a sign, so a word that speaks against a token ranks last. All methods are compared
-    with the same resamples, drawn by `seed`. Raises ValueError if the two are of different words
-    or tokens.
+    Values are signed, so a word that counts against a token ranks last. All methods use the same
+    resamples, drawn with `seed`. Raises ValueError if the two differ in words or target tokens.
     """
     if (attributions.words, attributions.target) != (referee.words, referee.target):
         raise ValueError("the scores and the Shapley values are of different words or tokens")
-    ranks_RTn = _resampled_ranks(referee, seed)
+    ranks_Tn, ranks_RTn = _ranks(referee.values), _ranks(_resampled(referee, seed))
     return {
         method: Agreement(
-            *(
-                np.array([of(a, b) for a, b in zip(score, referee.values, strict=True)])
-                for of in (spearman, kendall)
-            ),
-            _correlations(_ranks(score), ranks_RTn),
+            _correlations(_ranks(score), ranks_Tn), _correlations(_ranks(score), ranks_RTn)
         )
         for method, score in attributions.scores.items()
     }
 
 
-def _resampled_ranks(referee: Shapley, seed: int) -> Doubles:
-    """The words' ranks by the mean of each bootstrap resample of the draws: [R, T, n]."""
+def _resampled(referee: Shapley, seed: int) -> Doubles:
+    """Return the mean of each bootstrap resample of the draws: [R, T, n]; R = 0 without draws."""
     draws = referee.draws
     if draws is None or not len(draws):
         return np.empty((0, *referee.values.shape))
     chosen = np.random.default_rng(seed).integers(len(draws), size=(RESAMPLES, len(draws)))
     times_RM = np.stack([np.bincount(row, minlength=len(draws)) for row in chosen])
-    flat = times_RM @ draws.reshape(len(draws), -1) / len(draws)
-    return np.stack([_ranks(means) for means in flat.reshape(RESAMPLES, *referee.values.shape)])
+    means = times_RM @ draws.reshape(len(draws), -1) / len(draws)
+    return means.reshape(RESAMPLES, *referee.values.shape)
 
 
 def _ranks(scores: Doubles) -> Doubles:
-    """Twice the ranks of each row's values around 0, ties at their mean rank: [..., n]."""
-    return np.sign(scores[..., :, None] - scores[..., None, :]).sum(-1)
+    """Rank each row [..., n] around 0; ties share their mean rank."""
+    from scipy.stats import rankdata  # slow to import; most pages need only `source_words`
+
+    return rankdata(scores, axis=-1) - (scores.shape[-1] + 1) / 2
 
 
 def _correlations(first_Tn: Doubles, second_RTn: Doubles) -> Doubles:
-    """The correlation of two rows of ranks, NaN where either is flat: [R, T]."""
-    size = np.sqrt((first_Tn**2).sum(-1) * (second_RTn**2).sum(-1))
+    """Return Pearson's r of centred rows, NaN where either is constant: [..., T].
+
+    Of ranks, this is Spearman's ρ. `scipy.stats.spearmanr` takes one pair of rows at a time.
+    """
+    norms = np.sqrt((first_Tn**2).sum(-1) * (second_RTn**2).sum(-1))
     with np.errstate(invalid="ignore"):
-        return np.where(size > 0, (first_Tn * second_RTn).sum(-1) / size, np.nan)
-
-
-def spearman(first: Doubles, second: Doubles) -> float:
-    """Spearman's ρ of two rows [n]: the correlation of their ranks, ties at their mean rank."""
-    return _correlation(*(_order(row).sum(-1) for row in (first, second)))
-
-
-def kendall(first: Doubles, second: Doubles) -> float:
-    """Kendall's τ_b of two rows [n]: pairs in the same order minus pairs in another, over all."""
-    return _correlation(*(_order(row).ravel() for row in (first, second)))
-
-
-def _order(row: Doubles) -> Doubles:
-    """[n, n]: 1 where the first of two is larger, −1 where it is smaller."""
-    return np.sign(row[:, None] - row)
-
-
-def _correlation(first: Doubles, second: Doubles) -> float:
-    """Both rows have a mean of 0, for each pair counts once with either sign."""
-    size = math.sqrt(float(first @ first) * float(second @ second))
-    return float(first @ second) / size if size else math.nan
+        return np.where(norms > 0, (first_Tn * second_RTn).sum(-1) / norms, np.nan)
 
 
 def _mean(row: Doubles) -> float:

@@ -1,4 +1,4 @@
-"""Where two records of the same source and the same target differ most, cell by cell."""
+"""Compare the attention maps of two records of one source and target, cell by cell."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.analysis.matching import Matching
+from core.frozen import Doubles
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 SAME = 1e-5
-"""Up to this, two float32 passes over the same weights differ by rounding alone."""
+"""Differences up to this are rounding: two float32 passes with the same weights show them."""
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The cell in which two records differ most, and its two weights.
+    """The cell where two records differ most, and its two weights.
 
-    `layer` and `head` are the first record's; `second_layer` and `second_head` are the ones it was
-    compared with: the same, unless heads were matched.
+    `layer` and `head` belong to the first record; `second_layer` and `second_head` are the ones
+    compared with them: the same numbers, unless heads were matched.
     """
 
     kind: str
@@ -40,27 +40,25 @@ class Largest:
 
 
 def check_comparable(first: TranslationRecord, second: TranslationRecord) -> None:
-    """Raises ValueError, in one line, unless every cell of one record has its cell in the other."""
+    """Raise a one-line ValueError unless the two records have the same tokens and map shapes."""
     for side, name in (("source", "sentence"), ("target_in", "translation")):
         tokens, others = (list(getattr(record, side)) for record in (first, second))
         if [(t.id, t.piece) for t in tokens] == [(t.id, t.piece) for t in others]:
             continue
         if [t.piece for t in tokens] == [t.piece for t in others]:
-            differ = (
-                f"the two models have vocabularies of their own, though both cut the {name} alike"
-            )
+            differ = f"the two models split the {name} alike, but their vocabularies differ"
         else:
             counts = f" ({len(tokens)} and {len(others)})" if len(tokens) != len(others) else ""
-            differ = f"the two models cut the {name} into different tokens{counts}"
+            differ = f"the two models split the {name} into different tokens{counts}"
         raise ValueError(
-            f"{differ}: their maps cannot be subtracted, choose two with one vocabulary"
+            f"{differ}: their maps cannot be subtracted, choose two that share a vocabulary"
         )
     for kind in KINDS:
         (a, b), (c, d) = (r.maps(kind).shape[:2] for r in (first, second))
         if (a, b) != (c, d):
             raise ValueError(
                 f"{a} layers × {b} heads and {c} × {d} ({kind}): their maps cannot be subtracted, "
-                "choose two models of one shape"
+                "choose two models of the same shape"
             )
 
 
@@ -69,8 +67,8 @@ def differences(
     second: TranslationRecord,
     kind: str,
     matching: Matching | None = None,
-) -> NDArray[np.float64]:
-    """First minus second [layer, head, query, key], in the first record's order of heads."""
+) -> Doubles:
+    """Return first minus second [layer, head, query, key], heads in the first record's order."""
     others = second.maps(kind)
     if matching is not None:
         others = matching.reordered(others)
@@ -82,10 +80,10 @@ def largest_difference(
     second: TranslationRecord,
     matchings: Mapping[str, Matching] | None = None,
 ) -> Largest:
-    """The largest difference, by size, over every kind, layer, head, query and key.
+    """Return the cell with the largest absolute difference over all kinds, layers and heads.
 
-    `matchings` by kind say which head of the second belongs to which of the first; without it head
-    is compared with head of the same number. Raises ValueError as `check_comparable` does.
+    `matchings`, by kind, pair the heads of the two records; without it, heads with the same number
+    are compared. Raises ValueError as `check_comparable` does.
     """
     check_comparable(first, second)
     by_kind = {
@@ -95,15 +93,15 @@ def largest_difference(
     kind = max(KINDS, key=lambda k: np.abs(by_kind[k]).max())
     size = np.abs(by_kind[kind])
     layer, head, query, key = map(int, np.unravel_index(size.argmax(), size.shape))
-    there = matchings[kind].of(layer, head) if matchings else (layer, head)
+    partner = matchings[kind].of(layer, head) if matchings else (layer, head)
     return Largest(
         kind=kind,
         layer=layer,
         head=head,
-        second_layer=there[0],
-        second_head=there[1],
+        second_layer=partner[0],
+        second_head=partner[1],
         query=query,
         key=key,
         first=float(first.maps(kind)[layer, head, query, key]),
-        second=float(second.maps(kind)[(*there, query, key)]),
+        second=float(second.maps(kind)[(*partner, query, key)]),
     )

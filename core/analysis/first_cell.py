@@ -1,4 +1,4 @@
-"""The cross-attention cell to begin with: a word written, and the word behind it."""
+"""Pick the cross-attention cell to show first: an output word and the source word it attends to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 from core.record.record import Floats, RecordToken
 
-LEAST_WEIGHT = 0.9  # below it a row is not sharply on one token
-LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, whose links tell little
+LEAST_WEIGHT = 0.9  # the head must attend almost only to this token
+LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, whose links say little
 
 
 @dataclass(frozen=True)
 class FirstCell:
-    """A cell of the cross-attention, counted from 0, and its weight."""
+    """A cross-attention cell, counted from 0, and its weight."""
 
     layer: int
     head: int
@@ -26,13 +26,13 @@ class FirstCell:
 def first_cell(
     cross_LHQK: Floats, source: Sequence[RecordToken], produced: Sequence[RecordToken]
 ) -> FirstCell | None:
-    """The cell with which to begin: a word, and the other word that its row is sharply on.
+    """Return the cell to show first, or None if no cell qualifies.
 
-    `source` names the keys, `produced` the queries. Both tokens are whole words of `LEAST_LETTERS`
-    letters or more. Among the cells that are the largest of their row, in one head with at least
-    `LEAST_WEIGHT` and in the mean over all heads, it is the one with much weight between two words
-    that are spelled differently: weight × mean weight over layers and heads × (1 − the share of
-    letters that both words have in the same order). None where there is no such cell.
+    `source` holds the key tokens, `produced` the query tokens. Both tokens must be whole words of
+    at least `LEAST_LETTERS` letters. The cell must be the largest of its row both in one head, with
+    at least `LEAST_WEIGHT`, and in the mean over all layers and heads. Among these, return the one
+    with the highest weight × mean weight × (1 − similarity of the two spellings), so that names and
+    other copied words come last.
     """
     queries, keys = whole_words(produced), whole_words(source)
     best, found = 0.0, None
@@ -48,7 +48,7 @@ def first_cell(
                     None, source[key].text.casefold(), produced[query].text.casefold()
                 ).ratio()
             )
-            of_heads = rows_LHK[..., key]  # above a half, it is the largest of its row
+            of_heads = rows_LHK[..., key]  # above ½, it is the largest of its row
             layer, head = np.unravel_index(int(of_heads.argmax()), of_heads.shape)
             weight = float(of_heads[layer, head])
             score = weight * float(means_QK[query, key]) * unlike
@@ -58,7 +58,7 @@ def first_cell(
 
 
 def whole_words(tokens: Sequence[RecordToken]) -> list[int]:
-    """The places of tokens that are a word by themselves, of `LEAST_LETTERS` letters or more."""
+    """Return the positions of tokens that are a whole word of at least `LEAST_LETTERS` letters."""
     return [
         at
         for at, token in enumerate(tokens)
@@ -71,7 +71,7 @@ def whole_words(tokens: Sequence[RecordToken]) -> list[int]:
 
 
 def _continued(tokens: Sequence[RecordToken], at: int) -> bool:
-    """Whether the token at a place continues the word before it."""
+    """Return whether the token at a position continues the word before it."""
     if at >= len(tokens) or tokens[at].special or tokens[at].starts_word:
         return False
     return any(map(str.isalnum, tokens[at].text))

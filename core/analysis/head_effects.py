@@ -1,4 +1,4 @@
-"""What switching heads off does to each target token: which head matters, and who covers for whom.
+"""Effects of ablating heads, one or two at a time, on each target token's log-probability.
 
 Axes: L layer, H head, T target token, N = L·H heads of a kind, numbered layer by layer.
 """
@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.frozen import Frozen
-
-Doubles = NDArray[np.float64]
+from core.frozen import Doubles, Frozen
 
 
 class HeadChange(NamedTuple):
-    """One head, counted from 0, and the change in nats without it."""
+    """A head, counted from 0, and the change in log-probability when it is ablated, in nats."""
 
     kind: str
     layer: int
@@ -27,7 +24,7 @@ class HeadChange(NamedTuple):
 
 
 class PairChange(NamedTuple):
-    """Two heads of a kind, each (layer, head), and what goes beyond their single changes (nats)."""
+    """Two heads of a kind, each (layer, head), and their interaction in nats (see `beyond`)."""
 
     first: tuple[int, int]
     second: tuple[int, int]
@@ -36,11 +33,11 @@ class PairChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HeadEffects(Frozen):
-    """Each head of one sentence switched off by itself; arrays are float64, in nats, read-only.
+    """The effect of ablating each head by itself on one sentence; float64, nats, read-only.
 
-    `log_probs` [T] are those of the target tokens in the unedited pass; `changes` by kind
-    [L, H, T] are log P(token) without the head minus `log_probs`: negative where the head helped.
-    Their sum over T is the change of log P of the whole translation.
+    `log_probs` [T] are the target tokens' log-probabilities in the unedited pass. `changes`, by
+    kind [L, H, T], is log P(token) without the head minus `log_probs`: negative where the head
+    helped. Summed over T, it is the change in log P of the whole translation.
     """
 
     log_probs: Doubles
@@ -49,32 +46,34 @@ class HeadEffects(Frozen):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(change.shape[2:] != self.log_probs.shape for change in self.changes.values()):
-            raise ValueError(f"changes are [L, H, T] with T = {len(self.log_probs)} target tokens")
+            raise ValueError(
+                f"changes must be [L, H, T] with T = {len(self.log_probs)} target tokens"
+            )
 
     def of(self, kind: str, token: int | None = None) -> Doubles:
-        """The change of a target token's log-probability, or of the whole translation's: [L, H].
+        """Return the change in log P of one target token, or of the whole translation: [L, H].
 
-        Raises KeyError for a kind and IndexError for a token that is not there.
+        Raises KeyError for an unknown kind and IndexError for a token out of range.
         """
         change_LHT = self.changes[kind]
         return change_LHT.sum(-1) if token is None else change_LHT[..., token]
 
     def ranked(self, token: int | None = None) -> list[HeadChange]:
-        """All heads of all kinds, the one that changes most, in either direction, first."""
-        found = [
+        """Return the heads of all kinds, sorted by the size of their change, largest first."""
+        changes = [
             HeadChange(kind, *at, float(change))
             for kind in self.changes
             for at, change in np.ndenumerate(self.of(kind, token))
         ]
-        return sorted(found, key=lambda head: -abs(head.change))
+        return sorted(changes, key=lambda head: -abs(head.change))
 
 
 @dataclass(frozen=True, eq=False)
 class PairEffects(Frozen):
-    """All pairs of heads of one kind switched off together, on one sentence; read-only.
+    """The effect of ablating each pair of heads of one kind on one sentence; read-only.
 
-    `pairs` [N, N, T], symmetric, are the changes of the target tokens' log-probabilities in nats
-    with both heads off; the diagonal holds those of one head.
+    `pairs` [N, N, T], symmetric, is the change in each target token's log-probability, in nats,
+    with both heads ablated; the diagonal holds the effects of single heads.
     """
 
     kind: str
@@ -86,35 +85,36 @@ class PairEffects(Frozen):
         super().__post_init__()
         N = self.layers * self.heads
         if self.pairs.shape[:-1] != (N, N):
-            raise ValueError(f"pairs {self.pairs.shape} are not [{N}, {N}, T]")
+            raise ValueError(f"pairs have shape {self.pairs.shape}, not [{N}, {N}, T]")
 
     def both(self, token: int | None = None) -> Doubles:
-        """The change with both heads off, of a token or of the whole translation: [N, N]."""
+        """Return the change with both heads ablated, for a token or the translation: [N, N]."""
         return self.pairs.sum(-1) if token is None else self.pairs[..., token]
 
     def single(self, token: int | None = None) -> Doubles:
-        """The change with one head off: [N]."""
+        """Return the change with one head ablated: [N]."""
         return self.both(token).diagonal().copy()
 
     def beyond(self, token: int | None = None) -> Doubles:
-        """The pair's change minus the sum of the two single ones: [N, N], symmetric, diagonal 0.
+        """Return the interaction: the pair's change minus the sum of the two single changes.
 
-        Negative: the two cover for each other, for both off hurts more than the two by themselves.
-        Positive: they need each other: without one, the other is of less use, or even does harm.
+        The array is [N, N], symmetric, with a diagonal of 0. Negative: the heads are redundant, so
+        ablating both hurts more than the single ablations add up to. Positive: they depend on each
+        other, so without one the other helps less or even hurts.
         """
         single_N = self.single(token)
-        found_NN = self.both(token) - (single_N[:, None] + single_N)
-        np.fill_diagonal(found_NN, 0)
-        return found_NN
+        beyond_NN = self.both(token) - (single_N[:, None] + single_N)
+        np.fill_diagonal(beyond_NN, 0)
+        return beyond_NN
 
     def ranked(self, token: int | None = None) -> list[PairChange]:
-        """Every pair once: those that cover for each other first, that need each other last."""
+        """Return every pair once, the most redundant first, the most dependent last."""
         beyond_NN = self.beyond(token)
         pairs = zip(*np.triu_indices(len(beyond_NN), 1), strict=True)
-        found = [PairChange(self.at(a), self.at(b), float(beyond_NN[a, b])) for a, b in pairs]
-        return sorted(found, key=lambda pair: pair.beyond)
+        changes = [PairChange(self.at(a), self.at(b), float(beyond_NN[a, b])) for a, b in pairs]
+        return sorted(changes, key=lambda pair: pair.beyond)
 
     def at(self, number: int) -> tuple[int, int]:
-        """Layer and head of a row or column."""
+        """Return the (layer, head) of a row or column."""
         layer, head = divmod(int(number), self.heads)
         return layer, head

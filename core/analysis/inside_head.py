@@ -1,4 +1,4 @@
-"""One head at work for one query: every number between its inputs and its part of the output.
+"""Trace one head for one query: every number between its inputs and its share of the output.
 
 Axes: Q query, K key, D d_model, H head, E = d_k = d_v (size of one head).
 """
@@ -11,16 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.frozen import Frozen
-
-Doubles = NDArray[np.float64]
+from core.frozen import Bools, Doubles, Frozen
 
 
 @dataclass(frozen=True, eq=False)
 class Site(Frozen):
-    """What one attention was fed and how it maps that; masks say True = may attend.
+    """The inputs, weight matrices, mask and maps of one attention; mask True = may attend.
 
-    Matrices are nn.Linear's, [out, in]: queries are `inputs @ to_query.T + query_bias`.
+    Matrices are [out, in] as in nn.Linear: queries are `inputs @ to_query.T + query_bias`.
     """
 
     kind: str
@@ -36,20 +34,20 @@ class Site(Frozen):
     key_bias: Doubles
     value_bias: Doubles
     output_bias: Doubles
-    mask_QK: NDArray[np.bool_]
+    mask_QK: Bools
     mask_score: float
     maps_HQK: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class InsideHead(Frozen):
-    """What one head does for one query, step by step; a row belongs to a key.
+    """The computation of one head for one query, step by step, with one row per key.
 
-    `products_KE[k]` are the terms of q·k, `scores_K` their sums, `scaled_K` those through √d_k;
-    `masked_K` is what the softmax sees, `exps_K` are e^(score − largest score), and `weights_K`
-    those through their sum. `z_E` sums `weighted_KE`, the weighted values; `parts_HD` holds, for
-    every head, the image of its z under its own columns of the output projection. `output_D` is
-    the output of the attention: all parts and `bias_D`.
+    `products_KE[k]` holds the terms of q·k, `scores_K` their sums, and `scaled_K` the sums divided
+    by √d_k. `masked_K` is the input of the softmax, `exps_K` is e^(score − largest score), and
+    `weights_K` is `exps_K` divided by its sum. `z_E` is the sum of `weighted_KE`, the weighted
+    values. `parts_HD` holds each head's z times its own columns of the output projection.
+    `output_D`, the output of the attention, is the sum of all parts and `bias_D`.
     """
 
     head: int
@@ -62,7 +60,7 @@ class InsideHead(Frozen):
     products_KE: Doubles
     scores_K: Doubles
     scaled_K: Doubles
-    open_K: NDArray[np.bool_]
+    open_K: Bools
     masked_K: Doubles
     exps_K: Doubles
     weights_K: Doubles
@@ -74,7 +72,7 @@ class InsideHead(Frozen):
 
 
 def inside_head(site: Site, head: int, query: int) -> InsideHead:
-    """softmax(qKᵀ/√d_k + M)V Wᴼ of one head and query (paper §3.2), in float64 from its inputs."""
+    """Compute softmax(qKᵀ/√d_k + M)V Wᴼ for one head and query (paper §3.2), in float64."""
     q_HE = heads_of(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
     k_HKE = heads_of(site.memory_KD @ site.to_key.T + site.key_bias, site.num_heads)
     v_HKE = heads_of(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)
@@ -112,19 +110,19 @@ def inside_head(site: Site, head: int, query: int) -> InsideHead:
 
 
 def heads_of(x: ArrayLike, num_heads: int) -> Doubles:
-    """[..., D] → [H, ..., E]: each head has its own slice of the last axis."""
+    """Split the last axis into heads: [..., D] → [H, ..., E]."""
     x = np.asarray(x)
     return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, 0)
 
 
 def largest(values: ArrayLike, count: int) -> list[int]:
-    """Indices of the `count` numbers that are largest in size, the largest first."""
+    """Return the indices of the `count` numbers with the largest magnitude, largest first."""
     return np.argsort(-np.abs(np.asarray(values)), kind="stable")[:count].tolist()
 
 
 @dataclass(frozen=True)
-class Place:
-    """A line of the code that ran, and the module and function in which it stands."""
+class CodeLine:
+    """A line of the code that ran, with its module and function."""
 
     module: str
     function: str
@@ -139,60 +137,63 @@ _OURS, _THEIRS = "core.model.transformer", "torch.nn.functional"
 _DOT, _FORWARD = "scaled_dot_product_attention", "multi_head_attention_forward"
 _ATTEND = "MultiHeadAttention.attend"
 
-STAGES = ("project", "product", "scale", "mask", "softmax", "values", "output")
-PLACES: dict[str, dict[str, tuple[Place, ...]]] = {
+PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
     "scratch": {
         "project": (
-            Place(_OURS, _ATTEND, "q_BHTE = self.split_heads(self.query(x_BTD))"),
-            Place(
+            CodeLine(_OURS, _ATTEND, "q_BHTE = self.split_heads(self.query(x_BTD))"),
+            CodeLine(
                 _OURS,
                 "MultiHeadAttention.keys_values",
                 "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))",
             ),
         ),
-        "product": (Place(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
-        "scale": (Place(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
-        "mask": (Place(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
-        "softmax": (Place(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
+        "product": (CodeLine(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
+        "scale": (CodeLine(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
+        "mask": (CodeLine(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
+        "softmax": (CodeLine(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
         "values": (
-            Place(_OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"),
+            CodeLine(
+                _OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"
+            ),
         ),
         "output": (
-            Place(
+            CodeLine(
                 _OURS, _ATTEND, "output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))"
             ),
         ),
     },
     "baseline": {
         "project": (
-            Place(
+            CodeLine(
                 _THEIRS,
                 _FORWARD,
                 "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)",
             ),
-            Place(
+            CodeLine(
                 _THEIRS,
                 _FORWARD,
                 "q = q.view(tgt_len, bsz * num_heads, head_dim).transpose(0, 1)",
             ),
         ),
         "product": (
-            Place(_THEIRS, _FORWARD, "torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))"),
+            CodeLine(_THEIRS, _FORWARD, "torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))"),
         ),
-        "scale": (Place(_THEIRS, _FORWARD, "q_scaled = q * math.sqrt(1.0 / float(E))"),),
+        "scale": (CodeLine(_THEIRS, _FORWARD, "q_scaled = q * math.sqrt(1.0 / float(E))"),),
         "mask": (
-            Place(
+            CodeLine(
                 _THEIRS,
                 "_canonical_mask",
                 'torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))',
             ),
         ),
         "softmax": (
-            Place(_THEIRS, _FORWARD, "attn_output_weights = softmax(attn_output_weights, dim=-1)"),
+            CodeLine(
+                _THEIRS, _FORWARD, "attn_output_weights = softmax(attn_output_weights, dim=-1)"
+            ),
         ),
-        "values": (Place(_THEIRS, _FORWARD, "attn_output = torch.bmm(attn_output_weights, v)"),),
+        "values": (CodeLine(_THEIRS, _FORWARD, "attn_output = torch.bmm(attn_output_weights, v)"),),
         "output": (
-            Place(
+            CodeLine(
                 _THEIRS,
                 _FORWARD,
                 "attn_output = linear(attn_output, out_proj_weight, out_proj_bias)",
@@ -200,4 +201,8 @@ PLACES: dict[str, dict[str, tuple[Place, ...]]] = {
         ),
     },
 }
-"""By architecture and stage: where the numbers of each stage come from. Tests look them up."""
+"""The lines that compute each stage, by architecture.
+
+They are a table because the library's lines have no markers to read them from; a test looks up
+every line in the installed source, so a new torch version cannot make the page wrong.
+"""

@@ -1,38 +1,35 @@
-"""What the causal mask is worth: two records of one target, with it and without."""
+"""Measure information leaking from future tokens: two records, with and without causal mask."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.record.record import TranslationRecord
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Leak(Frozen):
-    """The probability of each right next token [T] under teacher forcing, with and without M.
+    """Probability of each correct next token [T] under teacher forcing, with and without the mask.
 
-    `on_future` [T] is the share of a row's attention that goes to tokens still to come when
-    nothing forbids it, as the mean of all layers and heads of the decoder.
+    `on_future` [T] is the share of each row's attention on future tokens when the mask is off,
+    averaged over all layers and heads of the decoder.
     """
 
-    masked: Floats
-    open: Floats
-    on_future: Floats
+    masked: Doubles
+    open: Doubles
+    on_future: Doubles
 
     @property
     def gained(self) -> float:
-        """The mean probability gained by seeing the future; below 0 it is lost."""
+        """The mean probability gained by seeing the future; negative means lost."""
         return float((self.open - self.masked).mean())
 
 
 def leak(masked: TranslationRecord, opened: TranslationRecord) -> Leak:
-    """Compare two records of one target, the second without the causal mask.
+    """Compare two records of the same target, the second made without the causal mask.
 
-    Raises ValueError if they hold different targets.
+    Raises ValueError if the targets differ.
     """
     if masked.target_out != opened.target_out:
         raise ValueError("the two records hold different targets")

@@ -1,4 +1,4 @@
-"""Which head of one model does what a head of another does: one to one, by how alike they look.
+"""Match the heads of two models one to one by the similarity of their attention maps.
 
 Axes: L layers, H heads, Q queries, K keys, N = L·H heads of a model, numbered layer by layer.
 """
@@ -11,66 +11,67 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 
 
 @dataclass(frozen=True, eq=False)
 class Matching(Frozen):
-    """The heads of two models in pairs: the first model's head n and the second's partner[n].
+    """A one-to-one matching: head n of the first model with head partner[n] of the second.
 
-    `similarity` [N, N] is the share of attention that two heads put on the same cells: 0 to 1.
+    `similarity` [N, N] is the share of attention, 0 to 1, that two heads put on the same cells.
     """
 
     layers: int
     heads: int
     partner: tuple[int, ...]
-    similarity: NDArray[np.float64]
+    similarity: Doubles
 
     def __post_init__(self) -> None:
         super().__post_init__()
         N = self.layers * self.heads
         if sorted(self.partner) != list(range(N)) or self.similarity.shape != (N, N):
-            raise ValueError(f"a matching of {N} heads names each of them once on either side")
+            raise ValueError(f"a matching of {N} heads must name each of them once on either side")
 
     def of(self, layer: int, head: int) -> tuple[int, int]:
-        """Layer and head of the second model that belong to the first model's."""
+        """Return the second model's (layer, head) matched with a head of the first."""
         return divmod(self.partner[layer * self.heads + head], self.heads)
 
     def reordered(self, maps: NDArray) -> NDArray:
-        """The second model's maps [L, H, Q, K] with each head in the place of its partner."""
-        self._check(maps)
+        """Reorder the second model's maps [L, H, Q, K] into the first model's order of heads.
+
+        Raises ValueError for another number of layers or heads.
+        """
+        if maps.shape[:2] != (self.layers, self.heads):
+            raise ValueError(f"maps {maps.shape} do not have {self.layers} × {self.heads} heads")
         return maps.reshape(-1, *maps.shape[2:])[list(self.partner)].reshape(maps.shape)
 
-    def _check(self, maps: NDArray) -> None:
-        if maps.shape[:2] != (self.layers, self.heads):
-            raise ValueError(f"maps {maps.shape} are not of {self.layers} × {self.heads} heads")
-
     @property
-    def matched(self) -> NDArray[np.float64]:
-        """Similarity of each head of the first model to its partner, [N]."""
+    def matched(self) -> Doubles:
+        """The similarity of each head of the first model to its partner: [N]."""
         return self.similarity[np.arange(len(self.partner)), list(self.partner)]
 
     @property
-    def same_number(self) -> NDArray[np.float64]:
-        """Similarity of each head to the one of the same number, [N]: what not matching gives."""
+    def same_number(self) -> Doubles:
+        """The similarity of each head to the head with the same number, unmatched: [N]."""
         return self.similarity.diagonal()
 
     @property
     def kept(self) -> int:
-        """How many heads belong to the one of the same number."""
+        """The number of heads matched with the head of the same number."""
         return sum(n == partner for n, partner in enumerate(self.partner))
 
 
 def match_heads(first: Sequence[NDArray], second: Sequence[NDArray]) -> Matching:
-    """Pair the heads of two models so that the pairs are, summed up, as similar as can be.
+    """Match the heads of two models so that the summed similarity is maximal.
 
     `first[i]` and `second[i]` are the maps [L, H, Q, K] of one kind for the same sentence i. The
-    pairs are found by the Hungarian method (Kuhn 1955) over all layers and heads at once. Raises
-    ValueError, in one line, if there is no sentence or if any two shapes differ.
+    assignment problem (Kuhn 1955) is solved over all layers and heads at once. Raises a one-line
+    ValueError if there is no sentence or if shapes differ.
     """
     if not first or len(first) != len(second):
         raise ValueError(
-            f"{len(first)} and {len(second)} sentences: matching needs the same ones, at least one"
+            f"{len(first)} and {len(second)} sentences: matching needs the same sentences for both "
+            "models, at least one"
         )
     for a, b in zip(first, second, strict=True):
         if a.ndim != 4 or a.shape != b.shape or a.shape[:2] != first[0].shape[:2]:
@@ -86,7 +87,7 @@ def match_heads(first: Sequence[NDArray], second: Sequence[NDArray]) -> Matching
         common += [np.minimum(head, flat_b).sum(axis=-1) for head in flat_a]
         rows += a.shape[2]
     similarity = common / rows  # every row sums to 1, so this is the mean over all rows
-    from scipy.optimize import linear_sum_assignment  # a second, which no other page pays
+    from scipy.optimize import linear_sum_assignment  # takes a second to import
 
     _, partner = linear_sum_assignment(similarity, maximize=True)
     return Matching(layers, heads, tuple(partner.tolist()), similarity)

@@ -1,19 +1,17 @@
-"""What a table of positions holds: rotations, products by distance, and the sum with embeddings."""
+"""Properties of a position table: rotations, dot products by distance, sums with embeddings."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
-
-Floats = NDArray[np.float64]
+from core.frozen import Doubles, Frozen
 
 
-def rotation(k: int, d_model: int) -> Floats:
-    """The matrix R_k with PE(p+k) = R_k · PE(p) for every p: [d_model, d_model] (paper §3.5).
+def rotation(k: int, d_model: int) -> Doubles:
+    """Return R_k [d_model, d_model] with PE(p+k) = R_k · PE(p) for every p (paper §3.5).
 
-    One 2 × 2 block for each pair of dimensions (sin ωp, cos ωp), which turns it by the angle ωk:
+    Each pair of dimensions (sin ωp, cos ωp) is rotated by the angle ωk with the 2 × 2 block
     [[cos ωk, sin ωk], [−sin ωk, cos ωk]].
     """
     matrix = np.zeros((d_model, d_model))
@@ -25,13 +23,13 @@ def rotation(k: int, d_model: int) -> Floats:
 
 
 def rotation_error(table: NDArray, k: int) -> float:
-    """The largest |R_k · PE(p) − PE(p+k)| over all p that a table [length, d_model] holds."""
-    turned = table[: len(table) - k].astype(np.float64) @ rotation(k, table.shape[1]).T
-    return float(np.abs(turned - table[k:]).max(initial=0.0))
+    """Return the largest |R_k · PE(p) − PE(p+k)| over all p in a table [length, d_model]."""
+    rotated = table[: len(table) - k].astype(np.float64) @ rotation(k, table.shape[1]).T
+    return float(np.abs(rotated - table[k:]).max(initial=0.0))
 
 
-def products_by_distance(positions: NDArray) -> tuple[NDArray, Floats, Floats, Floats]:
-    """Distances −(n−1) … n−1, and the mean, least and greatest product of the pairs at each."""
+def products_by_distance(positions: NDArray) -> tuple[NDArray, Doubles, Doubles, Doubles]:
+    """Return distances −(n−1) … n−1 and the mean, minimum and maximum dot product at each."""
     table = positions.astype(np.float64)
     products = table @ table.T
     distance = np.arange(-len(table) + 1, len(table))
@@ -42,25 +40,25 @@ def products_by_distance(positions: NDArray) -> tuple[NDArray, Floats, Floats, F
 
 @dataclass(frozen=True, eq=False)
 class Sums(Frozen):
-    """What adding positions does to a sentence's vectors: per token [N], and in a plane [N, 2].
+    """The effect of adding positions to a sentence's embeddings: per token [N], in 2-D [N, 2].
 
-    `content`, `position` and `total` are the lengths of embedding·√d_model, of PE and of their sum;
-    `cosine` is between the embedding and the sum. `before` and `after` are embedding and sum in the
-    plane in which these 2N points lie widest apart, which holds the share `explained` of their
-    spread.
+    `content`, `position` and `total` are the norms of embedding·√d_model, of PE and of their sum.
+    `cosine` is between the embedding and the sum, 0 where either is 0. `before` and `after` are
+    embedding and sum, projected onto the first two principal components of all 2N points, which
+    explain the share `explained` of their variance.
     """
 
-    content: Floats
-    position: Floats
-    total: Floats
-    cosine: Floats
-    before: Floats
-    after: Floats
+    content: Doubles
+    position: Doubles
+    total: Doubles
+    cosine: Doubles
+    before: Doubles
+    after: Doubles
     explained: float
 
 
-def sums(content: Floats, position: Floats) -> Sums:
-    """From embedding·√d_model [N, D] and PE [N, D] of one sentence."""
+def sums(content: Doubles, position: Doubles) -> Sums:
+    """Compute `Sums` from embedding·√d_model [N, D] and PE [N, D] of one sentence."""
     total = content + position
     norms = [np.linalg.norm(x, axis=-1) for x in (content, position, total)]
     lengths = norms[0] * norms[2]
@@ -68,7 +66,7 @@ def sums(content: Floats, position: Floats) -> Sums:
     points = np.concatenate([content, total])
     centred = points - points.mean(0)
     _, spread, axes = np.linalg.svd(centred, full_matrices=False)
-    axes = axes[:2] * np.where(axes[:2].sum(-1, keepdims=True) < 0, -1, 1)  # a sign, for good
+    axes = axes[:2] * np.where(axes[:2].sum(-1, keepdims=True) < 0, -1, 1)  # fix the signs
     plane = centred @ axes.T
     return Sums(
         content=norms[0],

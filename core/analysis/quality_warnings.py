@@ -1,8 +1,7 @@
-"""Reasons to doubt a translation, counted from the source, the translation and its probability.
+"""Rule-based warnings about a translation, from its source, its text and its probability.
 
-On held-out captions and everyday sentences, which are what the shipped networks know, they seldom
-speak. How often a word is split into tokens is no reason: of those sentences 60 to 84 % have a word
-that is.
+On held-out captions and everyday sentences, the domain of the shipped models, they are rare. A word
+split into several tokens is not a warning sign: 60 to 84 % of those sentences contain one.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 from core.record.record import TranslationRecord
 
 LOW = 0.4
-"""A mean probability per token below which a network is unsure of its own translation."""
+"""A mean probability per token below this raises a warning."""
 
-_SHOWN = 3  # of a list; the explorer marks all unknown tokens
+_SHOWN = 3  # items quoted per warning; the explorer marks every unknown token
 
-# The commonest function words of each language. A word counts for every language that has it.
+# The most common function words of each language. A word counts for every language that has it.
 _WORDS = {
     "German": """aber alle als am an andere auch auf aus bei beim bin bis bist da damit das dass
         dein dem den denn der des dich die dir doch dort du durch ein eine einem einen einer eines
@@ -71,13 +70,13 @@ _FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WO
 
 @dataclass(frozen=True)
 class QualityWarnings:
-    """Reasons to doubt a translation; false where there are none.
+    """Reasons to doubt a translation; falsy if there are none.
 
-    `unknown` are the parts of the source for which the network has no token, as they were typed;
-    `language` is what the source looks like instead of its own language; `probability` is the
-    network's mean probability (geometric) per token of its translation, where that is below LOW;
-    `wordless` says that the source has neither letter nor digit, `capitals` that it is written in
-    capitals; `lost` are its numbers and addresses that the translation lacks.
+    `unknown` lists the parts of the source that map to <unk>, as typed. `language` is the language
+    the source seems to be in, if not the expected one. `probability` is the geometric mean
+    probability per token of the translation, if below LOW. `wordless`: the source has no letters or
+    digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
+    missing from the translation.
     """
 
     unknown: tuple[str, ...] = ()
@@ -91,7 +90,7 @@ class QualityWarnings:
         return self != QualityWarnings()
 
     def reasons(self, source_language: str, shown: Callable[[str], str] = str) -> list[str]:
-        """Return one clause for each reason; `shown` makes hidden characters visible."""
+        """Return one clause per reason; `shown` makes invisible characters visible."""
         found = []
         if self.wordless:
             found.append("the sentence has no word, so the words of the translation are made up")
@@ -112,7 +111,7 @@ class QualityWarnings:
 
 
 def quality_warnings(record: TranslationRecord) -> QualityWarnings:
-    """Return the reasons to doubt a record; a given target has no probability to doubt."""
+    """Return the warnings about a record; the probability of a user-supplied target is ignored."""
     return warnings_about(
         record.source_text,
         record.translation,
@@ -129,7 +128,7 @@ def warnings_about(
     unknown: tuple[str, ...],
     probability: float,
 ) -> QualityWarnings:
-    """Return the reasons to doubt a translation, given its mean probability per token."""
+    """Return the warnings about a translation, given its mean probability per token."""
     return QualityWarnings(
         unknown,
         other_language(source, source_language),
@@ -141,18 +140,18 @@ def warnings_about(
 
 
 def least_certain(record: TranslationRecord) -> tuple[int, float] | None:
-    """Return the place and probability of the target token that the network is least sure of.
+    """Return the position and probability of the least probable target token.
 
-    None where the target was given: no search chose its tokens.
+    Return None for a user-supplied target, whose tokens no search chose.
     """
     if not record.hypotheses:
         return None
-    place = int(record.log_probs.argmin())
-    return place, float(np.exp(record.log_probs[place]))
+    position = int(record.log_probs.argmin())
+    return position, float(np.exp(record.log_probs[position]))
 
 
 def _in_capitals(text: str) -> bool:
-    """Whether (nearly) all letters of several words are capitals: an abbreviation is one word."""
+    """Return whether (nearly) all letters are capitals; one word may be an abbreviation."""
     words = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) > 1]
     cased = [c for c in "".join(words) if c.upper() != c.lower() or c == "ß"]
     return len(words) > 1 and sum(c.isupper() for c in cased) >= 0.8 * len(cased) > 0
@@ -161,13 +160,13 @@ def _in_capitals(text: str) -> bool:
 _ADDRESS = re.compile(r"\b(?:[\w.+-]+@[\w-]+\.[\w.-]*\w|https?://\S*\w|www\.\S*\w)")
 _NUMBER = re.compile(r"\d+(?:[ .,\u00a0\u202f]\d{3}\b)*", re.ASCII)
 _WRITTEN_OUT = 12
-"""Numbers up to this one may become words: 2 is "two"."""
+"""Numbers up to this may be written as words: 2 as "two"."""
 
 
 def _lost(source: str, translation: str) -> tuple[str, ...]:
-    """Return the addresses and the larger numbers of a source that its translation lacks.
+    """Return the addresses and larger numbers of a source that are missing from its translation.
 
-    Numbers are compared by their digits: 1.234 may become 1,234. An hour may be counted to 12.
+    Numbers are compared by their digits, so 1.234 matches 1,234; an hour may use a 12-hour clock.
     """
     addresses = [found for found in _ADDRESS.findall(source) if found not in translation]
     rest = _ADDRESS.sub(" ", source)
@@ -186,16 +185,16 @@ def _digits(number: str) -> str:
 
 
 def _listed(texts: Sequence[str], shown: Callable[[str], str]) -> str:
-    """The first few texts in quotation marks, and how many more there are."""
+    """Quote the first few texts and count the rest."""
     words = ", ".join(f"“{shown(text)}”" for text in texts[:_SHOWN])
     return f"{words} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else words
 
 
 def other_language(text: str, expected: str) -> str | None:
-    """The language that a text's function words belong to, if it is not the expected one.
+    """Return the language that a text's function words suggest, if it is not the expected one.
 
-    None where too few of them speak (a name or a single noun is of any language), and where
-    nothing is known of the expected one.
+    Return None if there are too few such words (a name or a single noun fits any language) or if
+    the expected language has no word list.
     """
     if expected not in _FUNCTION_WORDS:
         return None
@@ -206,7 +205,7 @@ def other_language(text: str, expected: str) -> str | None:
         language: sum(word in known for word in words)
         for language, known in _FUNCTION_WORDS.items()
     }
-    # Only words that the expected language does not have speak for another.
+    # Only words that the expected language lacks are evidence for another.
     foreign = {
         language: sum(word in known - own for word in words)
         for language, known in _FUNCTION_WORDS.items()

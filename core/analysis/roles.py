@@ -1,4 +1,4 @@
-"""What a head does on one sentence: how much of its weight goes where a role would send it."""
+"""Measure a head's role on one sentence: the share of its weight on the cells of that role."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from core.record.words import group_words
 
 @dataclass(frozen=True)
 class Strongest:
-    """The head that does something most, counted from 0, and the share of its weight in 0..1."""
+    """The head with the largest share of weight, 0 to 1, on some cells; counted from 0."""
 
     layer: int
     head: int
@@ -19,44 +19,44 @@ class Strongest:
 
 
 def strongest(shares_LH: Floats) -> Strongest:
-    """The head with the largest share of [layer, head]; the first of equals."""
+    """Return the head with the largest share of [layer, head]; the first one if tied."""
     layer, head = np.unravel_index(int(shares_LH.argmax()), shares_LH.shape)
     return Strongest(int(layer), int(head), float(shares_LH[layer, head]))
 
 
 def on_previous(maps_LHQK: Floats) -> Floats:
-    """Mean weight of a query on the token before it, for self-attention: [layer, head]."""
+    """Return the mean weight of a query on the previous token (self-attention): [layer, head]."""
     return np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1).mean(-1)
 
 
 def on_itself(maps_LHQK: Floats, first: int = 0) -> Floats:
-    """Mean weight of a query on its own place, for self-attention: [layer, head].
+    """Return the mean weight of a query on its own position (self-attention): [layer, head].
 
-    `first` is the first query that counts: 2 in a decoder, whose earlier queries have so few open
-    cells that every head would seem to do this. Raises ValueError if there is no such query.
+    Queries before `first` are skipped: use 2 in a decoder, where the first queries have so few
+    unmasked keys that every head would score high. Raises ValueError if no query is left.
     """
     own = np.diagonal(maps_LHQK, axis1=-2, axis2=-1)
     if first >= own.shape[-1]:
-        raise ValueError(f"no query from {first} on: the map has {own.shape[-1]}")
+        raise ValueError(f"first is {first}, but the map has only {own.shape[-1]} queries")
     return own[..., first:].mean(-1)
 
 
 def on_column(maps_LHQK: Floats, key: int) -> Floats:
-    """Mean weight of all queries on one key: [layer, head]."""
+    """Return the mean weight of all queries on one key: [layer, head]."""
     return maps_LHQK[..., key].mean(-1)
 
 
 def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> Floats:
-    """Mean over (query, its keys) of the weight that the query gives to those keys: [layer, head].
+    """Return the mean over pairs (query, keys) of the query's weight on its keys: [layer, head].
 
-    Raises ValueError if there is no cell to look at.
+    Raises ValueError for no cells.
     """
     if not cells:
-        raise ValueError("no cell to look at: name at least one query and its keys")
+        raise ValueError("no cells given: name at least one query and its keys")
     return np.mean([maps_LHQK[..., query, list(keys)].sum(-1) for query, keys in cells], axis=0)
 
 
 def positions(tokens: Sequence[RecordToken], word: str) -> list[list[int]]:
-    """Return the positions of a word's tokens, once for each time it occurs."""
+    """Return the positions of a word's tokens, one list per occurrence."""
     words = map(list, group_words(tokens))
     return [w for w in words if "".join(tokens[i].text for i in w) == word]

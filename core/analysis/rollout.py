@@ -4,39 +4,37 @@ Axes: L layer, Q query, K key.
 """
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
+from core.frozen import Doubles
 from core.record.record import Floats, TranslationRecord
 
 
 def rollout(record: TranslationRecord) -> dict[str, Floats]:
-    """How much of each input reaches a layer's output, by kind: [L, 1, Q, K].
+    """Compute how much of each input reaches each layer's output, by kind: [L, 1, Q, K].
 
-    Encoder and decoder self-attention: the product of ½(Ā + I) over the layers so far, Ā being the
-    mean of a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is
-    the token that was fed in. Between the two sides of cross-attention there is no residual path,
-    so no product over its layers is defined: here one layer's mean weights are carried through the
-    encoder's whole rollout, back from its output to the tokens read. Every row sums to 1.
+    For self-attention, this is the product of ½(Ā + I) over the layers so far, where Ā is the mean
+    over a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is the
+    token fed in. Cross-attention has no residual path between its two sides, so a product over its
+    layers is not defined: each layer's mean weights are multiplied by the encoder's full rollout
+    instead, which leads back to the input tokens. Every row sums to 1.
     """
-    found: dict[str, Floats] = {}
+    rollouts: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):
-        found[kind] = reached(with_residual(record.maps(kind)))[:, None].astype(np.float32)
-    read = record.cross.mean(1, dtype=np.float64) @ found["encoder"][-1, 0]
-    found["cross"] = read[:, None].astype(np.float32)
-    return found
+        rollouts[kind] = cumulative(with_residual(record.maps(kind)))[:, None].astype(np.float32)
+    cross = record.cross.mean(1, dtype=np.float64) @ rollouts["encoder"][-1, 0]
+    rollouts["cross"] = cross[:, None].astype(np.float32)
+    return rollouts
 
 
-def with_residual(maps_LHQK: Floats) -> NDArray[np.float64]:
-    """½(Ā + I) of each layer: [L, N, N]."""
+def with_residual(maps_LHQK: Floats) -> Doubles:
+    """Return ½(Ā + I) for each layer: [L, N, N]."""
     mixed = 0.5 * maps_LHQK.mean(1, dtype=np.float64)
     return mixed + 0.5 * np.eye(mixed.shape[-1])
 
 
-def reached(mixed_LNN: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The product of what each layer mixes, over the layers so far: [L, N, N]."""
-    so_far: list[NDArray[np.float64]] = []
-    for layer in mixed_LNN:
-        so_far.append(layer @ so_far[-1] if so_far else layer)
-    return np.stack(so_far)
+def cumulative(layers_LNN: Iterable[Doubles]) -> Doubles:
+    """Return the product of the mixing matrices up to and including each layer: [L, N, N]."""
+    return np.stack(list(accumulate(layers_LNN, lambda so_far, layer: layer @ so_far)))

@@ -1,1 +1,1 @@
-"""Questions that run a network, one a file: what if, what is it worth, what was it fed."""
+"""Experiments that run a model, one per file: interventions, attribution, activations."""

@@ -1,4 +1,4 @@
-"""What each head of the cross-attention aligns, against hand-made word alignments."""
+"""Score each cross-attention head as a word aligner against manual alignments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ QUANTITIES: tuple[Quantity, ...] = ("weights", "norms")
 
 @dataclass(frozen=True)
 class Row:
-    """One head's score, counted from 0; None is the mean of the maps over layers or heads."""
+    """One head's score, counted from 0; None means the maps averaged over layers or heads."""
 
     reading: Reading
     quantity: Quantity
@@ -36,25 +36,26 @@ def align(
     pairs: Sequence[tuple[str, str]],
     gold: Sequence[Gold],
     device: str = "cpu",
-    done: Callable[[int], object] = lambda count: None,
+    on_progress: Callable[[int], object] = lambda count: None,
 ) -> list[Row]:
-    """Score every layer and head of the cross-attention on word-tokenised pairs, teacher-forced.
+    """Score every cross-attention head on word-tokenised pairs, teacher-forced.
 
-    *output* takes for a target word the rows that produce its tokens, *input* those that are fed
-    them (Chen et al. 2020, §3); *weights* are attention's, *norms* the lengths of the weighted,
-    transformed values (Kobayashi et al. 2020). Each target word is aligned to the source word with
-    the most; `<eos>` is no word. Raises ValueError, before any work, for a pair that is
-    empty, too long, or does not fit its alignment.
+    For a target word, *output* reads the rows that produce its tokens and *input* the rows that
+    are fed them (Chen et al. 2020, §3). *weights* are attention weights, *norms* the lengths of the
+    weighted, transformed values (Kobayashi et al. 2020). Each target word is aligned to the source
+    word with the largest value; `<eos>` does not count as a word. `on_progress` is called with the
+    number of newly completed pairs. Raises ValueError, before running the model, for a pair that
+    is empty, too long, or inconsistent with its alignment.
     """
     if len(pairs) != len(gold):
         raise ValueError(
             f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
             "they need the same number, line for line"
         )
-    for number, (pair, right) in enumerate(zip(pairs, gold, strict=True), start=1):
+    for number, (pair, alignment) in enumerate(zip(pairs, gold, strict=True), start=1):
         try:
             _sides(checkpoint, pair)
-            _check(right, pair)
+            _check(alignment, pair)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
     links_of: dict[tuple, list[frozenset]] = {}
@@ -62,12 +63,12 @@ def align(
         for (reading, quantity), map_LHTS in _maps(checkpoint, pair, device).items():
             for layer, head, map_TS in _all(map_LHTS):
                 links_of.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
-        done(1)
-    return [Row(*key, score(several, gold)) for key, several in links_of.items()]
+        on_progress(1)
+    return [Row(*key, score(predicted, gold)) for key, predicted in links_of.items()]
 
 
 def best(rows: Sequence[Row]) -> Row:
-    """The first row with the least alignment error."""
+    """Return the row with the lowest alignment error rate, the first one if tied."""
     return min(rows, key=lambda row: row.score.aer)
 
 
@@ -82,7 +83,7 @@ def _all(map_LHTS: np.ndarray) -> Iterator[tuple[int | None, int | None, np.ndar
 def _maps(
     checkpoint: Checkpoint, pair: tuple[str, str], device: str
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
-    """The word maps [L, H, T, S] of one pair, by reading and quantity."""
+    """Return the word maps [L, H, T, S] of one pair, by reading and quantity."""
     (source, source_words), (target, target_words) = _sides(checkpoint, pair)
     ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     with capture(checkpoint.model) as captured:
@@ -94,7 +95,7 @@ def _maps(
     norms = [w * length for w, length in zip(weights, lengths, strict=True)]
     maps = {}
     for quantity, of_layers in zip(QUANTITIES, (weights, norms), strict=True):
-        map_LHQK = torch.stack(of_layers).double().cpu().numpy()[..., :-1]  # <eos> is no word
+        map_LHQK = torch.stack(of_layers).double().cpu().numpy()[..., :-1]  # without <eos>
         for reading, first in zip(READINGS, (0, 1), strict=True):
             rows = map_LHQK[..., first : first + len(target), :]
             maps[reading, quantity] = by_word(rows, target_words, source_words)
@@ -105,7 +106,7 @@ _Side = tuple[tuple[Token, ...], list[int]]
 
 
 def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]:
-    """Both sides as `_encoded`. Raises ValueError for one that is empty or too long."""
+    """Encode both sides. Raises ValueError for a side that is empty or too long."""
     source = _encoded(checkpoint.source_tokenizer, pair[0])
     target = _encoded(checkpoint.target_tokenizer, pair[1])
     limit = checkpoint.card.model.max_length
@@ -115,7 +116,7 @@ def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]
 
 
 def _encoded(tokenizer: Tokenizer, text: str) -> _Side:
-    """Tokens of a text and the word between blanks in which each begins."""
+    """Return the tokens of a text and, for each, the index of the word in which it begins."""
     tokens, words = tokenizer.encode(text), normalise(text).split()
     if not tokens:
         raise ValueError("a side is empty")
@@ -127,7 +128,7 @@ def _check(gold: Gold, pair: tuple[str, str]) -> None:
     for link in gold.possible:
         if link[0] >= lengths[0] or link[1] >= lengths[1]:
             raise ValueError(
-                f"its alignment links word {link[0]} to word {link[1]} (from 0), but the sides "
-                f"have {lengths[0]} and {lengths[1]} words: if words are counted from 1, "
-                "say so with --one-based"
+                f"its alignment links word {link[0]} to word {link[1]} (counted from 0), but the "
+                f"sides have {lengths[0]} and {lengths[1]} words: if words are counted from 1, "
+                "pass --one-based"
             )

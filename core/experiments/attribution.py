@@ -1,4 +1,4 @@
-"""Where a target token came from: seven methods by source word, and Shapley values to compare with.
+"""Attribute target tokens to source words by seven methods, and by Shapley values as reference.
 
 Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
 """
@@ -8,21 +8,26 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.attribution import MAX_LIVE, Attributions, Shapley, Subsets, Words
-from core.analysis.rollout import reached, with_residual
-from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_words_in_batches
+from core.analysis.rollout import cumulative, with_residual
+from core.experiments.experiment import (
+    Borrow,
+    Ids,
+    Progress,
+    Steps,
+    model_inputs,
+    of_words_in_batches,
+)
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import transformed_values
+from core.frozen import Doubles
 from core.model.interface import AttentionSite, Seq2Seq
 from core.record.activations import hidden_states
 from core.record.capture import AttentionCall, capture, explicit_attention
-from core.text.tokenizer import BOS
 
-Doubles = NDArray[np.float64]
-Places = tuple[int, ...]
+Positions = tuple[int, ...]
 
 METHODS = (
     "weights",
@@ -34,7 +39,7 @@ METHODS = (
     "leave-one-out",
 )
 
-_TOKENS = 768  # of a batch of subsets, on the longer side
+_TOKENS = 768  # per batch of subsets, on the longer side
 
 
 @of_words_in_batches
@@ -66,16 +71,16 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
         scores |= _read_off(model, source, target, words)
     yield Progress(1, parts)
     with borrow() as model:
-        scores["gradient × input"] = _gradients(model, source, target) @ _members(source, words)
+        scores["gradient × input"] = _gradients(model, source, target) @ _membership(source, words)
     yield Progress(2, parts)
     with borrow() as model:
         everything_T, *rest = _zeroed(model, source, target, words)
         scores["value zeroing, all layers"] = (everything_T - np.stack(rest)).T
     yield Progress(3, parts)
     every = range(len(source))
-    kept = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
+    visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
     with borrow() as model:
-        everything_T, *rest = log_probs_seeing(model, source, target, kept)
+        everything_T, *rest = log_probs_seeing(model, source, target, visible)
         scores["leave-one-out"] = (everything_T - np.stack(rest)).T
     yield Progress(4, parts)
     return Attributions(words, tuple(target), {method: scores[method] for method in METHODS})
@@ -106,53 +111,52 @@ def shapley(
     if exact is None:
         exact = len(words) <= MAX_LIVE
     subsets = Subsets.every(words) if exact else Subsets.sampled(words, permutations, seed)
-    in_word = _members(source, subsets.words).astype(bool)
-    kept_NS = ~in_word.any(-1) | (subsets.visible @ in_word.T)
-    order = kept_NS.sum(-1).argsort(kind="stable")  # rows of one length need no padding
+    in_word = _membership(source, subsets.words).astype(bool)
+    visible_NS = ~in_word.any(-1) | (subsets.visible @ in_word.T)
+    order = visible_NS.sum(-1).argsort(kind="stable")  # rows of equal length need no padding
     values_NT = np.empty((len(order), len(target)))
     size = max(1, _TOKENS // max(len(source), len(target)))
     for start in range(0, len(order), size):
-        part = order[start : start + size]
-        kept = [tuple(np.flatnonzero(row).tolist()) for row in kept_NS[part]]
+        batch = order[start : start + size]
+        visible = [tuple(np.flatnonzero(row).tolist()) for row in visible_NS[batch]]
         with borrow() as model:
-            values_NT[part] = log_probs_seeing(model, source, target, kept)
-        yield Progress(start + len(part), len(order))
+            values_NT[batch] = log_probs_seeing(model, source, target, visible)
+        yield Progress(start + len(batch), len(order))
     return subsets.shapley(values_NT, tuple(target))
 
 
 @torch.inference_mode()
 def log_probs_seeing(
-    model: Seq2Seq, source: Sequence[int], target: Sequence[int], kept: Sequence[Places]
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], visible: Sequence[Positions]
 ) -> Doubles:
-    """log P of each target token, seeing only some places of the source: [len(kept), T], nats.
+    """Return log P of each target token when only some source positions are visible, in nats.
 
-    The others are left out, and those that are kept keep their positions: it is what hiding them
-    from every query gives, for what nobody looks at changes nothing. Hooks are process-wide: the
-    caller holds the model's lock. Raises ValueError where no place is kept.
+    The result is [len(visible), T]. Hidden tokens are dropped from the input and the visible ones
+    keep their positions, which gives the same result as masking the hidden ones for every query.
+    Hooks are process-wide: the caller must hold the model's lock. Raises ValueError if no position
+    is visible.
     """
-    device = next(model.parameters()).device
-    ids_S = torch.tensor(list(source), device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
-    found = np.empty((len(kept), len(target)))
-    for length in sorted({len(places) for places in kept}):
+    ids_1S, target_in_1T = model_inputs(model, source, target)
+    log_probs = np.empty((len(visible), len(target)))
+    for length in sorted(set(map(len, visible))):
         if not length:
             raise ValueError("every source token is hidden: leave at least one visible")
-        rows = [i for i, places in enumerate(kept) if len(places) == length]
-        places_BS = torch.tensor([kept[i] for i in rows], device=device)
-        with _at(model, places_BS):
-            memory_BSD, mask = model.encode(ids_S[places_BS])
+        rows = [i for i, positions in enumerate(visible) if len(positions) == length]
+        positions_BS = torch.tensor([visible[i] for i in rows], device=ids_1S.device)
+        with _at(model, positions_BS):
+            memory_BSD, mask = model.encode(ids_1S[0, positions_BS])
         with widened(model):
             hidden_BTD = model.decode(target_in_1T, memory_BSD, mask)
-        found[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
-    return found
+        log_probs[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
+    return log_probs
 
 
 @contextmanager
-def _at(model: Seq2Seq, places_BS: Tensor) -> Generator[None]:
-    """Inside, the source's columns stand at these places."""
-    table_SD = model.embeddings.source_positions(int(places_BS.max()) + 1)
+def _at(model: Seq2Seq, positions_BS: Tensor) -> Generator[None]:
+    """Give the source tokens these positions inside the block."""
+    table_SD = model.embeddings.source_positions(int(positions_BS.max()) + 1)
     hook = model.embeddings.source_positions.register_forward_hook(
-        lambda module, args, output: table_SD[places_BS]
+        lambda module, args, output: table_SD[positions_BS]
     )
     try:
         yield
@@ -161,33 +165,29 @@ def _at(model: Seq2Seq, places_BS: Tensor) -> Generator[None]:
 
 
 def _check(source: Ids, words: Words) -> None:
-    places = [place for word in words for place in word]
+    positions = [position for word in words for position in word]
     if not words or not all(words):
-        raise ValueError("there is no source word to ask about: at least 1 is needed")
-    if len(set(places)) < len(places) or not set(places) < set(range(len(source))):
+        raise ValueError("there is no source word to attribute to: at least 1 is needed")
+    if len(set(positions)) < len(positions) or not set(positions) < set(range(len(source))):
         raise ValueError(
-            f"words at {words} do not fit {len(source)} source tokens: name each place once, and "
-            "leave <eos> out"
+            f"words at {words} do not fit {len(source)} source tokens: list each position once, "
+            "and leave <eos> out"
         )
 
 
-def _members(source: Ids, words: Words) -> Doubles:
-    """[S, n], 1 where a token is of a word."""
-    found = np.zeros((len(source), len(words)))
+def _membership(source: Ids, words: Words) -> Doubles:
+    """Return [S, n], 1 where the token belongs to the word."""
+    members_Sn = np.zeros((len(source), len(words)))
     for number, word in enumerate(words):
-        found[list(word), number] = 1
-    return found
+        members_Sn[list(word), number] = 1
+    return members_Sn
 
 
 @torch.inference_mode()
 def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[str, Doubles]:
-    """The four methods that one pass shows."""
-    device = next(model.parameters()).device
+    """Compute the four methods that need a single forward pass."""
     with capture(model) as captured, hidden_states(model) as states:
-        model(
-            torch.tensor([list(source)], device=device),
-            torch.tensor([[BOS, *target[:-1]]], device=device),
-        )
+        model(*model_inputs(model, source, target))
     calls = sorted(captured.calls(), key=lambda call: call.site.layer)
     encoder, cross = (
         [call for call in calls if call.site.kind == kind] for kind in ("encoder", "cross")
@@ -196,17 +196,17 @@ def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[st
     mixed = [_shares(_mixing(call, x_SD)) for call, x_SD in zip(encoder, x_LSD, strict=True)]
     weights, norms = _mean([call.weights[0] for call in cross]), _mean(list(map(_norms, cross)))
     by_weights = with_residual(captured.maps("encoder")[:, 0].cpu().numpy())
-    found = {
+    scores = {
         "weights": weights,
         "norms": norms,
-        "rollout": weights @ reached(by_weights)[-1],
-        "norm rollout": _shares(norms) @ reached(mixed)[-1],
+        "rollout": weights @ cumulative(by_weights)[-1],
+        "norm rollout": _shares(norms) @ cumulative(mixed)[-1],
     }
-    return {method: score @ _members(source, words) for method, score in found.items()}
+    return {method: score @ _membership(source, words) for method, score in scores.items()}
 
 
 def _mean(maps: list[Tensor]) -> Doubles:
-    """The mean over layers and heads of maps [H, Q, K]: [Q, K]."""
+    """Average maps [H, Q, K] over layers and heads: [Q, K]."""
     return torch.stack(maps).double().mean((0, 1)).cpu().numpy()
 
 
@@ -215,7 +215,7 @@ def _norms(call: AttentionCall) -> Tensor:
 
 
 def _mixing(call: AttentionCall, x_SD: Tensor) -> Doubles:
-    """‖Σ_h α v W^O‖ of each cell, on the diagonal with what the residual path brings: [S, S]."""
+    """Return ‖Σ_h α v W^O‖ of each cell, with the residual path added on the diagonal: [S, S]."""
     parts_SSD = torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
     parts_SSD[range(len(x_SD)), range(len(x_SD))] += x_SD
     return parts_SSD.double().norm(dim=-1).cpu().numpy()
@@ -226,11 +226,11 @@ def _shares(map_QK: Doubles) -> Doubles:
 
 
 def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
-    """∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x: [T, S], a row for each pass.
+    """Return ∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x: [T, S].
 
-    What enters the first layer is x and the position, so the gradient there is that at x.
+    The first layer's input is x plus the position, so its gradient equals the gradient at x.
     """
-    device, T = next(model.parameters()).device, len(target)
+    T = len(target)
     entered: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -240,8 +240,8 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
     hook = model.stack("encoder").layers[0].register_forward_pre_hook(enter)
     try:
         with torch.inference_mode(False), torch.enable_grad():
-            source_TS = torch.tensor([list(source)] * T, device=device)
-            target_in_TT = torch.tensor([[BOS, *target[:-1]]] * T, device=device)
+            inputs = model_inputs(model, source, target)
+            source_TS, target_in_TT = (ids.expand(T, -1) for ids in inputs)
             hidden_TTD = model.decode(target_in_TT, *model.encode(source_TS))
             logits_TV = model.classify(hidden_TTD[range(T), range(T)])
             total = logits_TV.log_softmax(-1)[range(T), list(target)].sum()
@@ -255,35 +255,33 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
 
 @torch.inference_mode()
 def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
-    """log P of each target token as it is, and with each word's values 0: [1 + n, T]."""
-    device, B = next(model.parameters()).device, 1 + len(words)
-    gone_BK = torch.zeros(B, len(source), device=device, dtype=next(model.parameters()).dtype)
+    """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
+    parameter, B = next(model.parameters()), 1 + len(words)
+    source_BS, target_in_BT = (ids.expand(B, -1) for ids in model_inputs(model, source, target))
+    zeroed_BK = parameter.new_zeros(B, len(source))
     for row, word in enumerate(words, start=1):
-        gone_BK[row, list(word)] = 1
+        zeroed_BK[row, list(word)] = 1
     with ExitStack() as stack:
         stack.enter_context(explicit_attention(model))
         for site in model.attention_sites():
             if site.kind != "decoder":
-                hook = site.module.register_forward_hook(_zeroing(site, gone_BK))
+                hook = site.module.register_forward_hook(_zeroing(site, zeroed_BK))
                 stack.callback(hook.remove)
-        hidden_BTD = model.decode(
-            torch.tensor([[BOS, *target[:-1]]] * B, device=device),
-            *model.encode(torch.tensor([list(source)] * B, device=device)),
-        )
+        hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
     return target_log_probs(model, hidden_BTD, target).cpu().numpy()
 
 
-def _zeroing(site: AttentionSite, gone_BK: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
-    """A hook that takes out what the values of some keys of each row add to a site's output."""
+def _zeroing(site: AttentionSite, zeroed_BK: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Return a hook that subtracts the contribution of some keys' values from a site's output."""
 
     def zero(
         module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        handed_on, weights = output
+        result, weights = output
         *_, value, out = site.projections()
         v_BHKE = nn.functional.linear(args[1], *value).unflatten(-1, (site.num_heads, -1))
-        parts_BHQE = (weights * gone_BK[:, None, None]) @ v_BHKE.transpose(1, 2)
+        parts_BHQE = (weights * zeroed_BK[:, None, None]) @ v_BHKE.transpose(1, 2)
         part = nn.functional.linear(parts_BHQE.transpose(1, 2).flatten(2), out.weight)
-        return handed_on - part, weights
+        return result - part, weights
 
     return zero

@@ -1,4 +1,4 @@
-"""The masks of one forward pass of a padded batch: what is passed to every attention, and why."""
+"""The masks passed to every attention in one forward pass of a padded batch."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.data.batches import Batch, pad
-from core.frozen import Frozen
+from core.frozen import Bools, Frozen
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.model.masks import causal_mask, padding_mask, target_mask
@@ -21,17 +21,16 @@ MAX_ROWS = 6
 MAX_LENGTH = 128
 
 Rows = Sequence[Sequence[int]]
-Bools = NDArray[np.bool_]
 Part = Literal["padding", "causal", "combined"]
 
 
 class BatchError(ValueError):
-    """A batch that cannot be shown; the message is one line: what, the limit, what to do."""
+    """Raised for a batch that cannot be shown, with a one-line user-facing message."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How one mask is held, and what it broadcasts to where it is used."""
+    """The shape of a mask as the model stores it (`held`), and as it is broadcast (`used`)."""
 
     name: str
     held: tuple[int, ...]
@@ -42,9 +41,9 @@ class Shape:
 class BatchMasks(Frozen):
     """A padded batch of ids and its masks; B sentences, S source and T target-in length.
 
-    `source` [B, S] and `target_in` [B, T] are the ids that were fed. `masks` holds by kind of
-    attention the mask [B, Q, K] that is passed to each of its layers, True = may attend; `shapes`
-    say how the model holds them.
+    `source` [B, S] and `target_in` [B, T] are the ids fed in. `masks` holds, by kind of attention,
+    the mask [B, Q, K] passed to each of its layers, True = may attend. `shapes` lists the shapes in
+    which the model stores them.
     """
 
     source: NDArray[np.int64]
@@ -53,7 +52,7 @@ class BatchMasks(Frozen):
     shapes: tuple[Shape, ...]
 
     def part(self, kind: Kind, row: int, part: Part) -> Bools:
-        """The padding mask, the causal mask, or both together, of one sentence: [Q, K]."""
+        """Return one sentence's padding mask, causal mask, or both combined: [Q, K]."""
         keys = (self.target_in if kind == "decoder" else self.source)[row]
         Q, K = self.masks[kind].shape[1:]
         if part == "combined":
@@ -64,36 +63,36 @@ class BatchMasks(Frozen):
 
 
 def parse_rows(text: str) -> list[list[int]]:
-    """Typed ids, a row a line, with or without commas and brackets. Raises BatchError."""
+    """Parse ids, one row per line, with or without commas and brackets. Raises BatchError."""
     rows = []
     for number, line in enumerate(filter(str.strip, text.splitlines()), start=1):
         numbers = re.findall(r"[0-9]+", line)
         if re.search(r"[^0-9\[\]\s,]", line) or not numbers or max(map(len, numbers)) > 6:
-            raise BatchError(f"row {number} is no list of ids: write numbers, such as [1, 5, 0]")
+            raise BatchError(f"row {number} is not a list of ids: write numbers, such as [1, 5, 0]")
         rows.append([int(digits) for digits in numbers])
     return rows
 
 
 def check_count(count: int, what: str) -> None:
-    """Raises BatchError for more rows than can be shown; `what` names them in the plural."""
+    """Raise BatchError for more rows than can be shown; `what` names them in the plural."""
     if count > MAX_ROWS:
         raise BatchError(
-            f"{count:,} {what} are too many: the limit is {MAX_ROWS}, take some lines out"
+            f"{count:,} {what} are too many: the limit is {MAX_ROWS}, remove some lines"
         )
 
 
 def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
-    """Run a batch once and take down the mask that is passed to every attention.
+    """Run a batch once and record the mask passed to every attention.
 
-    Shorter rows are padded. Raises BatchError for a batch that is too large or holds unknown ids,
-    and RuntimeError if layers of one kind are passed different ones.
+    Shorter rows are padded. Raises BatchError for a batch that is too large or contains unknown
+    ids, and RuntimeError if layers of one kind receive different masks.
     """
     sizes = model.config.source_vocab_size, model.config.target_vocab_size
     for rows, size, side in zip((source, target_in), sizes, ("source", "target"), strict=True):
         _check(rows, size, side)
     if len(source) != len(target_in):
         raise BatchError(
-            f"{len(source)} source rows and {len(target_in)} target rows: give each its other half"
+            f"{len(source)} source rows and {len(target_in)} target rows: the numbers must match"
         )
     device = next(model.parameters()).device
     source_BS, target_BT = (pad([list(r) for r in rows]).to(device) for rows in (source, target_in))
@@ -101,7 +100,7 @@ def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
     for kind, mask in masks(model, Batch(source_BS, target_BT, target_BT)):
         passed = mask.cpu().numpy().copy()
         if not np.array_equal(by_kind.setdefault(kind, passed), passed):
-            raise RuntimeError(f"the {kind} attentions are passed different masks")
+            raise RuntimeError(f"{kind} layers are passed different masks")
     return BatchMasks(
         source=source_BS.cpu().numpy(),
         target_in=target_BT.cpu().numpy(),
@@ -112,7 +111,7 @@ def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
 
 def _check(rows: Rows, vocabulary: int, side: str) -> None:
     if not rows or not all(rows):
-        raise BatchError(f"the {side} has an empty row: type at least one token a row")
+        raise BatchError(f"the {side} has an empty row: type at least one token per row")
     check_count(len(rows), f"{side} rows")
     if (longest := max(map(len, rows))) > MAX_LENGTH:
         raise BatchError(

@@ -1,4 +1,4 @@
-"""Trains two small networks on targets drawn by dice: only the one without a causal mask learns."""
+"""Train two small models on random targets: only the one without a causal mask can learn them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ WORDS = 16
 LENGTH = 8
 STEPS = 200
 _BATCH = 64
-_FIRST = 4  # behind the special tokens
+_FIRST = 4  # the first id after the special tokens
 _EVERY = 10
 
 
 @dataclass(frozen=True)
 class CheatingPoint:
-    """After a number of steps, the mean probability of the right next word, under dice.
+    """The mean probability of the correct next word after some steps, on unseen random sequences.
 
-    Of sequences never trained on. Guessing gives 1/WORDS, and no honest network can do better.
+    `masked` is the model with a causal mask, `open` the one without. Guessing gives 1/WORDS, and a
+    model that cannot see the future cannot do better.
     """
 
     step: int
@@ -33,10 +34,10 @@ class CheatingPoint:
 
 
 def cheating(seed: int = 0) -> Iterator[CheatingPoint]:
-    """Train both networks side by side, alike but for the mask; a point every few steps.
+    """Train two models that differ only in the mask, and yield a point every few steps.
 
-    Source and target are drawn independently of each other, so nothing can be known of a word
-    before it is seen.
+    Every source and target word is drawn independently, so no word can be predicted before it is
+    seen.
     """
     config = ModelConfig(
         source_vocab_size=_FIRST + WORDS,
@@ -50,28 +51,28 @@ def cheating(seed: int = 0) -> Iterator[CheatingPoint]:
         norm_first=True,
         max_length=LENGTH + 1,
     )
-    dice = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def sequences() -> torch.Tensor:
-        return torch.randint(_FIRST, _FIRST + WORDS, (_BATCH, LENGTH), generator=dice)
+        return torch.randint(_FIRST, _FIRST + WORDS, (_BATCH, LENGTH), generator=generator)
 
-    contestants = []
+    runs = []
     for edits in (Edits(), Edits(causal_mask=False)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = build("scratch", config)
-        contestants.append((model, edits, torch.optim.Adam(model.parameters(), lr=3e-3)))
+        runs.append((model, edits, torch.optim.Adam(model.parameters(), lr=3e-3)))
     for step in range(STEPS + 1):
         source, target = sequences(), sequences()
         target_in, target_out = F.pad(target, (1, 0), value=BOS), F.pad(target, (0, 1), value=EOS)
-        right = []
-        for model, edits, optimiser in contestants:
+        means = []
+        for model, edits, optimiser in runs:
             with edited(model, edits):
                 logits = model(source, target_in)
-            chosen = logits.softmax(-1).gather(2, target_out[..., None])[:, :LENGTH]
-            right.append(chosen.mean().item())
+            correct = logits.softmax(-1).gather(2, target_out[..., None])[:, :LENGTH]
+            means.append(correct.mean().item())
             optimiser.zero_grad()
             F.cross_entropy(logits.flatten(0, 1), target_out.flatten()).backward()
             optimiser.step()
         if step % _EVERY == 0:
-            yield CheatingPoint(step, *right)
+            yield CheatingPoint(step, *means)

@@ -12,10 +12,14 @@ from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any, Concatenate, Literal, NamedTuple, Protocol, TypeVar, get_args, overload
 
+import torch
+from torch import Tensor
+
 from core.analysis.attribution import source_words
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 from core.record.words import Words
+from core.text.tokenizer import BOS
 
 Ids = Sequence[int]
 Batch = Sequence[Ids]
@@ -27,7 +31,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Progress(NamedTuple):
-    """How many of a long experiment's parts are done."""
+    """The number of completed parts of a long experiment, and of all parts."""
 
     done: int
     total: int
@@ -38,7 +42,7 @@ Steps = Generator[Progress, None, R]
 
 
 class Owner(Protocol):
-    """What owns a model, such as a Translator."""
+    """Anything that guards a model, such as a Translator."""
 
     def model_for(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
         """Exclusive access to the model that made a record, with the record's edits applied.
@@ -77,23 +81,33 @@ class LongExperiment(Experiment[R_co], Protocol[R_co]):
 
 
 def ids_of(record: TranslationRecord) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The token ids of source and target, both with their <eos>."""
+    """Return the token ids of source and target, both with <eos>."""
     source, target = (tuple(t.id for t in side) for side in (record.source, record.target_out))
     return source, target
 
 
+def model_inputs(model: Seq2Seq, source: Ids, target: Ids) -> tuple[Tensor, Tensor]:
+    """Return source ids [1, S] and decoder input ids [1, T] on the model's device.
+
+    Both `source` and `target` end with <eos>.
+    """
+    device = next(model.parameters()).device
+    target_in = [BOS, *target[:-1]]
+    return torch.tensor([list(source)], device=device), torch.tensor([target_in], device=device)
+
+
 def of_pass(experiment: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Experiment[R]:
-    """An experiment on one pass: f(model, source, target, …)."""
+    """Publish an experiment on one pass: f(model, source, target, …)."""
     return _of_record(experiment, lambda record, *rest: ids_of(record), 3)
 
 
 def of_source(experiment: Callable[Concatenate[Seq2Seq, Ids, ...], R]) -> Experiment[R]:
-    """An experiment on a source alone: f(model, source, …)."""
+    """Publish an experiment on a source sentence: f(model, source, …)."""
     return _of_record(experiment, lambda record, *rest: ids_of(record)[:1], 2)
 
 
 def of_side(experiment: Callable[[Seq2Seq, Ids, Side], R]) -> Experiment[R]:
-    """An experiment on what one side is fed: f(model, ids, "source" or "target")."""
+    """Publish an experiment on one side's input ids: f(model, ids, "source" or "target")."""
 
     def fed(record: TranslationRecord, side: Side) -> tuple[Ids]:
         return ([t.id for t in (record.source if side == "source" else record.target_in)],)
@@ -102,9 +116,9 @@ def of_side(experiment: Callable[[Seq2Seq, Ids, Side], R]) -> Experiment[R]:
 
 
 def of_passes(experiment: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) -> Experiment[R]:
-    """An experiment on a batch of passes: f(model, sources, targets, …).
+    """Publish an experiment on a batch of passes: f(model, sources, targets, …).
 
-    In its public form it takes several records, made under the same edits.
+    Its public form takes several records, all made under the same edits.
     """
 
     @wraps(experiment)
@@ -112,7 +126,7 @@ def of_passes(experiment: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) 
         if not all(isinstance(record, TranslationRecord) for record in second):
             return experiment(first, second, *rest, **named)
         if len({record.edits for record in second}) > 1:
-            raise ValueError("these records were made under different edits: take each by itself")
+            raise ValueError("these records were made under different edits: pass them one by one")
         for record in second[1:]:
             with first.model_for(record):
                 pass  # checks that the record belongs to this model
@@ -126,14 +140,14 @@ def of_passes(experiment: Callable[Concatenate[Seq2Seq, Batch, Batch, ...], R]) 
 def of_pass_in_batches(
     experiment: Callable[Concatenate[Borrow, Ids, Ids, ...], Steps[R]],
 ) -> LongExperiment[R]:
-    """A long experiment on one pass: f(borrow, source, target, …) borrows the model per batch."""
+    """Publish a long experiment on one pass: f(borrow, source, target, …)."""
     return _in_batches(experiment, ids_of, 3)
 
 
 def of_words_in_batches(
     experiment: Callable[Concatenate[Borrow, Ids, Ids, Words, ...], Steps[R]],
 ) -> LongExperiment[R]:
-    """A long experiment on source words: f(borrow, source, target, words, …)."""
+    """Publish a long experiment on source words: f(borrow, source, target, words, …)."""
     return _in_batches(experiment, lambda r: (*ids_of(r), source_words(r.source)), 4)
 
 
@@ -146,7 +160,7 @@ def _of_record(
     def call(first: Any, second: Any, *rest: Any, **named: Any) -> R:
         if not isinstance(second, TranslationRecord):
             return experiment(first, second, *rest, **named)
-        if takes_edits:  # it has a formula of its own for what they change
+        if takes_edits:
             named["edits"] = second.edits
         with first.model_for(second) as model:
             return experiment(model, *ids(second, *rest), *rest, **named)
@@ -190,7 +204,7 @@ def _in_batches(
 def _published(
     call: Any, experiment: Callable, leading: int, record: str = "record", progress: bool = False
 ) -> Any:
-    """Give `call` the signature of (translator, record, …) instead of the experiment's own."""
+    """Give `call` the public signature (translator, record, …) in place of the experiment's own."""
     own = signature(experiment)
     rest = [p for p in list(own.parameters.values())[leading:] if p.name != "edits"]
     first = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("translator", record)]

@@ -1,4 +1,4 @@
-"""Which head matters here, and who covers for whom: a row of a batch for each choice of heads off.
+"""Ablate heads one or two at a time, with one batch row per set of ablated heads.
 
 Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
 """
@@ -10,23 +10,28 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from core.analysis.head_effects import HeadEffects, PairEffects
-from core.experiments.experiment import Borrow, Ids, Progress, Steps, of_pass_in_batches
+from core.experiments.experiment import (
+    Borrow,
+    Ids,
+    Progress,
+    Steps,
+    model_inputs,
+    of_pass_in_batches,
+)
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
+from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
-from core.text.tokenizer import BOS
 
-Doubles = NDArray[np.float64]
 Head = tuple[Kind, int, int]
 Off = frozenset[Head]
 
-_TOKENS = 1280  # of a batch of choices, on the longer side
+_TOKENS = 1280  # per batch of choices, on the longer side
 
 
 @of_pass_in_batches
@@ -81,7 +86,7 @@ def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[
 
 
 def _heads(model: Seq2Seq, kinds: Sequence[Kind]) -> list[Head]:
-    """Every head of these kinds, in the order of kind, layer and number."""
+    """Return every head of these kinds, sorted by kind, layer and number."""
     sites = [site for site in model.attention_sites() if site.kind in kinds]
     sites.sort(key=lambda site: (KINDS.index(site.kind), site.layer))
     return [(site.kind, site.layer, head) for site in sites for head in range(site.num_heads)]
@@ -101,26 +106,23 @@ def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: list[Off]) -> Do
 def log_probs_without(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], choices: Sequence[Off]
 ) -> Doubles:
-    """log P of each target token with the heads of each choice off: float64 [choices, T], nats.
+    """Return log P of each target token with each choice of heads ablated: [choices, T], nats.
 
-    Below the first head that is off a row is what another one is: a row forks there, and is worked
-    out from there on. Hooks are process-wide: the caller holds the model's lock.
+    Rows are identical up to their first ablated head, so the batch forks there and only the rest is
+    recomputed. Hooks are process-wide: the caller must hold the model's lock.
     """
-    device = next(model.parameters()).device
+    source_1S, target_in_1T = model_inputs(model, source, target)
     forks = _Forks(model, choices)
     with forks.running():
-        memory_RSD, mask = model.encode(torch.tensor([list(source)], device=device))
-        hidden_RTD = model.decode(
-            torch.tensor([[BOS, *target[:-1]]], device=device), memory_RSD, mask
-        )
+        hidden_RTD = model.decode(target_in_1T, *model.encode(source_1S))
     log_probs_RT = target_log_probs(model, hidden_RTD, target).cpu().numpy()
     return log_probs_RT[[forks.rows.index(choice) for choice in choices]]
 
 
 class _Forks:
-    """One sentence's pass whose batch grows from layer to layer: a row for each choice so far.
+    """A pass of one sentence whose batch grows from layer to layer, one row per distinct choice.
 
-    `rows` say which heads are off in each row; before the first layer none is, in the only one.
+    `rows` holds the heads ablated so far in each row; it starts as a single row with none.
     """
 
     def __init__(self, model: Seq2Seq, choices: Sequence[Off]):
@@ -132,7 +134,7 @@ class _Forks:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Inside, one `encode` and one `decode` of one sentence fork; no hook stays behind."""
+        """Fork one `encode` and one `decode` of a sentence inside the block; then remove hooks."""
         sides: tuple[Side, ...] = ("encoder", "decoder")
         with ExitStack() as stack:
             for side in sides:
@@ -144,50 +146,50 @@ class _Forks:
             sites = [s for s in self._model.attention_sites() if (s.kind, s.layer) in off]
             stack.enter_context(explicit_attention(self._model, sites))
             for site in sites:
-                hook = site.module.register_forward_hook(self._taking_out(site))
+                hook = site.module.register_forward_hook(self._subtracting(site))
                 stack.callback(hook.remove)
             yield
 
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
-        """A hook that gives a layer a row for each choice of heads up to it."""
+        """Return a hook that forks a layer's input into one row per choice of heads so far."""
         at = _stage((side, number, 0))
         begins = (side, number) == ("decoder", 0)
 
         def fork(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
             x, *rest = args
             before = {row: i for i, row in enumerate(self.rows)}
-            if begins:  # what is written is the same for all
+            if begins:  # all rows share the target, so the decoder starts from a single row
                 self._encoded, before = self.rows, dict.fromkeys(self.rows, 0)
             so_far = (_only(choice, lambda head: _stage(head) <= at) for choice in self._choices)
             self.rows = list(dict.fromkeys(so_far))
             parents = [before[_only(row, lambda head: _stage(head) < at)] for row in self.rows]
             if side == "decoder":
-                places = {row: i for i, row in enumerate(self._encoded)}
+                encoded = {row: i for i, row in enumerate(self._encoded)}
                 memory = [
-                    places[_only(row, lambda head: head[0] == "encoder")] for row in self.rows
+                    encoded[_only(row, lambda head: head[0] == "encoder")] for row in self.rows
                 ]
                 rest[0] = rest[0][memory]
             if begins and not any(_at(head) == ("decoder", 0) for head in self._off):
-                return x, *rest  # rows are one up to the first attention to a memory
+                return x, *rest  # a single row suffices up to the first cross-attention
             return x[parents], *rest
 
         return fork
 
-    def _taking_out(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
-        """A hook that takes each head's part out of the rows in which the head is off."""
+    def _subtracting(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
+        """Return a hook that subtracts each head's output from the rows in which it is ablated."""
 
-        def take_out(
+        def subtract(
             module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
         ) -> tuple[Tensor, Tensor]:
-            handed_on, weights = output
+            result, weights = output
             for head in range(site.num_heads):
                 off = [i for i, row in enumerate(self.rows) if (site.kind, site.layer, head) in row]
                 if off:
                     call = AttentionCall(site, args[0][off], args[1][off], weights[off])
-                    handed_on[off] -= head_output(call, head)
-            return handed_on, weights
+                    result[off] -= head_output(call, head)
+            return result, weights
 
-        return take_out
+        return subtract
 
 
 def _at(head: Head) -> tuple[Kind, int]:
@@ -195,7 +197,7 @@ def _at(head: Head) -> tuple[Kind, int]:
 
 
 def _stage(head: Head) -> tuple[bool, int]:
-    """Where in the order of a pass a head's layer stands."""
+    """Return a sort key for a head's layer in the order of a forward pass."""
     kind, layer, _ = head
     return kind != "encoder", layer
 

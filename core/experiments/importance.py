@@ -1,4 +1,4 @@
-"""What each attention head is worth: how the loss changes without it.
+"""Head importance: the change in loss when an attention head is ablated.
 
 Axes: B sentences, H heads, Q queries, D d_model.
 """
@@ -25,18 +25,18 @@ from core.text.tokenizer import PAD
 Method = Literal["zero", "mean", "gradient"]
 METHODS: tuple[Method, ...] = ("zero", "mean", "gradient")
 
-_SAMPLES = 2000  # of the bootstrap
-_TOKENS = 2048  # padded, a batch
+_SAMPLES = 2000  # bootstrap resamples
+_TOKENS = 2048  # per batch, with padding
 
-Done = Callable[[int], object]
+OnProgress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class Importance:
-    """One head, counted from 0: the change of the loss in nats per target token.
+    """One head, counted from 0, and the change in loss, in nats per target token.
 
     `low` and `high` bound the 95 % percentile bootstrap interval over sentences. An interval that
-    contains 0 does not show that the head changes nothing; one of a few sentences is too narrow.
+    contains 0 does not prove that the head has no effect; with few sentences it is too narrow.
     """
 
     kind: Kind
@@ -52,17 +52,17 @@ def importance(
     pairs: Sequence[Pair],
     method: Method = "zero",
     device: str = "cpu",
-    done: Done = lambda count: None,
+    on_progress: OnProgress = lambda count: None,
 ) -> tuple[float, list[Importance]]:
-    """The loss on pairs of ids, and for each head how it changes without that head.
+    """Return the loss on pairs of ids, and the change in loss for each ablated head.
 
-    *zero* removes a head's part from its attention's output (Michel, Levy & Neubig 2019), *mean*
-    replaces it by its mean over all queries. *gradient* is the first-order estimate of *zero*: the
-    signed slope −∂loss/∂ξ of the factor ξ of the head's part, by one backward pass. It is the
-    Taylor criterion of Molchanov et al. 2017 without their absolute value. It misses what is not
-    linear: a head that costs much when removed may have a slope near 0.
-    `done` is called with how many more heads are done. Hooks are process-wide: the caller holds the
-    model's lock. Raises ValueError for no pair.
+    *zero* removes a head's output (Michel, Levy & Neubig 2019); *mean* replaces it by its mean over
+    all queries. *gradient* is a first-order estimate of *zero* from one backward pass: the signed
+    slope −∂loss/∂ξ, where ξ scales the head's output. It is the Taylor criterion of Molchanov et
+    al. 2017 without the absolute value. It misses nonlinear effects: a head whose removal costs
+    much may have a slope near 0.
+    `on_progress` is called with the number of newly completed heads. Hooks are process-wide: the
+    caller must hold the model's lock. Raises ValueError for no pairs.
     """
     if not pairs:
         raise ValueError("there is no sentence pair: at least 1 is needed")
@@ -72,7 +72,7 @@ def importance(
     tokens_B = np.concatenate([(b.target_out != PAD).sum(-1).cpu().numpy() for b in batches])
     sites = sorted(model.attention_sites(), key=lambda s: (KINDS.index(s.kind), s.layer))
     if method == "gradient":
-        changes = _by_gradient(model, batches, sites, done)
+        changes = _by_gradient(model, batches, sites, on_progress)
     else:
         means = head_means(model, batches) if method == "mean" else {}
         changes = {}
@@ -80,7 +80,7 @@ def importance(
             for head in range(model.config.num_heads):
                 with _without(model, site, head, means), torch.inference_mode():
                     changes[site.kind, site.layer, head] = _losses(model, batches) - before_B
-                done(1)
+                on_progress(1)
     drawn = np.random.default_rng(1).integers(len(tokens_B), size=(_SAMPLES, len(tokens_B)))
     rows = []
     for (kind, layer, head), change_B in changes.items():
@@ -92,12 +92,12 @@ def importance(
 
 
 def batches_of(pairs: Sequence[Pair], device: str = "cpu") -> list[Batch]:
-    """Pairs of ids in padded batches of like length, on a device."""
+    """Collate pairs of ids into padded batches of similar length, on a device."""
     return [collate([pairs[i] for i in indices]).to(device) for indices in plan(pairs, _TOKENS)]
 
 
 def _token_losses(model: Seq2Seq, batch: Batch) -> Tensor:
-    """Nats of each target token [B, T], 0 of padding."""
+    """Return the loss of each target token in nats [B, T]; 0 at padding."""
     logits_BTV = model(batch.source, batch.target_in)
     return F.cross_entropy(
         logits_BTV.float().transpose(1, 2), batch.target_out, ignore_index=PAD, reduction="none"
@@ -105,7 +105,7 @@ def _token_losses(model: Seq2Seq, batch: Batch) -> Tensor:
 
 
 def _losses(model: Seq2Seq, batches: list[Batch]) -> np.ndarray:
-    """Nats of each sentence [B], over all batches."""
+    """Return the summed loss of each sentence in nats [B], over all batches."""
     sums = [_token_losses(model, batch).double().sum(-1) for batch in batches]
     return torch.cat(sums).cpu().numpy()
 
@@ -113,23 +113,24 @@ def _losses(model: Seq2Seq, batches: list[Batch]) -> np.ndarray:
 def _without(
     model: Seq2Seq, site: AttentionSite, head: int, means: Means
 ) -> AbstractContextManager:
-    """The model without a head, or with its mean part in its place."""
+    """Ablate a head inside a block: to its mean output if `means` are given, else to zero."""
     heads: frozenset[Head] = frozenset({(site.kind, site.layer, head)})
     return edited(model, Edits(heads_mean=heads) if means else Edits(heads_off=heads), means)
 
 
 def _queries(site: AttentionSite, batch: Batch) -> Tensor:
-    """Which queries [B, Q] of a site are no padding."""
+    """Return which queries [B, Q] of a site are not padding."""
     return (batch.source if site.kind == "encoder" else batch.target_in) != PAD
 
 
 @torch.inference_mode()
 def head_means(
-    model: Seq2Seq, batches: Sequence[Batch], done: Done = lambda count: None
+    model: Seq2Seq, batches: Sequence[Batch], on_progress: OnProgress = lambda count: None
 ) -> dict[tuple[Kind, int], Tensor]:
-    """The mean part of each head of a site over all queries that are no padding, [H, D].
+    """Return each site's mean head outputs over all queries that are not padding: [H, D].
 
-    `done` is called with how many more sentences are done. The caller holds the model's lock.
+    `on_progress` is called with the number of newly completed sentences. The caller must hold the
+    model's lock.
     """
     sums: dict[tuple[Kind, int], Tensor] = {}
     counts: dict[tuple[Kind, int], int] = {}
@@ -140,22 +141,23 @@ def head_means(
             key = call.site.kind, call.site.layer
             real_BQ = _queries(call.site, batch)
             parts_BHQD = head_outputs(call)
-            found_HD = parts_BHQD.masked_fill(~real_BQ[:, None, :, None], 0).double().sum((0, 2))
-            sums[key] = sums[key] + found_HD if key in sums else found_HD
+            sum_HD = parts_BHQD.masked_fill(~real_BQ[:, None, :, None], 0).double().sum((0, 2))
+            sums[key] = sums[key] + sum_HD if key in sums else sum_HD
             counts[key] = counts.get(key, 0) + int(real_BQ.sum())
-        done(len(batch.source))
+        on_progress(len(batch.source))
     return {key: (total / counts[key]).float() for key, total in sums.items()}
 
 
 def _by_gradient(
-    model: Seq2Seq, batches: list[Batch], sites: list[AttentionSite], done: Done
+    model: Seq2Seq, batches: list[Batch], sites: list[AttentionSite], on_progress: OnProgress
 ) -> dict[tuple, np.ndarray]:
-    """−∂loss/∂ξ of each sentence [B], ξ = 1 being what a head's part is multiplied by.
+    """Return −∂loss/∂ξ of each sentence [B], where ξ = 1 scales a head's output.
 
-    The output of a site is the sum of its heads' parts and a bias, so ∂loss/∂ξ is the product of a
-    part and the gradient at the output; which is 0 at padded queries, for nothing looks at them.
+    A site's output is the sum of its heads' outputs and a bias, so ∂loss/∂ξ is the dot product of a
+    head's output and the gradient at the site's output. That gradient is 0 at padded queries, since
+    nothing attends to them.
     """
-    found: dict[tuple, list[np.ndarray]] = {}
+    slopes: dict[tuple, list[np.ndarray]] = {}
     for batch in batches:
         calls: list[tuple[AttentionCall, Tensor]] = []
 
@@ -172,14 +174,14 @@ def _by_gradient(
                 slope_BH = torch.einsum("bqd,bhqd->bh", gradient_BQD, head_outputs(call)).double()
             for head, slope_B in enumerate(slope_BH.T.cpu().numpy()):
                 key = call.site.kind, call.site.layer, head
-                found.setdefault(key, []).append(-slope_B)
-    done(len(found))
+                slopes.setdefault(key, []).append(-slope_B)
+    on_progress(len(slopes))
     order = [(s.kind, s.layer, h) for s in sites for h in range(model.config.num_heads)]
-    return {key: np.concatenate(found[key]) for key in order}
+    return {key: np.concatenate(slopes[key]) for key in order}
 
 
 def _keeping(site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]) -> Callable[..., None]:
-    """A hook that keeps what a site saw, and its output with what led to it."""
+    """Return a hook that appends a site's call, and its output with the graph that made it."""
 
     def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
         query, memory = args[:2]

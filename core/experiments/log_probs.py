@@ -1,4 +1,4 @@
-"""The log-probability of each token of one target in every row of a batch.
+"""Log-probabilities of one target's tokens in every row of a batch.
 
 Axes: B row, T target token, D d_model, V vocabulary.
 """
@@ -12,33 +12,34 @@ from torch import Tensor, nn
 
 from core.model.interface import AttentionSite, Call, Seq2Seq
 
-_LOGITS = 1 << 21  # at once: what a processor's cache holds
+_LOGITS = 1 << 21  # computed at a time, so that they fit the CPU's cache
 
 
 def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) -> Tensor:
-    """log P of target[t] from a decoder's states: float64 [B, T], in nats.
+    """Return log P of target[t] from decoder states: float64 [B, T], in nats.
 
-    It is as exact as the model's own logits: its logarithm is taken in 64 bits, where 32 would
-    round log P = −10 to a millionth. Without gradients, for it writes over the logits.
+    The log-sum-exp is taken in float64, because float32 would round log P = −10 to about 1e-6. The
+    logits are overwritten in place, so gradients are not supported.
     """
     ids_1T1 = torch.tensor(target, device=hidden_BTD.device)[None, :, None]
     V = model.config.target_vocab_size
-    found = []
+    log_probs = []
     for part_BTD in hidden_BTD.split(max(1, _LOGITS // (len(target) * V))):
         logits_BTV = model.classify(part_BTD)
         chosen_BT = logits_BTV.gather(-1, ids_1T1.expand(len(part_BTD), -1, -1))[..., 0].double()
         largest_BT1 = logits_BTV.amax(-1, keepdim=True)
         total_BT = logits_BTV.sub_(largest_BT1).exp_().sum(-1).double()
-        found.append(chosen_BT - largest_BT1[..., 0].double() - total_BT.log())
-    return torch.cat(found)
+        log_probs.append(chosen_BT - largest_BT1[..., 0].double() - total_BT.log())
+    return torch.cat(log_probs)
 
 
 @contextmanager
 def widened(model: Seq2Seq) -> Generator[None]:
-    """Inside, one target can be decoded for many sources: up to the first of them all rows are one.
+    """Let one target be decoded for many sources inside the block.
 
-    A query that is alone looks at each row of a memory, and a mask that is alone holds for each
-    row. Hooks are process-wide: the caller holds the model's lock.
+    A batch of one query is expanded to the rows of the memory at the first cross-attention; up to
+    there, all rows share one computation. A single mask applies to every row. Hooks are
+    process-wide: the caller must hold the model's lock.
     """
     with ExitStack() as stack:
         for site in model.attention_sites():

@@ -1,4 +1,4 @@
-"""What each layer already knew: states on the way, read as if they were the last.
+"""Logit lens and DecoderLens: read intermediate states as if they were the final ones.
 
 Axes: R row of the grid, B sentence, T target token, S source token, D d_model, V vocabulary.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.data.batches import Batch, collate, pad
 from core.experiments.experiment import Ids, of_pass, of_passes
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.activations import hidden_states
 
@@ -24,9 +24,9 @@ _DECODER: tuple[Sublayer, ...] = ("self-attention", "cross-attention", "feed-for
 
 @dataclass(frozen=True)
 class LensRow:
-    """Behind which layer, counted from 0, and which of its sub-layers a state was read.
+    """The layer, counted from 0, and the sub-layer after which a state is read.
 
-    Without a layer it is what enters the first; without a sub-layer it is what a layer hands on.
+    Without a layer, it is the input of the first layer; without a sub-layer, a layer's output.
     """
 
     layer: int | None = None
@@ -34,7 +34,7 @@ class LensRow:
 
     @property
     def label(self) -> str:
-        """What a person reads, counted from 1: "embeddings", "layer 1 feed-forward"."""
+        """The user-facing label, counted from 1: "embeddings", "layer 1 feed-forward"."""
         if self.layer is None:
             return "embeddings"
         return f"layer {self.layer + 1}" + ("" if self.sublayer is None else f" {self.sublayer}")
@@ -42,18 +42,18 @@ class LensRow:
 
 @dataclass(frozen=True, eq=False)
 class Lens(Frozen):
-    """A grid of rows R by target tokens T, the model's own output in the last row.
+    """A grid of lens rows R by target tokens T; the last row is the model's own output.
 
-    `ids` [R, T] are the likeliest tokens and `probabilities` [R, T] theirs. Of the token that was
-    `written` [T] at each step stand its probabilities [R, T] and its ranks [R, T], from 1 on.
-    `exact` says whether the last row's logits are those of the network's pass, bit for bit.
+    `ids` [R, T] are the most probable tokens, with their `probabilities` [R, T]. `written` [T] are
+    the target's tokens, with their `written_probabilities` and `written_ranks` [R, T], from 1.
+    `exact` says whether the last row's logits equal the model's output bit for bit.
     """
 
     rows: tuple[LensRow, ...]
     ids: NDArray[np.int64]
-    probabilities: NDArray[np.float64]
+    probabilities: Doubles
     written: tuple[int, ...]
-    written_probabilities: NDArray[np.float64]
+    written_probabilities: Doubles
     written_ranks: NDArray[np.int64]
     exact: bool
 
@@ -61,33 +61,33 @@ class Lens(Frozen):
 @of_passes
 @torch.inference_mode()
 def lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
-    """The decoder's state behind each sub-layer, through its last norm and the classifier.
+    """Apply the final norm and the classifier to the decoder state after each sub-layer.
 
-    Of L layers 3L + 1 rows, the first before any layer. Asked of (translator, records); or of a
-    network and ids of sentences with their <eos>, while the caller holds its lock. nostalgebraist
-    2020, "interpreting GPT: the logit lens".
+    L layers give 3L + 1 rows, starting with the embeddings. Call it with (translator, records), or
+    with (model, sources, targets) and ids that end with <eos>, holding the model's lock. See
+    nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
     batch = _batch(model, sources, targets)
     memory_BSD, mask = model.encode(batch.source)
     with hidden_states(model) as states:
         output_BTD = model.decode(batch.target_in, memory_BSD, mask)
     norm = model.stack("decoder").norm
-    rows, found = [LensRow()], [states.embeddings["decoder"]]
+    rows, read = [LensRow()], [states.embeddings["decoder"]]
     for layer, sublayers in enumerate(states.sublayers("decoder")):
         for sublayer, state_BTD in zip(_DECODER, sublayers, strict=True):
             rows.append(LensRow(layer, sublayer))
-            found.append(state_BTD)
-    logits = (model.classify(norm(state_BTD)) for state_BTD in found)
+            read.append(state_BTD)
+    logits = (model.classify(norm(state_BTD)) for state_BTD in read)
     return _read(rows, logits, model.classify(output_BTD), targets)
 
 
 @of_passes
 @torch.inference_mode()
 def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
-    """What the decoder writes when it reads an encoder's layer through the encoder's last norm.
+    """Let the decoder read each encoder layer, through the encoder's final norm.
 
-    Of L layers L + 1 rows, the first the embeddings. Asked as `lenses`. DecoderLens (Langedijk et
-    al. 2023, arXiv 2310.03686).
+    L layers give L + 1 rows, starting with the embeddings. Call it as `lenses`. DecoderLens
+    (Langedijk et al. 2023, arXiv 2310.03686).
     """
     batch = _batch(model, sources, targets)
     memory_BSD, mask = model.encode(batch.source)
@@ -96,7 +96,8 @@ def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids
     norm = model.stack("encoder").norm
     layers_LBSD = states.sublayers("encoder")[:, -1]
     rows = [LensRow(), *map(LensRow, range(len(layers_LBSD)))]
-    # The last is the encoder's own output: unwatched, the library runs it in faster code.
+    # For the last row, use the encoder's output from the pass without hooks: with them, the
+    # library takes another code path, whose last bits differ.
     read = [norm(x_BSD) for x_BSD in (states.embeddings["encoder"], *layers_LBSD[:-1])]
     logits = (
         model.classify(model.decode(batch.target_in, x_BSD, mask)) for x_BSD in (*read, memory_BSD)
@@ -106,13 +107,13 @@ def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids
 
 @of_pass
 def lens(model: Seq2Seq, source: Ids, target: Ids) -> Lens:
-    """`lenses` of one sentence. Asked of (translator, record); or of a network and ids."""
+    """Apply `lenses` to one sentence: (translator, record) or (model, source, target)."""
     return lenses(model, [source], [target])[0]
 
 
 @of_pass
 def decoder_lens(model: Seq2Seq, source: Ids, target: Ids) -> Lens:
-    """`decoder_lenses` of one sentence. Asked of (translator, record); or of a network and ids."""
+    """Apply `decoder_lenses` to one sentence: (translator, record) or (model, source, target)."""
     return decoder_lenses(model, [source], [target])[0]
 
 
@@ -124,27 +125,27 @@ def _batch(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> Ba
 def _read(
     rows: list[LensRow], logits: Iterable[Tensor], output_BTV: Tensor, targets: Sequence[Ids]
 ) -> list[Lens]:
-    """The grids of a batch from the logits of its rows, one [B, T, V] in memory at a time."""
+    """Build a batch's grids from the logits of each row, holding one [B, T, V] at a time."""
     grids = []
-    written_BT = pad([list(ids) for ids in targets]).to(output_BTV.device)
+    written_BT1 = pad([list(ids) for ids in targets]).to(output_BTV.device)[..., None]
     for logits_BTV in logits:
-        chances_BTV = logits_BTV.double().softmax(-1)
-        best = chances_BTV.max(-1)
-        own_BT1 = logits_BTV.gather(-1, written_BT[..., None])
+        probabilities_BTV = logits_BTV.double().softmax(-1)
+        best = probabilities_BTV.max(-1)
+        own_BT1 = logits_BTV.gather(-1, written_BT1)
         ranks_BT = 1 + (logits_BTV > own_BT1).sum(-1)
-        own_chances_BT = chances_BTV.gather(-1, written_BT[..., None])[..., 0]
-        grids.append((best.indices, best.values, own_chances_BT, ranks_BT))
+        own_probabilities_BT = probabilities_BTV.gather(-1, written_BT1)[..., 0]
+        grids.append((best.indices, best.values, own_probabilities_BT, ranks_BT))
         last_BTV = logits_BTV
-    ids, chances, own_chances, ranks = (
+    ids, probabilities, own_probabilities, ranks = (
         torch.stack(grid, 1).cpu().numpy() for grid in zip(*grids, strict=True)
     )
     return [
         Lens(
             rows=tuple(rows),
             ids=ids[b, :, : len(target)],
-            probabilities=chances[b, :, : len(target)],
+            probabilities=probabilities[b, :, : len(target)],
             written=tuple(target),
-            written_probabilities=own_chances[b, :, : len(target)],
+            written_probabilities=own_probabilities[b, :, : len(target)],
             written_ranks=ranks[b, :, : len(target)],
             exact=torch.equal(last_BTV[b, : len(target)], output_BTV[b, : len(target)]),
         )

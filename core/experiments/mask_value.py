@@ -1,47 +1,44 @@
-"""What the mask value does: a score of −∞, −10⁴ or −10⁹, in float32 and in bfloat16."""
+"""Compare mask values on one row of scores: −∞, −10⁴ and −10⁹, in float32 and bfloat16."""
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 
 FILLS = (-math.inf, -1e4, -1e9)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class MaskedRow(Frozen):
-    """A row of attention under one mask value in one precision.
+    """A row of attention with one mask value in one precision.
 
-    `held` is the fill as the precision can hold it. `scores` [keys] and `weights` [keys] are the
-    row after the mask and after the softmax; `on_masked` is the weight that all masked cells get
-    together, `change` the largest difference of another weight from −∞ in float32. `all_written`
-    [keys] are the weights where every cell is masked and the fill is written into the score,
-    `all_added` where it is added to it; NaN means that the softmax has no answer.
+    `held` is `fill` rounded to the precision. `scores` and `weights` [keys] are the row after the
+    mask and after the softmax. `on_masked` is the total weight of the masked cells; `change` is the
+    largest difference of an unmasked weight from its value with −∞ in float32. `all_written` and
+    `all_added` [keys] are the weights when every cell is masked, by overwriting the score with the
+    fill or by adding the fill to it; NaN where the softmax is undefined.
     """
 
     fill: float
     precision: str
     held: float
-    scores: Floats
-    weights: Floats
+    scores: Doubles
+    weights: Doubles
     on_masked: float
     change: float
-    all_written: Floats
-    all_added: Floats
+    all_written: Doubles
+    all_added: Doubles
 
 
-def masked_rows(scores: NDArray, mask: NDArray[np.bool_]) -> list[MaskedRow]:
-    """Each of FILLS in each of PRECISIONS on one row: scores [keys] and mask [keys].
+def masked_rows(scores: NDArray, mask: Bools) -> list[MaskedRow]:
+    """Mask one row, scores [keys] and mask [keys], with each fill in each precision.
 
-    In a mask True = may attend. Raises ValueError for a row of which every cell is masked.
+    True in a mask = may attend. Raises ValueError if every cell of the row is masked.
     """
     if not mask.any():
         raise ValueError("every cell of the row is masked: there is nothing to compare")
@@ -69,5 +66,5 @@ def masked_rows(scores: NDArray, mask: NDArray[np.bool_]) -> list[MaskedRow]:
     return rows
 
 
-def _numbers(tensor: Tensor) -> Floats:
+def _numbers(tensor: Tensor) -> Doubles:
     return tensor.double().numpy()

@@ -1,37 +1,34 @@
-"""What the padding mask is worth: a sentence alone, in its batch, and there without the mask."""
+"""Effect of the padding mask: a sentence alone, in a batch, and in the batch without the mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from core.data.batches import pad
 from core.experiments.experiment import of_passes
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class PaddingEffect(Frozen):
-    """The probability of each of one sentence's next tokens [T], in three passes.
+    """The probability of each of a sentence's next tokens [T] in three passes.
 
-    Alone; in a batch that pads it, with the padding mask; in that batch without the mask. `padded`
-    counts the padding behind the source; `on_padding` is the share of the encoder's attention that
-    falls on it in the last pass, as the mean of all layers, heads and real queries.
+    `alone`: the sentence by itself. `masked`: in a padded batch with the padding mask. `open`: in
+    that batch without the mask. `padded` counts the padding tokens after the source; `on_padding`
+    is the share of the encoder's attention on them without the mask, averaged over layers, heads
+    and real queries.
     """
 
-    alone: Floats
-    masked: Floats
-    open: Floats
+    alone: Doubles
+    masked: Doubles
+    open: Doubles
     padded: int
     on_padding: float
 
@@ -41,9 +38,9 @@ class PaddingEffect(Frozen):
 def padding_effect(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], row: int
 ) -> PaddingEffect:
-    """Feed sentence `row` by itself and in its batch; sources and targets end with <eos>.
+    """Run sentence `row` by itself and in its batch; sources and targets end with <eos>.
 
-    Asked of (translator, records, row); or of a network, ids of sources and targets, and row.
+    Call it with (translator, records, row), or with (model, sources, targets, row).
     """
     device = next(model.parameters()).device
     S, T = len(sources[row]), len(targets[row])

@@ -1,4 +1,4 @@
-"""What positions do to a network: order without them, and positions that training never had."""
+"""Position experiments: word order without positions, and positions beyond those in training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,30 +7,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.experiments.experiment import of_pass, of_source
-from core.frozen import Frozen
+from core.experiments.experiment import model_inputs, of_pass, of_source
+from core.frozen import Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import OFF, Edits, PositionEdit
-from core.text.tokenizer import BOS
-
-Floats = NDArray[np.float64]
 
 
 @torch.inference_mode()
 def position_encodings(model: Seq2Seq, length: int) -> NDArray[np.float32]:
-    """The first rows of the source's positions, [length, d_model], as the network holds them."""
+    """Return the first rows of the source's position table: [length, d_model]."""
     return model.embeddings.source_positions(length).detach().float().cpu().numpy().copy()
 
 
 @dataclass(frozen=True, eq=False)
 class Equivariance(Frozen):
-    """The encoder on a sentence x and on the same words in another order, Px.
+    """The encoder's maps for a sentence x and for the same words in another order, Px.
 
-    `order[i]` is the place in x of the i-th word of Px. Maps are [L, H, S, S], outputs [S, D]; of
-    x, the `moved` ones have rows and columns put in the new order, so that they should be equal to
-    those of Px if order meant nothing.
+    `order[i]` is the position in x of the i-th word of Px. Maps are [L, H, S, S]. `moved_maps` are
+    those of x with rows and columns permuted to the new order; they equal `new_maps`, those of Px,
+    if order does not matter. The differences are the largest over all maps and over all outputs.
     """
 
     order: tuple[int, ...]
@@ -45,23 +42,23 @@ class Equivariance(Frozen):
 def equivariance(
     model: Seq2Seq, source: Sequence[int], order: Sequence[int], positions: bool
 ) -> Equivariance:
-    """Encode x and Px, with positions or without; differences are the largest of any number.
+    """Encode x and Px, with positions or without.
 
-    Asked of (translator, record, order, positions); or of a network and the ids of x.
+    Call it with (translator, record, order, positions), or with (model, source, order, positions).
     """
     device = next(model.parameters()).device
     x = torch.tensor([list(source)], device=device)
-    places = list(order)
+    order = list(order)
     edits = Edits() if positions else Edits(source_positions=OFF)
     with edited(model, edits):
-        (output, maps), (new_output, new_maps) = (_encode(model, ids) for ids in (x, x[:, places]))
-    moved = maps[..., places, :][..., places]
+        (output, maps), (new_output, new_maps) = (_encode(model, ids) for ids in (x, x[:, order]))
+    moved = maps[..., order, :][..., order]
     return Equivariance(
-        order=tuple(places),
+        order=tuple(order),
         moved_maps=moved,
         new_maps=new_maps,
         map_difference=float(np.abs(moved - new_maps).max()),
-        output_difference=float(np.abs(output[places] - new_output).max()),
+        output_difference=float(np.abs(output[order] - new_output).max()),
     )
 
 
@@ -73,10 +70,10 @@ def _encode(model: Seq2Seq, source_1S: torch.Tensor) -> tuple[NDArray, NDArray]:
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation(Frozen):
-    """The mean probability of a known target's tokens when every place is moved up by `shift`."""
+    """The mean probability of a given target's tokens when every position is moved by `shift`."""
 
     shift: NDArray[np.int64]
-    probability: Floats
+    probability: Doubles
 
 
 @of_pass
@@ -84,20 +81,18 @@ class Extrapolation(Frozen):
 def extrapolation(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], shifts: Sequence[int]
 ) -> Extrapolation:
-    """Feed one sentence and its target, both ending with <eos>, at places further and further up.
+    """Run one sentence and its target, both ending with <eos>, at shifted positions.
 
-    Only the places change, never the words: whatever is lost is lost to the places. Asked of
-    (translator, record, shifts); or of a network and ids. Raises EditError for a shift beyond a
-    learned table.
+    Only the positions change, so any loss in probability is caused by them. Call it with
+    (translator, record, shifts), or with (model, source, target, shifts). Raises EditError for a
+    shift beyond a learned table.
     """
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+    inputs = model_inputs(model, source, target)
     following = torch.tensor(list(target))[:, None]
     means = []
     for shift in shifts:
-        places = PositionEdit(shift=shift)
-        with edited(model, Edits(source_positions=places, target_positions=places)):
-            logits = model(source_1S, target_1T)[0]
+        moved = PositionEdit(shift=shift)
+        with edited(model, Edits(source_positions=moved, target_positions=moved)):
+            logits = model(*inputs)[0]
         means.append(logits.cpu().double().softmax(-1).gather(1, following).mean().item())
     return Extrapolation(np.array(shifts), np.array(means))

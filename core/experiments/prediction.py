@@ -1,4 +1,4 @@
-"""How well a head's direct effect predicts what switching it off does to a choice of words.
+"""Measure how well a head's direct effect predicts the effect of ablating it on a logit difference.
 
 Axes: N target token, A head of the decoder's two attentions, T target token of one sentence.
 """
@@ -12,27 +12,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from core.analysis.residual_stream import Component, Floats
+from core.analysis.residual_stream import Component
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
 from core.experiments.word_choice import towards
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import PAD
 
-_TOKENS = 1024  # padded, a batch: what a pass wrote is kept in 64 bits
+_TOKENS = 1024  # per batch, with padding: traces are float64 and take memory
 
-Done = Callable[[int], object]
+OnProgress = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Predicted against true changes of a difference of logits, over `count` of them.
+    """Predicted against true changes in a logit difference, over `count` of them.
 
-    `mean_error` is the mean of |predicted − true|, `mean_true` that of |true|; `correlation` is
-    Pearson's, NaN where either does not vary.
+    `mean_error` is the mean of |predicted − true|, `mean_true` the mean of |true|. `correlation` is
+    Pearson's r, NaN where either does not vary.
     """
 
     count: int
@@ -41,39 +41,39 @@ class Agreement:
     correlation: float
 
     @classmethod
-    def of(cls, predicted: Floats, true: Floats) -> "Agreement":
-        still = len(true) < 2 or not predicted.std() or not true.std()
+    def of(cls, predicted: Doubles, true: Doubles) -> "Agreement":
+        constant = len(true) < 2 or not predicted.std() or not true.std()
         return cls(
             count=len(true),
             mean_error=float(np.abs(predicted - true).mean()),
             mean_true=float(np.abs(true).mean()),
-            correlation=float("nan") if still else float(np.corrcoef(predicted, true)[0, 1]),
+            correlation=float("nan") if constant else float(np.corrcoef(predicted, true)[0, 1]),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions(Frozen):
-    """Of each target token and each head of decoder and cross: predicted and true change [N, A].
+    """Predicted and true changes [N, A] for each target token and each decoder or cross head.
 
-    The difference is that of the token's own logit and of the likeliest other one's, `words`
+    The logit difference is between the token itself and the most probable other one: `words`
     [N, 2].
     """
 
     sentences: int
     heads: tuple[Component, ...]
     words: NDArray[np.int64]
-    predicted: Floats
-    true: Floats
+    predicted: Doubles
+    true: Doubles
 
-    def largest(self, count: int) -> NDArray[np.bool_]:
-        """Which heads [N, A] have the `count` largest terms of each token."""
+    def largest(self, count: int) -> Bools:
+        """Return a mask [N, A] of the `count` heads with the largest terms for each token."""
         order = np.argsort(-np.abs(self.predicted), axis=1, kind="stable")[:, :count]
         chosen = np.zeros(self.predicted.shape, bool)
         np.put_along_axis(chosen, order, True, axis=1)
         return chosen
 
-    def agreement(self, chosen: NDArray[np.bool_]) -> Agreement:
-        """Over some tokens' heads [N, A]."""
+    def agreement(self, chosen: Bools) -> Agreement:
+        """Compute the agreement over the chosen cells of [N, A]."""
         return Agreement.of(self.predicted[chosen], self.true[chosen])
 
 
@@ -83,13 +83,13 @@ def prediction_error(
     pairs: Sequence[Pair],
     tokens: int = 200,
     device: str = "cpu",
-    done: Done = lambda count: None,
+    on_progress: OnProgress = lambda count: None,
 ) -> Predictions:
-    """Predict each head's effect at the targets' tokens and switch it off, over pairs of ids.
+    """Predict each head's effect on the target tokens of pairs of ids, then ablate it.
 
-    Whole sentences are taken, in their order, until they have `tokens` target tokens, or to the
-    end. `done` is called with how many more heads are done. Hooks are process-wide:
-    the caller holds the model's lock. Raises ValueError for no pair.
+    Whole sentences are taken in order until they have `tokens` target tokens, or to the end.
+    `on_progress` is called with the number of newly completed heads. Hooks are process-wide: the
+    caller must hold the model's lock. Raises ValueError for no pairs.
     """
     if not pairs:
         raise ValueError("there is no sentence pair: at least 1 is needed")
@@ -104,7 +104,7 @@ def prediction_error(
         with edited(model, Edits(heads_off=frozenset({head.place}))):
             after_N = np.concatenate([sample.difference(model) for sample in samples])
         changes.append(after_N - before_N)
-        done(1)
+        on_progress(1)
     return Predictions(
         sentences=len(pairs),
         heads=heads,
@@ -115,7 +115,7 @@ def prediction_error(
 
 
 class _Sample:
-    """A batch of sentences: the two words at each target token, and what each head is to them."""
+    """A batch of sentences: two words per target token, and each head's predicted effect."""
 
     def __init__(self, model: Seq2Seq, pairs: list[Pair], device: str) -> None:
         self._batch = collate(pairs).to(device)
@@ -135,13 +135,13 @@ class _Sample:
         self.heads = tuple(stream.components[i] for i in columns)
         self.predicted_NA = -np.concatenate(terms)[:, columns]
 
-    def difference(self, model: Seq2Seq) -> Floats:
-        """The first word's logit less the other's at each target token, [N]."""
+    def difference(self, model: Seq2Seq) -> Doubles:
+        """Return the first word's logit minus the other's at each target token: [N]."""
         picked_N2 = self._logits(model).gather(1, self.words_N2).double()
         return (picked_N2[:, 0] - picked_N2[:, 1]).cpu().numpy()
 
     def _logits(self, model: Seq2Seq) -> Tensor:
-        """The logits of all tokens that are no padding, [N, V]."""
+        """Return the logits at all tokens that are not padding: [N, V]."""
         batch = self._batch
         hidden_BTD = model.decode(batch.target_in, *model.encode(batch.source))
         return model.classify(hidden_BTD[self._real_BT])

@@ -1,4 +1,4 @@
-"""Scores before the mask, and the split of a first layer's scores into content and position.
+"""Attention scores before the mask, and the split of a first layer's into content and position.
 
 Axes: L layer, H head, Q query, K key, N token, D d_model, E size of one head.
 """
@@ -16,58 +16,55 @@ from core.analysis.inside_head import heads_of
 from core.experiments.experiment import of_pass, of_side
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Bools, Doubles, Frozen
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.record.teacher_forced import site_scores, teacher_forced_pass
 
-Floats = NDArray[np.float64]
 SOURCES = ("content", "position", "bias")
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreParts(Frozen):
-    """A first layer's scores q·k/√d_k, taken apart by where query and key come from.
+    """A first layer's scores q·k/√d_k, split by the sources of query and key.
 
-    `parts` [3, 3, H, Q, K] are in the order of SOURCES, first of the query, then of the key; their
-    sum is `scores` [H, Q, K], which are worked out from what the layer was fed. `weights` are the
-    pass's own, `mask` [Q, K] says True = may attend. `norm_first` says that a LayerNorm stands
-    between the sum and the projections.
+    `parts` [3, 3, H, Q, K] is in the order of SOURCES, query first, then key. The parts sum to
+    `scores` [H, Q, K], which are computed from the layer's input. `weights` are those of the pass;
+    in `mask` [Q, K], True = may attend. With `norm_first`, a LayerNorm precedes the projections.
     """
 
-    parts: Floats
-    scores: Floats
+    parts: Doubles
+    scores: Doubles
     weights: NDArray[np.float32]
-    mask: NDArray[np.bool_]
+    mask: Bools
     norm_first: bool
 
-    def part(self, query: str, key: str) -> Floats:
-        """One of the nine parts, [H, Q, K], such as ("content", "position")."""
+    def part(self, query: str, key: str) -> Doubles:
+        """Return one of the nine parts [H, Q, K], such as ("content", "position")."""
         return self.parts[SOURCES.index(query), SOURCES.index(key)]
 
     @property
-    def with_bias(self) -> Floats:
-        """The five parts in which a bias takes part, added up: [H, Q, K]."""
+    def with_bias(self) -> Doubles:
+        """The sum of the five parts that involve a bias: [H, Q, K]."""
         return self.parts[2].sum(0) + self.parts[:2, 2].sum(0)
 
     @property
     def largest_error(self) -> float:
-        """How far the sum of the parts is from the score, at most."""
+        """The largest deviation of the sum of the parts from the score."""
         return float(np.abs(self.parts.sum((0, 1)) - self.scores).max())
 
 
 @of_pass
-def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
-    """The scores q·k/√d_k of every head before any mask, by kind: [L, H, Q, K].
+def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Doubles]:
+    """Return the scores q·k/√d_k of every head before masking, by kind: [L, H, Q, K].
 
-    Also of the cells that the mask then closes. Asked of (translator, record); or of a network and
-    ids with their <eos>.
+    Call it with (translator, record), or with (model, source, target) and ids that end with <eos>.
     """
     evidence = teacher_forced_pass(model, source, target).evidence
-    found: dict[Kind, list[Floats]] = {kind: [] for kind in KINDS}
+    by_kind: dict[Kind, list[Doubles]] = {kind: [] for kind in KINDS}
     for attention in sorted(evidence.sites, key=lambda one: one.layer):
-        found[attention.kind].append(site_scores(attention))
-    return {kind: np.stack(layers) for kind, layers in found.items()}
+        by_kind[attention.kind].append(site_scores(attention))
+    return {kind: np.stack(layers) for kind, layers in by_kind.items()}
 
 
 @of_pass
@@ -78,12 +75,12 @@ def score_parts(
     target: Sequence[int],
     kind: Literal["encoder", "decoder"],
 ) -> ScoreParts:
-    """Split the self-attention scores of the first layer of the encoder or the decoder exactly.
+    """Split the self-attention scores of the encoder's or decoder's first layer exactly.
 
-    The layer sees x = c + p, with c = embedding·√d_model and p = PE. Where a LayerNorm comes first,
-    it is linearised at the σ of the whole sum (core.analysis.residual_stream): one part for the
-    content, one for the position, and β, which is added to the projections' biases.
-    Asked of (translator, record, kind); or of a network, ids with their <eos>, and kind.
+    The layer's input is x = c + p, with c = embedding·√d_model and p = PE. If a LayerNorm comes
+    first, it is linearised at the σ of the whole sum (core.analysis.residual_stream), and its β
+    counts towards the bias parts. Call it with (translator, record, kind), or with
+    (model, source, target, kind) and ids that end with <eos>.
     """
     (trace,) = traces(model, [source], [target])
     site = trace.site(kind, 0)
@@ -93,9 +90,9 @@ def score_parts(
     q, k = (
         (
             heads_of(parts_3ND @ weight.T + with_bias_311 * bias, site.num_heads).swapaxes(0, 1),
-            heads_of(fed_ND @ weight.T + bias, site.num_heads),
+            heads_of(input_ND @ weight.T + bias, site.num_heads),
         )
-        for weight, bias, fed_ND in (
+        for weight, bias, input_ND in (
             (site.to_query, site.query_bias, site.inputs_QD),
             (site.to_key, site.key_bias, site.memory_KD),
         )
@@ -114,13 +111,14 @@ def score_parts(
 @torch.inference_mode()
 def embedded(
     model: Seq2Seq, ids: Sequence[int], side: Literal["source", "target"]
-) -> tuple[Floats, Floats]:
-    """What is added up before the first layer: embedding·√d_model [N, D], and PE [N, D].
+) -> tuple[Doubles, Doubles]:
+    """Return the two summands of the first layer's input: embedding·√d_model and PE, both [N, D].
 
-    Asked of (translator, record, side); or of a network, the ids that a side is fed, and side.
+    Call it with (translator, record, side), or with (model, ids, side) and the ids fed to that
+    side.
     """
-    table = getattr(model.embeddings, f"{side}_positions")
+    embeddings = model.embeddings
+    positions = getattr(embeddings, f"{side}_positions")
     ids_1N = torch.tensor([list(ids)], device=next(model.parameters()).device)
-    words = model.embeddings
-    rows = words.source_table.weight if side == "source" else words.target_weight
-    return double(words.look_up(ids_1N, rows)[0]), double(table(len(ids)))
+    table = embeddings.source_table.weight if side == "source" else embeddings.target_weight
+    return double(embeddings.look_up(ids_1N, table)[0]), double(positions(len(ids)))

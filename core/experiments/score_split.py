@@ -1,4 +1,4 @@
-"""Why a head calls there: one cell's score as the sum over what wrote its query and its key.
+"""Decompose one attention score over the components that wrote its query and its key.
 
 Axes: C component, K key, E size of one head.
 """
@@ -13,16 +13,15 @@ import torch
 from torch import Tensor
 
 from core.analysis.inside_head import heads_of
-from core.analysis.residual_stream import Component, Floats, Stream, Trace, What
-from core.experiments.experiment import of_pass
+from core.analysis.residual_stream import Component, Stream, Trace, What
+from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
-from core.text.tokenizer import BOS
 
 End = Literal["query", "key"]
 ENDS: tuple[End, ...] = ("query", "key")
@@ -30,7 +29,7 @@ ENDS: tuple[End, ...] = ("query", "key")
 
 @dataclass(frozen=True)
 class Move:
-    """How a cell's score changes, and its weight after the softmax."""
+    """The change in a cell's score, and in its weight after the softmax."""
 
     score: float
     weight: float
@@ -38,11 +37,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Removal:
-    """What the cell does without one component of its query, or without one of its row's keys.
+    """The change in a cell when one component is removed from its query, or from the row's keys.
 
-    `predicted` holds the norm at its scale; for `true` the part is taken out of what this attention
-    is fed and the norm is taken anew. `whole` is the move when that component, a head, is switched
-    off in the whole pass: at every place, for queries, keys, and all that is built on them.
+    `predicted` holds the norm at its actual scale. For `true`, the component is removed from this
+    attention's input and the norm is recomputed. `whole`, for a head, is the change when the head
+    is ablated in the whole pass: at every position, with all its downstream effects.
     """
 
     end: End
@@ -54,11 +53,11 @@ class Removal:
 
 @dataclass(frozen=True, eq=False)
 class ScoreSplit(Frozen):
-    """One cell's score q·k/√d_k before any mask, as terms [query component, key component].
+    """One cell's score q·k/√d_k before masking, as terms [query component, key component].
 
-    `score` is recomputed from the attention's input, `weight` is the pass's own. Layer norm is
-    linearised at its actual scale (core.analysis.residual_stream). The biases of the two
-    projections are the last components.
+    `score` is recomputed from the attention's input; `weight` is that of the pass. Layer norm is
+    linearised at its actual scale (core.analysis.residual_stream). The last components are the
+    biases of the two projections.
     """
 
     kind: Kind
@@ -68,7 +67,7 @@ class ScoreSplit(Frozen):
     key: int
     query_components: tuple[Component, ...]
     key_components: tuple[Component, ...]
-    terms: Floats
+    terms: Doubles
     score: float
     weight: float
     removals: tuple[Removal, ...] = ()
@@ -76,12 +75,12 @@ class ScoreSplit(Frozen):
     def components(self, end: End) -> tuple[Component, ...]:
         return self.query_components if end == "query" else self.key_components
 
-    def by_component(self, end: End) -> Floats:
-        """What each component of the query, or of the key, has part in: [C], sums to the score."""
+    def by_component(self, end: End) -> Doubles:
+        """Return each query (or key) component's sum of terms: [C], which adds up to the score."""
         return self.terms.sum(1 if end == "query" else 0)
 
     def largest(self, count: int) -> list[tuple[Component, Component, float]]:
-        """The terms of the largest size: query component, key component, and what it adds."""
+        """Return the largest terms by magnitude: query component, key component, term."""
         order = np.argsort(-np.abs(self.terms), axis=None, kind="stable")[:count]
         cells = zip(*np.unravel_index(order, self.terms.shape), strict=True)
         return [
@@ -89,10 +88,11 @@ class ScoreSplit(Frozen):
             for q, k in cells
         ]
 
-    def by_group(self) -> tuple[list[str], list[str], Floats]:
-        """The terms added up by what wrote the query and what wrote the key.
+    def by_group(self) -> tuple[list[str], list[str], Doubles]:
+        """Sum the terms by component group.
 
-        Names of the query's groups, of the key's groups, and their sums [query group, key group].
+        Return the names of the query's groups, those of the key's groups, and the sums
+        [query group, key group].
         """
         queries, keys = ([c.group for c in self.components(end)] for end in ENDS)
         rows, columns = list(dict.fromkeys(queries)), list(dict.fromkeys(keys))
@@ -103,7 +103,7 @@ class ScoreSplit(Frozen):
 
     @property
     def largest_error(self) -> float:
-        """How far the sum of the terms is from the score."""
+        """The deviation of the sum of the terms from the score."""
         return abs(float(self.terms.sum()) - self.score)
 
 
@@ -120,12 +120,11 @@ def score_split(
     key: int,
     removals: int = 6,
 ) -> ScoreSplit:
-    """Split the score of one cell, and take its largest components out, one at a time.
+    """Decompose the score of one cell, and remove its largest components one at a time.
 
-    Places, layers and heads are counted from 0; decoder rows by the token that is fed. Asked of
-    (translator, record, …); or of a network, ids with their <eos>, …, while the caller holds its
-    lock, for heads are switched off in it. Raises ValueError, in one line, for a cell that is not
-    there.
+    Positions, layers and heads are counted from 0; decoder rows by the token fed in. Call it with
+    (translator, record, …), or with (model, source, target, …) and ids that end with <eos>, holding
+    the model's lock. Raises a one-line ValueError for a cell out of range.
     """
     row = _Row(traces(model, [source], [target])[0], kind, layer, head, query)
     if not 0 <= key < len(row.scores_K):
@@ -141,33 +140,31 @@ def score_split(
         key_components=row.components("key"),
         terms=q_CE @ k_CE.T / math.sqrt(q_CE.shape[-1]),
         score=float(row.scores_K[key]),
-        weight=row.drawn[key],
+        weight=row.recorded[key],
     )
     ends = [(end, c) for end in ENDS for c in range(len(row.components(end)))]
     sizes = np.concatenate([np.abs(split.by_component(end)) for end in ENDS])
     largest = [ends[i] for i in np.argsort(-sizes, kind="stable")[:removals]]
     chosen = [(end, c, row.components(end)[c]) for end, c in largest]
     heads = list(dict.fromkeys(x for _, _, x in chosen if x.head is not None))
-    whole = dict(zip(heads, _switched_off(model, source, target, heads, row), strict=True))
-    found = []
+    whole = dict(zip(heads, _ablated(model, source, target, heads, row), strict=True))
+    made = []
     for end, c, component in chosen:
         off = row.move(whole[component], key) if component in whole else None
-        held, anew = row.without(end, c)
-        found.append(Removal(end, component, row.move(held, key), row.move(anew, key), off))
-    return replace(split, removals=tuple(found))
+        held, recomputed = row.without(end, c)
+        made.append(Removal(end, component, row.move(held, key), row.move(recomputed, key), off))
+    return replace(split, removals=tuple(made))
 
 
-def _switched_off(
+def _ablated(
     model: Seq2Seq,
     source: Sequence[int],
     target: Sequence[int],
     heads: Sequence[Component],
     row: "_Row",
-) -> list[Floats]:
-    """The scores of a row [K] in a pass without each of some heads."""
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
+) -> list[Doubles]:
+    """Return the scores of a row [K] with each of some heads ablated in the whole pass."""
+    source_1S, target_in_1T = model_inputs(model, source, target)
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (row.kind, row.layer)]
     unedited = model.encode(source_1S)
     fed: list[tuple[Tensor, Tensor]] = []
@@ -184,7 +181,7 @@ def _switched_off(
 
 
 class _Row:
-    """One query of one head: its scores of all keys [K], and both ends' parts [C, N, E]."""
+    """One query of one head: its scores over all keys [K], and both ends' parts [C, N, E]."""
 
     def __init__(self, trace: Trace, kind: Kind, layer: int, head: int, query: int) -> None:
         site = trace.site(kind, layer)
@@ -193,13 +190,13 @@ class _Row:
             if not 0 <= number < count:
                 raise ValueError(_absent(name, number, count))
         self.kind, self.layer, self._query = kind, layer, query
-        self.drawn = site.maps_HQK[head, query].tolist()
+        self.recorded = site.maps_HQK[head, query].tolist()
         self._open_K = site.mask_QK[query]
         self._streams: dict[End, Stream] = {
             "query": trace.queries(kind, layer, slice(query, query + 1)),
             "key": trace.keys(kind, layer),
         }
-        self._to: dict[End, tuple[Floats, Floats]] = {
+        self._to: dict[End, tuple[Doubles, Doubles]] = {
             "query": _head(site.to_query, site.query_bias, H, head),
             "key": _head(site.to_key, site.key_bias, H, head),
         }
@@ -212,15 +209,15 @@ class _Row:
         what: What = "query bias" if end == "query" else "key bias"
         return (*self._streams[end].components, Component(what, self.kind, self.layer))
 
-    def without(self, end: End, component: int) -> tuple[Floats, Floats]:
-        """The scores without one component of an end: with the norm held, and taken anew."""
-        held = anew = self._fed[end] - self.parts[end][component]
+    def without(self, end: End, component: int) -> tuple[Doubles, Doubles]:
+        """Return the scores without one component: with the norm held, and recomputed."""
+        held = recomputed = self._fed[end] - self.parts[end][component]
         if component < len(self._streams[end].components):
-            anew = self._project(end, self._streams[end].without(component))
-        return _scores({**self._fed, end: held}), _scores({**self._fed, end: anew})
+            recomputed = self._project(end, self._streams[end].without(component))
+        return _scores({**self._fed, end: held}), _scores({**self._fed, end: recomputed})
 
-    def move(self, scores_K: Floats, key: int) -> Move:
-        """From the row's own scores to others."""
+    def move(self, scores_K: Doubles, key: int) -> Move:
+        """Return the change at one key from the row's own scores to `scores_K`."""
         score, weight = (
             float(after[key] - before[key])
             for after, before in (
@@ -230,39 +227,39 @@ class _Row:
         )
         return Move(score, weight)
 
-    def scores(self, inputs_QD: Floats, memory_KD: Floats) -> Floats:
-        """The scores [K] that the same query would have if the attention were fed this."""
+    def scores(self, inputs_QD: Doubles, memory_KD: Doubles) -> Doubles:
+        """Return the query's scores [K] for other inputs of the attention."""
         return _scores(self._projected(inputs_QD, memory_KD))
 
-    def _projected(self, inputs_QD: Floats, memory_KD: Floats) -> dict[End, Floats]:
+    def _projected(self, inputs_QD: Doubles, memory_KD: Doubles) -> dict[End, Doubles]:
         q_1E = self._project("query", inputs_QD[self._query : self._query + 1])
         return {"query": q_1E, "key": self._project("key", memory_KD)}
 
-    def _project(self, end: End, x_ND: Floats) -> Floats:
+    def _project(self, end: End, x_ND: Doubles) -> Doubles:
         weight_DE, bias_E = self._to[end]
         return x_ND @ weight_DE + bias_E
 
-    def _split(self, end: End) -> Floats:
-        """What each component, and last the bias, has part in the projection: [C, N, E]."""
+    def _split(self, end: End) -> Doubles:
+        """Project each component; the last part is the bias: [C, N, E]."""
         weight_DE, bias_E = self._to[end]
         parts = self._streams[end].parts @ weight_DE
         return np.concatenate((parts, np.broadcast_to(bias_E, (1, *parts.shape[1:]))))
 
-    def _weights(self, scores_K: Floats) -> Floats:
+    def _weights(self, scores_K: Doubles) -> Doubles:
         open_K = np.where(self._open_K, scores_K, -np.inf)
         shares = np.exp(open_K - open_K.max())
         return shares / shares.sum()
 
 
-def _scores(ends: dict[End, Floats]) -> Floats:
+def _scores(ends: dict[End, Doubles]) -> Doubles:
     (q_E,), k_KE = ends["query"], ends["key"]
     return k_KE @ q_E / math.sqrt(len(q_E))
 
 
-def _head(weight: Floats, bias: Floats, num_heads: int, head: int) -> tuple[Floats, Floats]:
-    """One head's slice of a projection: W [D, E] and b [E]."""
+def _head(weight: Doubles, bias: Doubles, num_heads: int, head: int) -> tuple[Doubles, Doubles]:
+    """Return one head's slice of a projection: W [D, E] and b [E]."""
     return heads_of(weight.T, num_heads)[head], heads_of(bias, num_heads)[head]
 
 
 def _absent(name: str, number: int, count: int) -> str:
-    return f"{name} {number} is not there: counted from 0, they end at {count - 1}"
+    return f"{name} {number} does not exist: counted from 0, the last is {count - 1}"

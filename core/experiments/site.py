@@ -1,4 +1,4 @@
-"""One attention of one real pass: what it was fed, its weight matrices, and the map it made.
+"""Read one attention of a real pass: its inputs, weight matrices, mask and maps.
 
 Axes: Q query, K key, D d_model, H head.
 """
@@ -8,19 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from core.analysis.inside_head import Site
-from core.experiments.experiment import of_pass
+from core.experiments.experiment import model_inputs, of_pass
+from core.frozen import Bools, Doubles
 from core.kinds import Kind
 from core.model.interface import Projection, Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.checks import masks_of
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
-
-Doubles = NDArray[np.float64]
 
 
 @of_pass
@@ -33,32 +31,30 @@ def site(
     layer: int,
     edits: Edits = Edits(),
 ) -> Site:
-    """Run the pass that a record shows, over both sides' ids, and keep one attention of it.
+    """Rerun a record's pass and return one of its attentions.
 
-    Asked of (translator, record, kind, layer); or of a network, ids, kind and layer, while the
-    caller holds its lock, for hooks are process-wide. `edits` are those that the network runs
-    under already. Raises KeyError for a layer that the model does not have, and ValueError for one
-    whose weights are edited: they are not the softmax that is shown step by step.
+    Call it with (translator, record, kind, layer), or with (model, source, target, kind, layer),
+    holding the model's lock, since hooks are process-wide. `edits` are the ones already applied to
+    the model. Raises KeyError for a layer that the model does not have, and ValueError for one
+    whose weights are edited, because they are not the softmax of its scores.
     """
     if edits.of_site(kind, layer).changes_weights:
         raise ValueError(
             f"weights of {kind} layer {layer} are edited: they are not the softmax of its scores, "
-            "so undo these edits to call inside"
+            "so undo these edits to look inside"
         )
-    device = next(model.parameters()).device
-    target_in = (BOS, *target[:-1])
     with capture(model) as captured:
-        model(torch.tensor([source], device=device), torch.tensor([target_in], device=device))
+        model(*model_inputs(model, source, target))
     calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
     call = calls[kind, layer]
-    mask_QK = np.array(masks_of(tuple(source), target_in, edits)[kind])
+    mask_QK = np.array(masks_of(tuple(source), (BOS, *target[:-1]), edits)[kind])
     return sites_of(model, call, [mask_QK])[0]
 
 
-def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.bool_]]) -> list[Site]:
-    """One attention of a batch's rows, each as long as its mask [Q, K], without the padding.
+def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[Bools]) -> list[Site]:
+    """Split a batched attention call into one `Site` per row, cut to the row's mask [Q, K].
 
-    The rows share the weight matrices.
+    The sites share the weight matrices.
     """
     query, key, value, output = call.site.projections()
     score = model.config.mask_score
@@ -72,10 +68,10 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.boo
         "value_bias": _bias(value),
         "output_bias": _bias(output),
     }
-    found = []
+    sites = []
     for row, mask_QK in enumerate(masks):
         Q, K = mask_QK.shape
-        found.append(
+        sites.append(
             Site(
                 kind=call.site.kind,
                 layer=call.site.layer,
@@ -88,15 +84,15 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[NDArray[np.boo
                 **matrices,
             )
         )
-    return found
+    return sites
 
 
 def _bias(projection: Projection) -> Doubles:
-    """The bias, or the zeros that having none comes to."""
+    """Return the bias, or zeros if there is none."""
     bias = projection.bias
     return np.zeros(len(projection.weight)) if bias is None else double(bias)
 
 
 def double(tensor: Tensor) -> Doubles:
-    """The numbers of a tensor in float64."""
+    """Convert a tensor to a float64 NumPy array."""
     return tensor.detach().cpu().numpy().astype(np.float64)

@@ -10,20 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from core.analysis.inside_head import Site
-from core.analysis.residual_stream import SUBLAYERS, Floats, Norm, Trace
+from core.analysis.residual_stream import SUBLAYERS, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
+from core.frozen import Doubles
 from core.kinds import Kind
 from core.model.interface import AttentionSite, Call, Seq2Seq, Side
 from core.record.capture import capture
 
 
 class _Watched:
-    """What the norms and masks of one pass of a batch were seen to be fed."""
+    """Hooks on one pass of a batch that keep each norm's input and output and each site's mask."""
 
     def __init__(self, model: Seq2Seq, hooks: ExitStack) -> None:
         self.norms: dict[Side, list[tuple[nn.Module, Tensor, Tensor]]] = {}
-        self.open: dict[tuple[Kind, int], Tensor] = {}
+        self.masks: dict[tuple[Kind, int], Tensor] = {}
         for side, sublayers in SUBLAYERS.items():
             layers, last = model.stack(side)
             names = [f"norm{i + 1}" for i in range(len(sublayers))]
@@ -31,30 +32,31 @@ class _Watched:
             for norm in (*norms, last):
                 hooks.callback(norm.register_forward_hook(self._keep(side)).remove)
         for site in model.attention_sites():
-            hook = site.module.register_forward_pre_hook(self._told(site), with_kwargs=True)
+            hook = site.module.register_forward_pre_hook(self._keep_mask(site), with_kwargs=True)
             hooks.callback(hook.remove)
 
     def _keep(self, side: Side) -> Callable[..., None]:
-        found = self.norms.setdefault(side, [])
-        return lambda module, args, output: found.append((module, args[0], output))
+        calls = self.norms.setdefault(side, [])
+        return lambda module, args, output: calls.append((module, args[0], output))
 
-    def _told(self, site: AttentionSite) -> Callable[..., None]:
+    def _keep_mask(self, site: AttentionSite) -> Callable[..., None]:
         def keep(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            self.open[site.kind, site.layer] = site.mask(Call(args, kwargs))
+            self.masks[site.kind, site.layer] = site.mask(Call(args, kwargs))
 
         return keep
 
     def norms_of(
         self, side: Side, row: int, length: int
-    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Floats, Floats]]:
-        """The norms of a side's sub-layers, the one behind them, and its input and output."""
-        *seen, end = (
-            (module, double(fed[row, :length]), double(gave[row, :length]))
-            for module, fed, gave in self.norms[side]
+    ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
+        """Return the norms of a side's sub-layers, its final norm, and that norm's input/output."""
+        *calls, end = (
+            (module, double(x[row, :length]), double(y[row, :length]))
+            for module, x, y in self.norms[side]
         )
         kinds = SUBLAYERS[side]
         norms = (
-            _norm(side, kinds[i % len(kinds)], i // len(kinds), *one) for i, one in enumerate(seen)
+            _norm(side, kinds[i % len(kinds)], i // len(kinds), *call)
+            for i, call in enumerate(calls)
         )
         last = None if isinstance(end[0], nn.Identity) else _norm(side, None, None, *end)
         return tuple(norms), last, end[1:]
@@ -64,10 +66,10 @@ class _Watched:
 def traces(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[Trace]:
-    """One teacher-forced pass over sentences' ids, with their <eos>, as one padded batch.
+    """Trace a teacher-forced pass over one padded batch of sentences, as ids that end with <eos>.
 
-    It runs under whatever edits the caller is in; what is returned holds no padding. Hooks are
-    process-wide: the caller holds the model's lock.
+    The caller's edits apply. The traces contain no padding. Hooks are process-wide: the caller must
+    hold the model's lock.
     """
     pairs = [(list(s), list(t)) for s, t in zip(sources, targets, strict=True)]
     batch = collate(pairs).to(next(model.parameters()).device)
@@ -75,27 +77,27 @@ def traces(
         watched = _Watched(model, hooks)
         captured = hooks.enter_context(capture(model))
         logits_BTV = model(batch.source, batch.target_in)
-    words = model.embeddings
-    source_BSD = words.look_up(batch.source, words.source_table.weight)
-    target_BTD = words.look_up(batch.target_in, words.target_weight)
+    tables = model.embeddings
+    source_BSD = tables.look_up(batch.source, tables.source_table.weight)
+    target_BTD = tables.look_up(batch.target_in, tables.target_weight)
     embedded: dict[Side, Tensor] = {
-        "encoder": _with_position(source_BSD, words.source_positions),
-        "decoder": _with_position(target_BTD, words.target_positions),
+        "encoder": _with_position(source_BSD, tables.source_positions),
+        "decoder": _with_position(target_BTD, tables.target_positions),
     }
     sites: dict[tuple[Kind, int], list[Site]] = {}
     for call in captured.calls():
         at = call.site.kind, call.site.layer
         masks = []
-        for open_QK, (source, target) in zip(watched.open[at], pairs, strict=True):
+        for mask_QK, (source, target) in zip(watched.masks[at], pairs, strict=True):
             S, T = len(source), len(target)
             Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[call.site.kind]
-            masks.append(open_QK[:Q, :K].cpu().numpy())
+            masks.append(mask_QK[:Q, :K].cpu().numpy())
         sites[at] = sites_of(model, call, masks)
-    found = []
+    made = []
     for row, (source, target) in enumerate(pairs):
         lengths: dict[Side, int] = {"encoder": len(source), "decoder": len(target)}
         norms = {side: watched.norms_of(side, row, lengths[side]) for side in SUBLAYERS}
-        found.append(
+        made.append(
             Trace(
                 norm_first=model.config.norm_first,
                 embedded={s: double(x[:, row, : lengths[s]]) for s, x in embedded.items()},
@@ -106,18 +108,16 @@ def traces(
                 logits_TV=double(logits_BTV[row, : len(target)]),
             )
         )
-    return found
+    return made
 
 
 def _with_position(token_BND: Tensor, table: nn.Module) -> Tensor:
-    """Token and position, [2, B, N, D]."""
+    """Stack token embeddings and positions: [2, B, N, D]."""
     return torch.stack((token_BND, table(token_BND.shape[1]).expand_as(token_BND)))
 
 
 def _norm(
-    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, fed: Floats, gave: Floats
+    side: Side, kind: Kind | None, layer: int | None, module: nn.Module, x: Doubles, y: Doubles
 ) -> Norm:
     assert isinstance(module, nn.LayerNorm)
-    return Norm(
-        side, kind, layer, double(module.weight), double(module.bias), module.eps, fed, gave
-    )
+    return Norm(side, kind, layer, double(module.weight), double(module.bias), module.eps, x, y)

@@ -1,6 +1,4 @@
-"""Value-weighted norms: what a key adds to the output, which its weight alone does not say.
-
-The scores before the softmax are in core.experiments.score_parts, rollout in core.analysis.
+"""Value-weighted norms: how much each key adds to an attention's output (Kobayashi et al. 2020).
 Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
 """
 
@@ -9,19 +7,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from core.experiments.experiment import of_pass
+from core.experiments.experiment import model_inputs, of_pass
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.record.capture import AttentionCall, capture
 from core.record.record import Floats
-from core.text.tokenizer import BOS
 
 
 def transformed_values(call: AttentionCall) -> Tensor:
-    """v_k W_h^O: what each key would add to the output with a weight of 1, [H, K, D].
+    """Return v_k W_h^O, each key's contribution to the output at a weight of 1: [H, K, D].
 
-    Their sum over heads and keys, times the weights, plus the output's bias is what the site
-    hands on.
+    The site's output is their weighted sum over heads and keys, plus the output bias.
     """
     *_, value, output = call.site.projections()
     heads = call.weights.shape[1]
@@ -30,7 +26,7 @@ def transformed_values(call: AttentionCall) -> Tensor:
 
 
 def head_outputs(call: AttentionCall) -> Tensor:
-    """Each head's part of what a site hands on, without the bias: [B, H, Q, D]."""
+    """Return each head's share of a site's output, without the bias: [B, H, Q, D]."""
     *_, value, output = call.site.projections()
     heads = call.weights.shape[1]
     v_BHKE = nn.functional.linear(call.memory, *value).unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -39,7 +35,7 @@ def head_outputs(call: AttentionCall) -> Tensor:
 
 
 def head_output(call: AttentionCall, head: int) -> Tensor:
-    """One head's part of what a site hands on, without the bias: [B, Q, D]."""
+    """Return one head's share of a site's output, without the bias: [B, Q, D]."""
     *_, value, output = call.site.projections()
     size = len(value.weight) // call.site.num_heads
     own = slice(head * size, (head + 1) * size)
@@ -51,19 +47,16 @@ def head_output(call: AttentionCall, head: int) -> Tensor:
 @of_pass
 @torch.inference_mode()
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict[Kind, Floats]:
-    """‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).
+    """Return ‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).
 
-    A large weight on a short vector adds little: what rests on <eos> shows here.
-    Asked of (translator, record); or of a network and ids with their <eos>, while the caller holds
-    its lock, for hooks are process-wide.
+    A large weight on a short vector, often on <eos>, adds little. Call it with
+    (translator, record), or with (model, source, target) and ids that end with <eos>, holding the
+    model's lock, since hooks are process-wide.
     """
-    device = next(model.parameters()).device
-    source_1S = torch.tensor([list(source)], device=device)
-    target_in_1T = torch.tensor([[BOS, *target[:-1]]], device=device)
     with capture(model) as captured:
-        model(source_1S, target_in_1T)
-    found: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
+        model(*model_inputs(model, source, target))
+    by_kind: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     for call in sorted(captured.calls(), key=lambda call: call.site.layer):
         length_HK = transformed_values(call).norm(dim=-1)
-        found[call.site.kind].append(call.weights[0] * length_HK[:, None])
-    return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in found.items()}
+        by_kind[call.site.kind].append(call.weights[0] * length_HK[:, None])
+    return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in by_kind.items()}

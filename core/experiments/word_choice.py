@@ -1,4 +1,4 @@
-"""Why this word and not that one: the difference of two logits as a sum over what wrote the state.
+"""Direct logit attribution: split the difference of two words' logits over what wrote the state.
 
 Axes: C component, H head, K key, L layer, T target token, D d_model, V vocabulary.
 """
@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.residual_stream import Component, Floats, Trace
-from core.data.batches import collate
-from core.experiments.experiment import of_pass
+from core.analysis.residual_stream import Component, Trace
+from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
-from core.frozen import Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
@@ -25,38 +24,37 @@ Words = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class WordChoice(Frozen):
-    """The logit of one target id less that of another at one step, as terms [C] that add up to it.
+    """One target id's logit minus another's at one step, and the terms [C] that add up to it.
 
-    Layer norm is linearised at its actual scale (core.analysis.residual_stream); the classifier's
-    bias comes last. `edges` split the terms of the heads of a kind, `decoder` or `cross`, by
-    their keys: [L, H, K], and `weights` [L, H, K] are the rows that they attend with. The encoder's
-    heads have their part through the keys of `cross`.
+    Layer norm is linearised at its actual scale (core.analysis.residual_stream); the last term is
+    the classifier's bias. `edges` [L, H, K], for `decoder` and `cross`, split the heads' terms by
+    key; `weights` [L, H, K] are the attention rows. Encoder heads act through the keys of `cross`.
     """
 
     step: int
     words: Words
     components: tuple[Component, ...]
-    terms: Floats
-    edges: dict[Kind, Floats]
-    weights: dict[Kind, Floats]
+    terms: Doubles
+    edges: dict[Kind, Doubles]
+    weights: dict[Kind, Doubles]
     difference: float
 
     @property
     def largest_error(self) -> float:
-        """How far the sum of the terms is from the difference."""
+        """The deviation of the sum of the terms from the difference."""
         return abs(float(self.terms.sum()) - self.difference)
 
     def largest(self, count: int) -> list[tuple[Component, float]]:
-        """The terms of the largest size."""
+        """Return the terms with the largest magnitude."""
         order = np.argsort(-np.abs(self.terms), kind="stable")[:count]
         return [(self.components[i], float(self.terms[i])) for i in order]
 
     def predicted(self, kind: Kind, layer: int, head: int, key: int | None = None) -> float:
-        """How the difference changes without a head, or without one key of it, norms held.
+        """Predict the change in the difference without a head, or without one of its keys.
 
-        It is the direct effect: what later layers make of it is left out. Without a key, the rest
-        of the row is what it was through 1 − α, and nothing where there is no rest. Raises
-        ValueError for a kind whose heads are not in the decoder.
+        This is the direct effect: norms are held and later layers are ignored. Without a key, the
+        rest of the row is divided by 1 − α; if there is no rest, it gives 0. Raises ValueError for
+        a kind whose heads are not in the decoder.
         """
         if kind not in self.edges:
             raise ValueError(
@@ -77,9 +75,9 @@ def word_choice(
 ) -> WordChoice:
     """Split the difference of two words' logits at the step that produces `target[step]`.
 
-    Asked of (translator, record, step, (id, other id)); or of a network, ids with their <eos>,
-    step and ids, while the caller holds its lock. Raises ValueError, in one line, for a step or an
-    id that is not there.
+    Call it with (translator, record, step, (id, other id)), or with (model, source, target, step,
+    words) and ids that end with <eos>, holding the model's lock. Raises a one-line ValueError for a
+    step or an id out of range.
     """
     _check("step", step, len(target))
     for word in words:
@@ -87,10 +85,10 @@ def word_choice(
     (trace,) = traces(model, [source], [target])
     stream = trace.final("decoder", slice(step, step + 1), by_key=True)
     towards_1D, bias_1 = towards(model, [words])
-    split = stream.parts[:, 0] @ towards_1D[0]
+    term_C = stream.parts[:, 0] @ towards_1D[0]
     terms: dict[Component, float] = {}
     edges: dict[Kind, list[float]] = {"decoder": [], "cross": []}
-    for component, term in zip(stream.components, split.tolist(), strict=True):
+    for component, term in zip(stream.components, term_C.tolist(), strict=True):
         whole = replace(component, key=None)
         terms[whole] = terms.get(whole, 0.0) + term
         if component.kind is not None and component.key is not None:
@@ -103,7 +101,7 @@ def word_choice(
         words=words,
         components=tuple(terms),
         terms=np.array(list(terms.values())),
-        edges={k: np.array(found).reshape(weights[k].shape) for k, found in edges.items()},
+        edges={kind: np.array(e).reshape(weights[kind].shape) for kind, e in edges.items()},
         weights=weights,
         difference=float(trace.logits_TV[step, one] - trace.logits_TV[step, other]),
     )
@@ -119,28 +117,27 @@ def true_change(
     words: Words,
     change: Edits,
 ) -> float:
-    """How the difference of two words' logits changes when the whole network runs under a change.
+    """Return the change in the difference of two words' logits under edits of the whole model.
 
-    Asked as `word_choice`, with the edits, such as a head off or an edge cut.
+    Call it as `word_choice`, followed by the edits, such as an ablated head or a cut edge.
     """
     _check("step", step, len(target))
-    device = next(model.parameters()).device
-    batch = collate([(list(source), list(target))]).to(device)
-    found = []
-    for one in (Edits(), change):
-        with edited(model, one):
-            logits_V = model(batch.source, batch.target_in)[0, step].double()
-        found.append(float(logits_V[words[0]] - logits_V[words[1]]))
-    return found[1] - found[0]
+    inputs = model_inputs(model, source, target)
+    differences = []
+    for edits in (Edits(), change):
+        with edited(model, edits):
+            logits_V = model(*inputs)[0, step].double()
+        differences.append(float(logits_V[words[0]] - logits_V[words[1]]))
+    return differences[1] - differences[0]
 
 
 @dataclass(frozen=True)
 class Rivals:
     """The most probable other tokens at one step of a pass, and what would follow each of them.
 
-    `rank` is that of the target's own token by its logit, from 1, and `probability` its own. `ids`
-    are the others, most probable first, with their `probabilities`; `following` are the most
-    probable ids behind them, which tell a whole word from the beginning of one.
+    `rank` (by logit, from 1) and `probability` are those of the target's own token. `ids` are the
+    others, most probable first, with their `probabilities`. `following` holds the most probable
+    next id after each, which tells a whole word from the start of one.
     """
 
     rank: int
@@ -155,16 +152,17 @@ class Rivals:
 def rivals(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, count: int = 32
 ) -> Rivals:
-    """The `count` most probable tokens at a step other than `target[step]`. Asked as `word_choice`.
+    """Return the `count` most probable tokens at a step, other than `target[step]`.
 
-    Raises ValueError, in one line, for a step that is not there.
+    Call it with (translator, record, step) or (model, source, target, step). Raises a one-line
+    ValueError for a step out of range.
     """
     _check("step", step, len(target))
-    batch = collate([(list(source), list(target))]).to(next(model.parameters()).device)
-    memory_1SD, mask = model.encode(batch.source)
-    read_1T = batch.target_in[:, : step + 1]
+    source_1S, target_in_1T = model_inputs(model, source, target)
+    memory_1SD, mask = model.encode(source_1S)
+    read_1T = target_in_1T[:, : step + 1]
     logits_V = model.classify(model.decode(read_1T, memory_1SD, mask))[0, -1].double()
-    chances_V = logits_V.softmax(-1)
+    probabilities_V = logits_V.softmax(-1)
     own = target[step]
     ids = [i for i in logits_V.argsort(descending=True)[: count + 1].tolist() if i != own][:count]
     ids_B1 = torch.tensor(ids, device=read_1T.device)[:, None]
@@ -174,20 +172,20 @@ def rivals(
     after_BV = model.classify(model.decode(read_BT, memory_BSD, mask.expand(B, *mask.shape[1:])))
     return Rivals(
         rank=1 + int((logits_V > logits_V[own]).sum()),
-        probability=float(chances_V[own]),
+        probability=float(probabilities_V[own]),
         ids=tuple(ids),
-        probabilities=tuple(chances_V[ids].tolist()),
+        probabilities=tuple(probabilities_V[ids].tolist()),
         following=tuple(after_BV[:, -1].argmax(-1).tolist()),
     )
 
 
 def _check(name: str, number: int, count: int) -> None:
     if not 0 <= number < count:
-        raise ValueError(f"{name} {number} is not there: counted from 0, they end at {count - 1}")
+        raise ValueError(f"{name} {number} does not exist: counted from 0, the last is {count - 1}")
 
 
-def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
-    """What a state is multiplied by, [N, D], and what is added, [N], for each pair of words."""
+def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Doubles, Doubles]:
+    """Return the direction [N, D] and bias [N] of the logit difference of each pair of words."""
     weight, bias = model.embeddings.projection
     ids_N2 = torch.tensor(words, device=weight.device)
     rows_N2D = double(weight[ids_N2])
@@ -195,8 +193,8 @@ def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Floats, Floats]:
     return rows_N2D[:, 0] - rows_N2D[:, 1], bias_N2[:, 0] - bias_N2[:, 1]
 
 
-def _rows(trace: Trace, kind: Kind, step: int) -> Floats:
-    """The weights of one query in all layers and heads of a kind, [L, H, K]."""
+def _rows(trace: Trace, kind: Kind, step: int) -> Doubles:
+    """Return the weights of one query in all layers and heads of a kind: [L, H, K]."""
     layers = sorted(layer for k, layer in trace.sites if k == kind)
     maps = [trace.sites[kind, layer].maps_HQK[:, step] for layer in layers]
     return np.stack(maps).astype(np.float64)

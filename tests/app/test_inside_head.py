@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 
 from app.views.inside_head.stages import stages
-from core.analysis.inside_head import PLACES, STAGES, inside_head
+from core.analysis.inside_head import PLACES, inside_head
 from core.experiments.site import site
 from core.text.tokenizer import EOS
 from tests import small
@@ -64,7 +64,7 @@ def test_a_link_opens_one_weight_and_a_choice_goes_into_the_url(local_page, serv
     maps = record(SENTENCE, beam=1).decoder[1]
     expect(sentence).to_contain_text(f"the weight {maps[2, 4, 1]:.4f}", timeout=60_000)
     expect(sentence).to_contain_text("head 3 of layer 2")
-    for stage in STAGES:
+    for stage in PLACES["scratch"]:
         shown = local_page.locator(f".st-key-stage_{stage}")
         for place in PLACES["scratch"][stage]:
             title = f"{place.file}: {place.function}"

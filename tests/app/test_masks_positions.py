@@ -56,7 +56,7 @@ def test_typed_ids_give_the_published_matrices():
     assert list(shapes["as stored"]) == held
     box = page.app.text_area(key="mask_source_ids")
     box.set_value("[1, two]").run()
-    line = "row 1 is no list of ids: write numbers, such as [1, 5, 0]"
+    line = "row 1 is not a list of ids: write numbers, such as [1, 5, 0]"
     assert errors(page) == [plain(line)]
     box.set_value("1 99999").run()
     assert "id 99999 is not in the source vocabulary" in errors(page)[0]
@@ -81,7 +81,7 @@ def test_a_batch_that_is_too_large_is_rejected_before_translation(monkeypatch):
 
     monkeypatch.setattr(results, "inspect", recording)
     page.app.text_area(key=key).set_value(lines).run()
-    assert errors(page) == ["200 sentences are too many: the limit is 6, take some lines out"]
+    assert errors(page) == ["200 sentences are too many: the limit is 6, remove some lines"]
     assert set(inspected) == {SENTENCE}
     assert page.app.text_area(key=key).value == lines
 

@@ -1,19 +1,22 @@
-"""Word alignments: links and their error by hand, words from tokens, what each head aligns."""
+"""Word alignments: parsing, error rate, words from tokens, and scoring heads."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from core.analysis.alignment import AlignmentScore, Gold, by_word, links, read_gold, score, words_of
 from core.checkpoint.folder import load
 from core.experiments import aligning
 from core.experiments.aligning import align, best
+from core.record.capture import capture
 
 PAIRS = [("Ein Hund läuft .", "A dog runs ."), ("Eine Frau liest .", "A woman reads .")]
 GOLD = [Gold.parse("0-0 1-1 2-2 3-3"), Gold.parse("0-0 1?1 2-2 3p3")]
 
 
-def test_links_are_read_sure_and_possible():
+def test_gold_links_are_parsed():
     assert Gold.parse("0-1 2?3 4p5") == Gold(
         frozenset({(0, 1)}), frozenset({(0, 1), (2, 3), (4, 5)})
     )
@@ -26,14 +29,14 @@ def test_links_are_read_sure_and_possible():
 
 
 @pytest.mark.parametrize("line", ["0-1 2", "a-b", "0--1", "-1-2"])
-def test_what_is_no_link_is_named(line):
-    with pytest.raises(ValueError, match="is no link: write i-j"):
+def test_malformed_links_are_rejected(line):
+    with pytest.raises(ValueError, match="is not a link: write i-j"):
         Gold.parse(line)
     with pytest.raises(ValueError, match="counted from 1"):
         Gold.parse("0-1", one_based=True)
 
 
-def test_the_error_is_och_and_neys():
+def test_aer_precision_and_recall():
     """A = 4, S = 3, P = 5; 2 links in S and 3 in P: 1 − (2 + 3) / (4 + 3)."""
     gold = Gold.parse("0-0 1-1 2-2 3?3 3?4")
     found = frozenset({(0, 0), (1, 1), (3, 3), (0, 4)})
@@ -46,59 +49,46 @@ def test_the_error_is_och_and_neys():
         score([empty], [Gold.parse("")])
 
 
-def test_tokens_find_their_words_also_if_a_mark_or_nothing_is_a_token():
+def test_tokens_are_assigned_to_words():
     words = ["Ein", "U-Bahnhof", "."]
     assert words_of(["Ein", "", "U", "-", "Bahn", "hof", "."], words) == [0, 1, 1, 1, 1, 1, 2]
-    with pytest.raises(ValueError, match="are not those of"):
+    with pytest.raises(ValueError, match="do not spell"):
         words_of(["Ein", "Bahnhof"], words)
 
 
-def test_a_words_weight_is_the_sum_over_its_keys_and_the_mean_over_its_queries():
+def test_word_maps_sum_keys_and_average_queries():
     map_QK = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.3, 0.3, 0.4]])
     found = by_word(map_QK, [0, 0, 1], [0, 0, 1])
     assert np.allclose(found, [[0.45, 0.55], [0.6, 0.4]])
     assert links(found) == frozenset({(1, 0), (0, 1)})
-    # Source first: target words 0 and 1 both have most weight on source word 2.
+    # Links are (source, target): target words 0 and 1 both attend most to source word 2.
     assert links(np.array([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6]])) == frozenset({(2, 0), (2, 1)})
 
 
-def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):
-    """Planted maps: with `input`, head 0 aligns word t to t; with `output`, head 1 does."""
+def test_readings_use_their_own_rows(checkpoint_folder, monkeypatch):
+    """In the planted maps, head 0 is perfect when read as `input`, head 1 as `output`."""
     checkpoint = load(checkpoint_folder)
     ids = checkpoint.source_tokenizer.encode(PAIRS[0][0])
     words_s = words_of([t.text for t in ids], PAIRS[0][0].split())
     outs = checkpoint.target_tokenizer.encode(PAIRS[0][1])
     words_t = words_of([t.text for t in outs], PAIRS[0][1].split())
-    whole = aligning.capture
 
-    class Looked:
-        def __init__(self, captured):
-            self._captured = captured
+    def planted(call):
+        if call.site.kind == "cross":
+            call.weights.zero_()
+            for row in range(call.weights.shape[2]):
+                for head, word in ((0, row - 1), (1, row)):
+                    inside = 0 <= word < len(words_t)
+                    key = words_s.index(words_t[word]) if inside else len(words_s)
+                    call.weights[0, head, row, key] = 1
+        return call
 
-        def calls(self):
-            found = self._captured.calls()
-            for call in found:
-                if call.site.kind == "cross":
-                    planted = torch.zeros_like(call.weights)
-                    for row in range(planted.shape[2]):
-                        for head, word in ((0, row - 1), (1, row)):
-                            at = words_t[word] if 0 <= word < len(words_t) else None
-                            key = len(words_s) if at is None else words_s.index(at)
-                            planted[0, head, row, key] = 1
-                    call.weights.copy_(planted)
-            return found
+    @contextmanager
+    def planting(model):
+        with capture(model) as captured:
+            yield SimpleNamespace(calls=lambda: list(map(planted, captured.calls())))
 
-    class Capture:
-        def __init__(self, model):
-            self._within = whole(model)
-
-        def __enter__(self):
-            return Looked(self._within.__enter__())
-
-        def __exit__(self, *error):
-            return self._within.__exit__(*error)
-
-    monkeypatch.setattr(aligning, "capture", Capture)
+    monkeypatch.setattr(aligning, "capture", planting)
     rows = {
         (r.reading, r.quantity, r.layer, r.head): r.score.aer
         for r in align(checkpoint, PAIRS[:1], GOLD[:1])
@@ -109,10 +99,10 @@ def test_each_reading_takes_the_rows_it_says(checkpoint_folder, monkeypatch):
         assert rows["input", "norms", layer, 0] == 0 == rows["output", "norms", layer, 1]
 
 
-def test_rows_are_of_every_layer_and_head_and_their_means(checkpoint_folder):
+def test_rows_cover_layers_heads_and_means(checkpoint_folder):
     checkpoint = load(checkpoint_folder)
     counts = []
-    rows = align(checkpoint, PAIRS, GOLD, done=counts.append)
+    rows = align(checkpoint, PAIRS, GOLD, on_progress=counts.append)
     L, H = 2, 2
     assert len(rows) == 2 * 2 * (L + 1) * (H + 1) and sum(counts) == 2
     assert best(rows).score.aer == min(row.score.aer for row in rows)
@@ -127,12 +117,12 @@ def test_rows_are_of_every_layer_and_head_and_their_means(checkpoint_folder):
         ([("Hund " * 300, "A dog .")], GOLD[:1], r"sentence 1: \d+ tokens .*: the limit is 256"),
     ],
 )
-def test_what_does_not_fit_is_one_line(checkpoint_folder, pairs, gold, message):
+def test_inconsistent_inputs_are_rejected(checkpoint_folder, pairs, gold, message):
     with pytest.raises(ValueError, match=message):
         align(load(checkpoint_folder), pairs, gold)
 
 
-def test_naacl_lines_are_links_counted_from_one():
+def test_naacl_files_are_parsed():
     lines = ["1 1 2 S", "", "1 3 1 P", "3 2 2"]
     first = Gold(frozenset({(0, 1)}), frozenset({(0, 1), (2, 0)}))
     third = Gold(frozenset({(1, 1)}), frozenset({(1, 1)}))
@@ -145,12 +135,12 @@ def test_naacl_lines_are_links_counted_from_one():
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
-        (["1 1 1 S", "0-0"], "gold line 2: '0-0' is not of the format of line 1"),
-        (["0-0", "1 1 1 S"], "gold line 2: '1' is no link"),
+        (["1 1 1 S", "0-0"], "gold line 2: '0-0' is not in the format of line 1"),
+        (["0-0", "1 1 1 S"], "gold line 2: '1' is not a link"),
         (["1 1 0 S"], "gold line 1: .* counted from 1"),
-        (["4 1 1 S"], "gold line 1 is about sentence 4: there are 3"),
+        (["4 1 1 S"], "gold line 1 refers to sentence 4, but there are only 3"),
     ],
 )
-def test_a_mixture_of_formats_is_refused_by_its_line(lines, line):
+def test_mixed_formats_are_rejected_with_the_line_number(lines, line):
     with pytest.raises(ValueError, match=line):
         read_gold(lines, 3, "gold")

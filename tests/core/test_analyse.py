@@ -40,7 +40,7 @@ def test_alignment_writes_the_agreed_keys(checkpoint_folder, text, capsys):
     run("alignment", *arguments, "--one-based")
     assert json.loads((text / "found.json").read_text()) == found
     (text / "gold").write_text("0-0\n0_0\n")
-    with pytest.raises(ValueError, match="gold line 2: '0_0' is no link"):
+    with pytest.raises(ValueError, match="gold line 2: '0_0' is not a link"):
         run("alignment", *arguments)
 
 

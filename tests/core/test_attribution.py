@@ -1,4 +1,4 @@
-"""Attribution by source words: Shapley values by their definition, each method by another way."""
+"""Attribution by source words, checked against definitions and independent computations."""
 
 import dataclasses
 import itertools
@@ -14,9 +14,7 @@ from core.analysis.attribution import (
     Shapley,
     Subsets,
     agreement,
-    kendall,
     source_words,
-    spearman,
 )
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
@@ -47,13 +45,13 @@ def models(request):
 
 @torch.inference_mode()
 def log_probs(model, hidden=()) -> np.ndarray:
-    """Of the target's tokens, in a pass under edits."""
+    """Return the target tokens' log-probabilities in a pass with some positions hidden."""
     with edited(model, Edits(hidden_source=tuple(hidden))):
         logits = model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))[0]
     return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
 
 
-# Shapley values of games whose values are known.
+# Games with known Shapley values.
 
 
 def words(n: int) -> tuple:
@@ -65,14 +63,14 @@ def plans(n: int) -> list[Subsets]:
 
 
 def leave_one_out(game, n: int) -> np.ndarray:
-    """[T, n] of a game that takes visible [N, n]."""
+    """Return the leave-one-out values [T, n] of a game that takes visible [N, n]."""
     everything = np.ones((1, n), bool)
     return np.stack([game(everything)[0] - game(~np.eye(n, dtype=bool))[i] for i in range(n)], -1)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_an_additive_game_is_recovered_exactly(n):
-    """Each word adds its own part, so every exact method must return it."""
+def test_additive_games_are_recovered_exactly(n):
+    """Each word adds a fixed amount, which every method must recover."""
     parts_nT = np.random.default_rng(n).normal(size=(n, 3))
 
     def game(visible):
@@ -86,8 +84,8 @@ def test_an_additive_game_is_recovered_exactly(n):
     np.testing.assert_allclose(leave_one_out(game, n), parts_nT.T, rtol=0, atol=1e-12)
 
 
-def test_a_planted_and_is_split_evenly():
-    """Words 1 and 3 are worth something only together; the rest are worth nothing."""
+def test_two_words_that_only_count_together_share_their_value():
+    """Words 1 and 3 have value only together; the others have none."""
 
     def game(visible):
         both = visible[:, 1] & visible[:, 3]
@@ -98,18 +96,18 @@ def test_a_planted_and_is_split_evenly():
     np.testing.assert_allclose(found.values, [[0, 3, 0, 3, 0], [0, -1, 0, -1, 0]], atol=1e-12)
     sampled = Subsets.sampled(words(5), 8, seed=0)
     values = sampled.shapley(game(sampled.visible), (7, 8)).values
-    np.testing.assert_allclose(values, found.values, atol=1e-12)  # an order and its reverse
+    np.testing.assert_allclose(values, found.values, atol=1e-12)  # thanks to the reversed orders
 
 
-def test_three_unlike_words_by_hand():
-    """The glove game: word 0 with word 1 or 2 is worth 1. Its Shapley values are 2/3, 1/6, 1/6."""
+def test_the_glove_game():
+    """Word 0 with word 1 or 2 has value 1; the Shapley values are 2/3, 1/6 and 1/6."""
     plan = Subsets.every(words(3))
     value = (plan.visible[:, 0] & plan.visible[:, 1:].any(-1)).astype(float)[:, None]
     np.testing.assert_allclose(plan.shapley(value, (7,)).values, [[2 / 3, 1 / 6, 1 / 6]])
 
 
 def by_definition(model) -> np.ndarray:
-    """The mean gain over all orders of words, each subset a pass under edits: [T, n]."""
+    """Return the mean gain over all orders of words, from one edited pass per subset: [T, n]."""
     n = len(WORDS)
     seen = {}
     for bits in itertools.product([False, True], repeat=n):
@@ -125,7 +123,7 @@ def by_definition(model) -> np.ndarray:
     return found / math.factorial(n)
 
 
-def test_shapley_values_are_those_of_the_definition_under_edits(models, monkeypatch):
+def test_shapley_values_match_their_definition(models, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 64)  # four batches
     for model in models:
         steps: list[tuple[int, int]] = []
@@ -143,7 +141,7 @@ def test_shapley_values_are_those_of_the_definition_under_edits(models, monkeypa
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_sampled_values_hold_the_exact_ones_in_their_interval(models, seed):
+def test_sampled_intervals_contain_the_exact_values(models, seed):
     model = models[1]
     exact = shapley(model, SOURCE, TARGET, WORDS)
     few, many = (
@@ -163,8 +161,8 @@ def test_sampled_values_hold_the_exact_ones_in_their_interval(models, seed):
     assert not np.array_equal(other.values, few.values)
 
 
-def test_an_interval_covers_about_95_of_100():
-    """Of a game with chance parts, over 200 seeds: what the interval claims."""
+def test_the_interval_covers_95_percent():
+    """Check the coverage on a random game, over 200 seeds."""
     n = 6
     values = np.random.default_rng(4).normal(size=(2**n, 1))
     every = Subsets.every(words(n))
@@ -178,11 +176,11 @@ def test_an_interval_covers_about_95_of_100():
     assert 0.92 < np.mean(inside) < 0.98
 
 
-# What is seen, and by whom.
+# Visible positions.
 
 
-def test_places_left_out_are_hidden_as_under_edits(models):
-    """Rows of several lengths at once, in an order that is not that of their lengths."""
+def test_dropped_positions_equal_hidden_ones(models):
+    """Rows of several lengths at once, not sorted by length."""
     kept = [(0, 2, 7), (7,), tuple(range(8)), (1, 5, 7), (0, 1, 2, 3, 6), (7,)]
     for model in models:
         found = log_probs_seeing(model, SOURCE, TARGET, kept)
@@ -193,7 +191,7 @@ def test_places_left_out_are_hidden_as_under_edits(models):
         assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-# The other methods, each by another way.
+# The other methods.
 
 
 @torch.inference_mode()
@@ -207,7 +205,7 @@ def merged(tokens_TS: np.ndarray) -> np.ndarray:
     return np.stack([tokens_TS[:, list(word)].sum(-1) for word in WORDS], -1)
 
 
-def test_weights_norms_and_leave_one_out(models):
+def test_weights_norms_and_leave_one_out_match_their_definitions(models):
     for model in models:
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
         assert tuple(scores) == METHODS
@@ -222,7 +220,7 @@ def test_weights_norms_and_leave_one_out(models):
 
 @torch.inference_mode()
 def contributions(call) -> np.ndarray:
-    """α_qk v_k W_h^O with plain loops over heads: [H, Q, K, D]."""
+    """Return α_qk v_k W_h^O, computed head by head: [H, Q, K, D]."""
     *_, value, output = call.site.projections()
     found = []
     for head, weights in enumerate(call.weights[0]):
@@ -237,8 +235,8 @@ def value_norm(call) -> np.ndarray:
     return np.linalg.norm(contributions(call), axis=-1)
 
 
-def test_norm_rollout_is_the_norms_carried_through_what_the_encoder_mixes(models):
-    """The states by hand: what enters each layer is what the one before handed on."""
+def test_norm_rollout_matches_its_definition(models):
+    """The layer inputs are read with hooks of this test."""
     for model in models:
         calls = sorted(looks_of(model), key=lambda call: call.site.layer)
         encoder = [call for call in calls if call.site.kind == "encoder"]
@@ -262,8 +260,8 @@ def test_norm_rollout_is_the_norms_carried_through_what_the_encoder_mixes(models
         np.testing.assert_allclose(scores["norm rollout"], merged(flow), rtol=0, atol=1e-12)
 
 
-def test_gradient_times_input_is_the_slope_along_the_embedding(models, monkeypatch):
-    """Against a change of each token's scaled embedding by a small factor."""
+def test_gradient_times_input_matches_finite_differences(models, monkeypatch):
+    """Scale each token's embedding by a small factor."""
 
     def scaled(honest, place, factor):
         def look_up(ids, table):
@@ -289,8 +287,8 @@ def test_gradient_times_input_is_the_slope_along_the_embedding(models, monkeypat
         assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_value_zeroing_is_the_values_of_a_word_set_to_zero(models):
-    """In the scratch model, whose values are a module's output; the baseline gives the same."""
+def test_value_zeroing_matches_zeroed_values(models):
+    """Hook the scratch model's value projection; the baseline must give the same result."""
     baseline, scratch = models
     expected = []
     for word in WORDS:
@@ -312,7 +310,7 @@ def test_value_zeroing_is_the_values_of_a_word_set_to_zero(models):
     assert np.abs(expected).max() > 1e-3
 
 
-def test_both_models_with_the_same_weights_give_the_same(models):
+def test_both_implementations_agree(models):
     ours, theirs = (attributions(model, SOURCE, TARGET, WORDS).scores for model in models)
     for method in METHODS:
         np.testing.assert_allclose(ours[method], theirs[method], rtol=0, atol=1e-10)
@@ -323,50 +321,48 @@ def test_both_models_with_the_same_weights_give_the_same(models):
 # Agreement.
 
 
-def test_rank_correlations_are_scipys():
-    chance = np.random.default_rng(6)
-    for n in (2, 3, 7, 12):
-        for _ in range(20):
-            a, b = chance.normal(size=(2, n))
-            tied = np.round(b)
-            for first, second in ((a, b), (a, tied), (np.round(a), tied)):
-                with np.errstate(all="ignore"):
-                    if len(set(first)) == 1 or len(set(second)) == 1:
-                        assert math.isnan(spearman(first, second))
-                        assert math.isnan(kendall(first, second))
-                        continue
-                assert spearman(first, second) == pytest.approx(
-                    stats.spearmanr(first, second).statistic, abs=1e-12
-                )
-                assert kendall(first, second) == pytest.approx(
-                    stats.kendalltau(first, second).statistic, abs=1e-12
-                )
-    assert math.isnan(spearman(np.ones(1), np.ones(1)))
+def exact_agreement(scores: dict, values: np.ndarray):
+    """Agreement with exact Shapley values [T, n]."""
+    T, n = values.shape
+    target, total = tuple(range(T)), values.sum(-1)
+    referee = Shapley(words(n), target, values, values, values, total, np.zeros(T), 2**n, 0)
+    return agreement(Attributions(words(n), target, scores), referee)
 
 
-def test_agreement_of_each_method_with_the_referee():
+@pytest.mark.parametrize("n", [2, 3, 7, 12])
+def test_spearman_matches_scipy_with_and_without_ties(n):
+    a, b = np.random.default_rng(6).normal(size=(2, 20, n))
+    for first, second in ((a, b), (a, np.round(b)), (np.round(a), np.round(b))):
+        rhos = exact_agreement({"some": first}, second)["some"].spearman
+        for x, y, rho in zip(first, second, rhos, strict=True):
+            if len(set(x)) == 1 or len(set(y)) == 1:
+                assert math.isnan(rho)
+            else:
+                assert rho == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+
+
+def test_agreement_of_each_method_with_the_shapley_values():
     values = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
-    referee = Shapley(words(3), (7, 8), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
     scores = {"same": values * 9, "flat": np.ones((2, 3)), "rows": values[[0, 0]]}
-    found = agreement(Attributions(words(3), (7, 8), scores), referee)
-    assert found["same"].spearman.tolist() == found["same"].kendall.tolist() == [1, 1]
-    assert math.isnan(found["flat"].mean_spearman) and math.isnan(found["flat"].mean_kendall)
-    assert found["rows"].kendall.tolist() == [1, -1]
-    assert found["rows"].mean_spearman == found["rows"].mean_kendall == 0
-    other = Attributions(words(3), (7, 9), scores)
+    found = exact_agreement(scores, values)
+    assert found["same"].spearman.tolist() == [1, 1]
+    assert math.isnan(found["flat"].of()) and math.isnan(found["flat"].of(0))
+    assert found["rows"].spearman.tolist() == [1, -1] and found["rows"].of() == 0
+    assert math.isnan(exact_agreement({"some": np.ones((1, 1))}, np.ones((1, 1)))["some"].of())
+    referee = Shapley(words(3), (7, 9), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
     with pytest.raises(ValueError, match="of different words or tokens"):
-        agreement(other, referee)
+        agreement(Attributions(words(3), (7, 8), scores), referee)
 
 
 def sampled_game(seed: int, orders: int = 64):
-    """Shapley values of a random game of 6 words and 2 tokens, sampled, and the exact ones."""
+    """Return sampled and exact Shapley values of a random game of 6 words and 2 tokens."""
     values = np.random.default_rng(4).normal(size=(2**6, 2))
     plan = Subsets.sampled(words(6), orders, seed)
     exact = Subsets.every(words(6)).shapley(values, (7, 8))
     return plan.shapley(values[plan.visible @ (1 << np.arange(6))], (7, 8)), exact, plan, values
 
 
-def test_draws_are_the_gains_of_an_order_and_its_reverse():
+def test_draws_average_an_order_and_its_reverse():
     found, _, plan, values = sampled_game(3, orders=8)
     assert found.draws.shape == (4, 2, 6)
     for m in range(4):
@@ -383,7 +379,7 @@ def test_draws_are_the_gains_of_an_order_and_its_reverse():
     np.testing.assert_allclose(found.values - found.low, margin, atol=1e-12)
 
 
-def test_a_rank_agreement_comes_with_the_percentiles_of_its_resamples():
+def test_agreement_intervals_are_bootstrap_percentiles():
     found = sampled_game(5)[0]
     scores = {
         "near": found.values + 0.01,
@@ -412,7 +408,7 @@ def test_a_rank_agreement_comes_with_the_percentiles_of_its_resamples():
     assert agrees["near"].differs(agrees["far"]) == bool(low > 0 or high < 0)
 
 
-def test_an_exact_rank_agreement_has_no_width():
+def test_exact_agreement_has_no_interval():
     exact = sampled_game(0)[1]
     scores = {"same": exact.values, "flat": np.ones((2, 6))}
     agrees = agreement(Attributions(words(6), (7, 8), scores), exact)
@@ -421,20 +417,7 @@ def test_an_exact_rank_agreement_has_no_width():
     assert agrees["same"].differs(agrees["flat"])
 
 
-def test_the_interval_of_a_rank_agreement_covers_the_exact_one():
-    """Of one game over 120 seeds: about 95 of 100, and no fewer than 88."""
-    score = np.random.default_rng(2).normal(size=(2, 6))
-    inside = []
-    for seed in range(120):
-        found, exact, _, _ = sampled_game(seed)
-        true = np.mean([stats.spearmanr(score[t], exact.values[t])[0] for t in (0, 1)])
-        attributed = Attributions(words(6), (7, 8), {"some": score})
-        low, high = agreement(attributed, found)["some"].interval()
-        inside.append(low - 1e-9 <= true <= high + 1e-9)
-    assert np.mean(inside) >= 0.88
-
-
-# Of a translator and its record.
+# With a translator and a record.
 
 
 @pytest.fixture(scope="module")
@@ -442,7 +425,7 @@ def translator(translating_folder) -> Translator:
     return Translator.load(translating_folder, "cpu")
 
 
-def test_a_record_is_asked_about_by_its_own_words(translator):
+def test_experiments_use_the_words_of_the_record(translator):
     record = translator.inspect("Ein Hund läuft über die Wiese.")
     own = source_words(record.source)
     found = shapley(translator, record)
@@ -469,9 +452,7 @@ def test_a_record_is_asked_about_by_its_own_words(translator):
     assert set(agreement(scores, found)) == set(METHODS)
 
 
-def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
-    translator, monkeypatch
-):
+def test_the_lock_is_released_between_batches_and_closing_stops(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 20)
     record = translator.inspect("Ein Hund läuft.")
     asked, honest = [], module.log_probs_seeing
@@ -494,7 +475,7 @@ def token(text: str, starts: bool = True, special: bool = False) -> RecordToken:
     return RecordToken(9, text, text, starts, special, False)
 
 
-def test_words_are_the_explorers_words():
+def test_source_words_are_the_explorers_words():
     tokens = [
         token("Hünd"), token("chen", False), token(".", False), token("Nein", False),
         token("²", False), token("-", True), token("fach", False), token("<eos>", special=True),
@@ -504,10 +485,10 @@ def test_words_are_the_explorers_words():
     assert source_words([tokens[-1], *tokens[1:2]]) == ((1,),)
 
 
-def test_unusable_text_is_one_line(models, translator, monkeypatch):
+def test_invalid_arguments_are_rejected(models, translator, monkeypatch):
     model = models[0]
     for question in (attributions, shapley):
-        with pytest.raises(ValueError, match="no source word to ask about: at least 1"):
+        with pytest.raises(ValueError, match="no source word to attribute to: at least 1"):
             question(model, [EOS], TARGET, ())
         for odd in (((0,), (0, 1)), ((0, 9),), ((0,), (-1,)), (tuple(range(8)),)):
             with pytest.raises(ValueError, match="do not fit 8 source tokens") as refused:
@@ -528,12 +509,12 @@ def test_unusable_text_is_one_line(models, translator, monkeypatch):
         next(shapley(translator, dataclasses.replace(record, weights_sha256="0" * 64)))
 
 
-def test_results_cannot_be_written_to_and_fit_together():
+def test_results_are_read_only_and_consistent():
     scores = np.ones((2, 3))
     found = Attributions(words(3), (7, 8), {"weights": scores})
     with pytest.raises(ValueError, match="read-only"):
         found.scores["weights"][0] = 0
-    with pytest.raises(ValueError, match=r"weights are \(2, 3\), not \[target, words\]"):
+    with pytest.raises(ValueError, match=r"weights have shape \(2, 3\), not \[target, words\]"):
         Attributions(words(2), (7, 8), {"weights": scores})
     with pytest.raises(ValueError, match="low"):
         Shapley(words(3), (7, 8), scores, scores[:1], scores, scores[:, 0], scores[:, 0], 8, 0)

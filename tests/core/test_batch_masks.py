@@ -1,7 +1,8 @@
-"""The masks of a batch: the blog's worked example cell by cell, and what typed ids may be."""
+"""The masks of a batch: a published worked example cell by cell, and parsing of typed ids."""
 
 import numpy as np
 import pytest
+import torch
 
 from core.experiments.batch_masks import BatchError, batch_masks, parse_rows
 from core.model.masks import padding_mask, target_mask
@@ -44,12 +45,12 @@ def model(request):
 
 @pytest.fixture(scope="module")
 def blog(model):
-    target_in = [row[:-1] for row in parse_rows(TARGET)]  # cut before the last
+    target_in = [row[:-1] for row in parse_rows(TARGET)]
     return batch_masks(model, parse_rows(SOURCE), target_in)
 
 
 def test_the_blogs_source_matrix(blog):
-    """[2, 1, 1, 9]: of every head and every query the same keys are open."""
+    """[2, 1, 1, 9]: the same keys are unmasked for every head and query."""
     expected = matrix(SOURCE_MATRIX)
     assert np.array_equal(blog.masks["encoder"], np.repeat(expected[:, None], 9, axis=1))
     assert np.array_equal(blog.masks["cross"], np.repeat(expected[:, None], 7, axis=1))
@@ -60,8 +61,8 @@ def test_the_blogs_target_matrix(blog):
     assert np.array_equal(blog.masks["decoder"].reshape(14, 7), matrix(TARGET_MATRICES))
 
 
-def test_the_shapes_are_torchs(blog, model):
-    """With and without the axes that broadcast; the batch has 2 sentences, the network 4 heads."""
+def test_shapes_broadcast_as_in_torch(blog, model):
+    """The stored and the broadcast shapes, for 2 sentences and 4 heads."""
     heads = model.config.num_heads
     held = {shape.name: shape.held for shape in blog.shapes}
     used = {shape.name: shape.used for shape in blog.shapes}
@@ -77,7 +78,7 @@ def test_the_shapes_are_torchs(blog, model):
         assert np.broadcast_shapes(held[name], used[name]) == used[name]
 
 
-def test_the_parts_make_the_whole(blog):
+def test_padding_and_causal_combine(blog):
     for kind in ("encoder", "decoder", "cross"):
         for row in range(2):
             padding, causal = blog.part(kind, row, "padding"), blog.part(kind, row, "causal")
@@ -87,27 +88,25 @@ def test_the_parts_make_the_whole(blog):
     assert blog.part("encoder", 1, "causal").all()
 
 
-def test_rows_of_unequal_length_are_padded(model):
+def test_shorter_rows_are_padded(model):
     found = batch_masks(model, [[5, 6, 2], [7, 2]], [[1, 8], [1, 9, 10, 11]])
     assert found.source.tolist() == [[5, 6, 2], [7, 2, PAD]]
     assert found.target_in.tolist() == [[1, 8, PAD, PAD], [1, 9, 10, 11]]
-    import torch
-
     source, target = torch.tensor(found.source), torch.tensor(found.target_in)
     assert np.array_equal(found.masks["decoder"], target_mask(target, PAD)[:, 0].numpy())
     assert np.array_equal(found.masks["encoder"][:, 0], padding_mask(source, PAD)[:, 0, 0].numpy())
 
 
-def test_a_row_of_padding_alone_is_shown_too(model):
+def test_rows_of_padding_are_allowed(model):
     found = batch_masks(model, [[0, 0], [5, 2]], [[1, 4], [1, 5]])
     assert not found.masks["encoder"][0].any() and found.masks["encoder"][1].all()
 
 
-def test_ids_can_be_typed_in_many_ways():
+def test_parse_rows():
     assert parse_rows(" [1, 5,0]\n\n1 5 0 \n1,5,0") == [[1, 5, 0]] * 3
     assert parse_rows("[7]") == [[7]] and parse_rows("") == []
     for wrong in ("[1, x]", "1.5", "-3", "<b>", "1\n[]", "1" * 7):
-        with pytest.raises(BatchError, match="is no list of ids: write numbers"):
+        with pytest.raises(BatchError, match="is not a list of ids: write numbers"):
             parse_rows(wrong)
 
 
@@ -116,12 +115,12 @@ def test_ids_can_be_typed_in_many_ways():
     [
         ([], [], "the source has an empty row"),
         ([[1]], [[]], "the target has an empty row"),
-        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6, take some"),
+        ([[1]] * 7, [[1]] * 7, "7 source rows are too many: the limit is 6, remove some"),
         ([[1] * 129], [[1]], "a source row of 129 tokens is too long to draw: the limit is 128"),
         ([[1]], [[1, 99999]], "id 99999 is not in the target vocabulary: its ids end at"),
-        ([[1], [2]], [[1]], "2 source rows and 1 target rows: give each its other half"),
+        ([[1], [2]], [[1]], "2 source rows and 1 target rows: the numbers must match"),
     ],
 )
-def test_bad_batches_are_one_line(model, source, target, line):
+def test_bad_batches_are_rejected(model, source, target, line):
     with pytest.raises(BatchError, match=line):
         batch_masks(model, source, target)

@@ -277,7 +277,7 @@ def test_a_question_that_edits_the_same_is_one_line(translator):
     with pytest.raises(EditError, match="do not nest"):
         equivariance(translator, record, order, False)
     other = translator.inspect(small.SENTENCES[2][0])
-    with pytest.raises(ValueError, match="made under different edits: ask of each by itself"):
+    with pytest.raises(ValueError, match="made under different edits: pass them one by one"):
         padding_effect(translator, [record, other], 0)
     assert not translator._lock.locked()
 

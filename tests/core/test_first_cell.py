@@ -1,4 +1,4 @@
-"""The cell that tells most: a planted one is found, and what tells nothing is left out."""
+"""The first cell to show: planted cells are found, uninformative ones are skipped."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ LAYERS, HEADS = 3, 2
 
 
 def tokens(*texts: str) -> tuple[RecordToken, ...]:
-    """Read words; `-x` continues the word before it, `<eos>` is special."""
+    """Build tokens: `-x` continues a word, `<eos>` is special."""
     return tuple(
         RecordToken(
             id=10 + place,
@@ -31,7 +31,7 @@ PRODUCED = tokens("Some", "shirt", "is", "blue", "-ish", "park", "blauer", "<eos
 
 
 def maps(**planted: tuple[int, int, int, int, float]) -> np.ndarray:
-    """Even maps, in which each planted (layer, head, query, key, weight) is the row's largest."""
+    """Return uniform maps in which each planted (layer, head, query, key, weight) stands out."""
     shape = LAYERS, HEADS, len(PRODUCED), len(SOURCE)
     found = np.full(shape, 1 / len(SOURCE), dtype=np.float32)
     for layer, head, query, key, weight in planted.values():
@@ -40,7 +40,7 @@ def maps(**planted: tuple[int, int, int, int, float]) -> np.ndarray:
     return found
 
 
-def test_the_planted_word_and_its_head_are_found():
+def test_a_planted_cell_is_found():
     found = first_cell(maps(shirt=(2, 1, 1, 1, 0.97)), SOURCE, PRODUCED)
     assert (found.layer, found.head, found.query, found.key) == (2, 1, 1, 1)
     assert found.weight == pytest.approx(0.97)
@@ -60,7 +60,7 @@ def test_the_planted_word_and_its_head_are_found():
         ("a word on itself", 5, 5),
     ],
 )
-def test_what_tells_nothing_is_left_out(why, query, key):
+def test_uninformative_cells_are_skipped(why, query, key):
     nothing = first_cell(maps(only=(0, 0, query, key, 0.99)), SOURCE, PRODUCED)
     assert nothing is None, why
     both = maps(more=(0, 0, query, key, 0.99), less=(1, 1, 0, 1, 0.92))
@@ -68,52 +68,47 @@ def test_what_tells_nothing_is_left_out(why, query, key):
     assert found is not None and (found.query, found.key) == (0, 1), why
 
 
-def test_whole_words_are_words_by_themselves():
+def test_whole_words():
     row = tokens("Hemd", "-.", "Park", "-haus", "2024", "Łódź", "ende", "Dame", "<eos>", "Wort")
     changes = {5: {"unknown": True}, 6: {"special": True}, 8: {"starts_word": False}}
     row = tuple(dataclasses.replace(t, **changes.get(at, {})) for at, t in enumerate(row))
     assert [row[at].text for at in whole_words(row)] == ["Hemd", "Dame", "Wort"]
 
 
-def test_a_row_that_is_not_sharp_is_left_out():
+def test_weights_below_the_minimum_are_skipped():
     assert first_cell(maps(soft=(0, 0, 1, 1, 0.7)), SOURCE, PRODUCED) is None
 
 
-def test_a_head_against_all_others_is_left_out():
-    one_against_five = maps(one=(0, 0, 1, 1, 0.95))
-    one_against_five[1:, :, 1] = 0
-    one_against_five[1:, :, 1, 5] = 1
-    found = first_cell(one_against_five, SOURCE, PRODUCED)
-    assert found is not None and found.key == 5
-
-
-def test_a_head_against_others_that_tell_nothing_is_left_out():
-    one_against_five = maps(one=(0, 0, 1, 1, 0.95))
-    one_against_five[1:, :, 1] = 0
-    one_against_five[1:, :, 1, -1] = 1  # <eos>
-    assert first_cell(one_against_five, SOURCE, PRODUCED) is None
+@pytest.mark.parametrize(("others", "key"), [(5, 5), (-1, None)], ids=["a word", "<eos>"])
+def test_the_mean_over_heads_must_agree(others, key):
+    """One head attends to a word, but the heads of the other layers attend elsewhere."""
+    planted = maps(one=(0, 0, 1, 1, 0.95))
+    planted[1:, :, 1] = 0
+    planted[1:, :, 1, others] = 1
+    found = first_cell(planted, SOURCE, PRODUCED)
+    assert (found and found.key) == key
 
 
 @pytest.mark.parametrize(
     ("shirt", "more", "some", "query"),
     [
-        (0.93, 0.5, 0.99, 1),  # the larger mean outdoes a little more weight in one head
-        (0.91, 0.21, 0.99, 0),  # and much more weight a mean that is a little larger
+        (0.93, 0.5, 0.99, 1),  # a much larger mean beats a slightly larger weight
+        (0.91, 0.21, 0.99, 0),  # a larger weight beats a slightly larger mean
     ],
 )
-def test_weight_and_mean_weight_count_both(shirt, more, some, query):
+def test_weight_and_mean_weight_both_count(shirt, more, some, query):
     found = first_cell(
         maps(a=(0, 0, 1, 1, shirt), b=(0, 1, 1, 1, more), c=(1, 0, 0, 1, some)), SOURCE, PRODUCED
     )
     assert (found.query, found.key) == (query, 1)
 
 
-def test_of_two_words_the_one_that_is_spelled_differently_comes_first():
+def test_differently_spelled_words_come_first():
     alike = tokens("Some", "shirt", "is", "blue", "Parks", "park", "blauer", "<eos>")
     found = first_cell(maps(alike=(0, 0, 4, 5, 0.99), other=(1, 1, 1, 1, 0.93)), SOURCE, alike)
     assert (found.query, found.key) == (1, 1)
 
 
-def test_the_head_with_most_weight_says_it():
+def test_the_head_with_the_largest_weight_is_returned():
     found = first_cell(maps(a=(0, 0, 1, 1, 0.93), b=(2, 0, 1, 1, 0.98)), SOURCE, PRODUCED)
     assert (found.layer, found.head) == (2, 0)

@@ -1,4 +1,4 @@
-"""Heads off one or two a row, against passes under edits; planted twins and a planted chain."""
+"""Head ablations against edited passes, and planted networks with redundant or dependent heads."""
 
 import dataclasses
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ def models(request):
 
 @torch.inference_mode()
 def log_probs(model, heads_off=()) -> np.ndarray:
-    """Of the target's tokens, in a pass under edits."""
+    """Return the target tokens' log-probabilities in a pass with some heads ablated."""
     with edited(model, Edits(heads_off=frozenset(heads_off))):
         logits = model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))[0]
     return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
@@ -51,7 +51,7 @@ def heads_of(model) -> list[tuple]:
     return [(s.kind, s.layer, head) for s in model.attention_sites() for head in range(s.num_heads)]
 
 
-def test_each_head_is_off_as_under_edits(models):
+def test_single_ablations_match_edits(models):
     for model in models:
         found = head_effects(model, SOURCE, TARGET)
         before = log_probs(model)
@@ -69,8 +69,8 @@ def test_each_head_is_off_as_under_edits(models):
             assert found.of(kind, 2)[layer, head] == pytest.approx(alone[2], abs=1e-12)
 
 
-def test_any_choice_of_heads_is_off_as_under_edits(models):
-    """Also heads of different kinds together, none at all, and one choice twice."""
+def test_any_set_of_ablations_matches_edits(models):
+    """Includes heads of different kinds, no head, and a repeated choice."""
     choices = [
         {("encoder", 0, 1), ("cross", 2, 3)},
         set(),
@@ -86,7 +86,7 @@ def test_any_choice_of_heads_is_off_as_under_edits(models):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_pair_is_off_as_under_edits(kind, monkeypatch):
+def test_pair_ablations_match_edits(kind, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 40)  # several batches
     for model in small.pair(norm_first=True):
         steps: list[tuple[int, int]] = []
@@ -114,13 +114,7 @@ def test_each_pair_is_off_as_under_edits(kind, monkeypatch):
         assert found.at(heads.index((kind, 1, 3))) == (1, 3)
 
 
-def test_both_models_with_the_same_weights_give_the_same(models):
-    ours, theirs = (head_effects(model, SOURCE, TARGET) for model in models)
-    for kind in KINDS:
-        np.testing.assert_allclose(ours.changes[kind], theirs.changes[kind], rtol=0, atol=1e-11)
-
-
-def test_batches_do_not_matter_and_nothing_is_left_on_the_model(models, monkeypatch):
+def test_batch_size_does_not_matter_and_hooks_are_removed(models, monkeypatch):
     for model in models:
         logits = log_probs(model)
         whole = head_effects(model, SOURCE, TARGET)
@@ -133,13 +127,13 @@ def test_batches_do_not_matter_and_nothing_is_left_on_the_model(models, monkeypa
         assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-# Planted networks: every head writes nothing but those that are planted.
+# Planted networks: all other heads write zeros.
 
 
 def empty(architecture: str, plant) -> torch.nn.Module:
-    """A pre-norm network that says nothing, in which `plant` puts some heads.
+    """Return a pre-norm network with zero weights, to which `plant` adds some heads.
 
-    Its hidden states begin as (+10, −10) on features 13 and 14: the norms see a mean of 0.
+    Its hidden states start as (+10, −10) on features 13 and 14, so that their mean is 0.
     """
     torch.manual_seed(5)
     model = build("scratch", small.config(norm_first=True, learned_positions=True)).double().eval()
@@ -148,7 +142,7 @@ def empty(architecture: str, plant) -> torch.nn.Module:
             if "norm" not in name:
                 parameter.zero_()
         model.embeddings.target_positions.weight[:, 13:15] = torch.tensor([10.0, -10.0])
-        model.embeddings.classifier.weight[TARGET, 10] = 3.0  # feature 10 says: the target
+        model.embeddings.classifier.weight[TARGET, 10] = 3.0  # feature 10 predicts the target
         plant(model)
     if architecture == "scratch":
         return model
@@ -158,15 +152,15 @@ def empty(architecture: str, plant) -> torch.nn.Module:
 
 
 def twins(model) -> None:
-    """Two heads of the cross-attention with the same weights; the norm lets either suffice."""
+    """Plant two identical cross-attention heads; because of the norm, either one suffices."""
     attention = model.decoder[1].cross_attention
     for head in (1, 2):
-        attention.value.bias[4 * head] = 1.0  # wherever it calls
+        attention.value.bias[4 * head] = 1.0  # whatever it attends to
         attention.output.weight[10, 4 * head] = 50.0
 
 
 def chain(model) -> None:
-    """What head 0 writes to feature 11, head 3 of the next layer moves to feature 10."""
+    """Plant head 0, which writes feature 11, and head 3 of the next layer, which reads it."""
     writer, reader = (model.decoder[layer].self_attention for layer in (0, 1))
     writer.value.bias[0] = 1.0
     writer.output.weight[11, 0], writer.output.weight[9, 0] = 10.0, -10.0
@@ -175,7 +169,7 @@ def chain(model) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-def test_planted_twins_are_found_to_cover_for_each_other(architecture):
+def test_planted_redundant_heads_are_found(architecture):
     model = empty(architecture, twins)
     found = pair_effects(model, SOURCE, TARGET, "cross")
     first, *others = found.ranked()
@@ -186,7 +180,7 @@ def test_planted_twins_are_found_to_cover_for_each_other(architecture):
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-def test_a_planted_chain_is_found_to_need_each_other(architecture):
+def test_planted_dependent_heads_are_found(architecture):
     model = empty(architecture, chain)
     found = pair_effects(model, SOURCE, TARGET, "decoder")
     *others, last = found.ranked()
@@ -199,7 +193,7 @@ def test_a_planted_chain_is_found_to_need_each_other(architecture):
     assert all(head.change == pytest.approx(0, abs=1e-9) for head in ranked[2:])
 
 
-# Of a translator and its record.
+# With a translator and a record.
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +201,7 @@ def translator(translating_folder) -> Translator:
     return Translator.load(translating_folder, "cpu")
 
 
-def test_a_record_is_asked_about_as_inspect_shows_it(translator):
+def test_effects_match_inspected_records(translator):
     record = translator.inspect("Ein Hund läuft über die Wiese.")
     target = [token.id for token in record.target_out]
     for network, own in ((translator, record), (translator.other_implementation(), record)):
@@ -224,9 +218,7 @@ def test_a_record_is_asked_about_as_inspect_shows_it(translator):
             )
 
 
-def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
-    translator, monkeypatch
-):
+def test_the_lock_is_released_between_batches_and_closing_stops(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 10)
     record = translator.inspect("Ein Hund läuft.")
     batches, asked = [], module.log_probs_without
@@ -262,7 +254,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     assert batches.count("asked") == asked_so_far + 2 and not translator._lock.locked()
 
 
-def test_unusable_text_is_one_line(translator):
+def test_invalid_arguments_are_rejected(translator):
     record = translator.inspect("Ein Hund läuft.")
     with pytest.raises(ValueError, match="unknown kind 'middle': choose encoder, decoder or cross"):
         pair_effects(translator, record, "middle")
@@ -270,7 +262,7 @@ def test_unusable_text_is_one_line(translator):
         head_effects(translator, dataclasses.replace(record, weights_sha256="0" * 64))
 
 
-def test_results_cannot_be_written_to_and_fit_together():
+def test_results_are_read_only_and_consistent():
     change = np.zeros((2, 4, 3))
     found = HeadEffects(np.zeros(3), {"cross": change})
     with pytest.raises(ValueError, match="read-only"):
@@ -283,7 +275,7 @@ def test_results_cannot_be_written_to_and_fit_together():
         PairEffects("cross", 2, 4, np.zeros((8, 7, 3)))
 
 
-def test_heads_are_ranked_by_size_whatever_the_sign():
+def test_heads_are_ranked_by_magnitude():
     changes = {
         "encoder": np.array([[[0.5, -0.1], [-2.0, 0.0]]]),
         "cross": np.array([[[1.5, 0.1], [-0.1, 0.0]]]),

@@ -1,4 +1,4 @@
-"""Every number inside a head against the tensors of the pass that both models ran."""
+"""Every number inside a head, checked against the tensors of both implementations' passes."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.analysis.inside_head import PLACES, STAGES, Site, inside_head
+from core.analysis.inside_head import PLACES, Site, inside_head
 from core.experiments.site import site
 from core.kinds import KINDS
 from core.model.build import build
@@ -23,7 +23,7 @@ LAYERS = {"encoder": 2, "decoder": 3, "cross": 3}
 
 
 def ran(model, kind: str, layer: int) -> dict[str, np.ndarray]:
-    """What one attention was seen to give in that pass: its weights [H, Q, K] and output [Q, D]."""
+    """Return one attention's weights [H, Q, K] and output [Q, D] in a pass."""
     found = {}
     place = next(s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer))
     hook = place.module.register_forward_hook(lambda *got: found.update(output=got[2][0][0]))
@@ -36,7 +36,7 @@ def ran(model, kind: str, layer: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_end_of_the_sum_is_what_the_model_computed(kind, architecture):
+def test_weights_and_output_match_the_model(kind, architecture):
     model = PAIR[architecture]
     for layer in range(LAYERS[kind]):
         seen = ran(model, kind, layer)
@@ -51,7 +51,7 @@ def test_the_end_of_the_sum_is_what_the_model_computed(kind, architecture):
         np.testing.assert_allclose(taken.maps_HQK, seen["weights"], rtol=0, atol=1e-7)
 
 
-def test_the_steps_follow_from_each_other():
+def test_steps_are_consistent():
     taken = site(PAIR["scratch"], SOURCE, TARGET, "decoder", 1)
     inside = inside_head(taken, 1, 2)
     E = len(inside.q_E)
@@ -68,14 +68,6 @@ def test_the_steps_follow_from_each_other():
     assert inside.z_E == pytest.approx(z)
 
 
-def test_both_architectures_show_the_same_numbers():
-    for kind in KINDS:
-        ours, theirs = (inside_head(site(m, SOURCE, TARGET, kind, 1), 1, 2) for m in PAIR.values())
-        for name in ("q_E", "k_KE", "v_KE", "weights_K", "z_E", "parts_HD", "output_D"):
-            a, b = getattr(ours, name), getattr(theirs, name)
-            np.testing.assert_allclose(a, b, rtol=0, atol=1e-12, err_msg=name)
-
-
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 def test_without_biases_and_with_a_finite_mask_score(architecture):
     model = build(architecture, small.config(qkv_bias=False, mask_score=-1e4)).double().eval()
@@ -87,7 +79,7 @@ def test_without_biases_and_with_a_finite_mask_score(architecture):
     np.testing.assert_allclose(inside.output_D, seen["output"][1], rtol=0, atol=1e-12)
 
 
-def test_looking_inside_leaves_nothing_behind():
+def test_hooks_are_removed():
     model = PAIR["scratch"]
     assert isinstance(site(model, SOURCE, TARGET, "cross", 0), Site)
     for place in model.attention_sites():
@@ -97,9 +89,9 @@ def test_looking_inside_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_code_that_is_named_is_there(stage, architecture):
-    assert set(PLACES[architecture]) == set(STAGES)
+@pytest.mark.parametrize("stage", PLACES["scratch"])
+def test_listed_code_lines_exist(stage, architecture):
+    assert set(PLACES["baseline"]) == set(PLACES["scratch"])
     for place in PLACES[architecture][stage]:
         found = importlib.import_module(place.module)
         assert inspect.getsourcefile(found).endswith(place.file)

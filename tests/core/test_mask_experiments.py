@@ -1,4 +1,4 @@
-"""The leak and the padding, against passes made by hand; and two networks that cheat or cannot."""
+"""Mask experiments, checked against separate passes; and two models with and without a mask."""
 
 import dataclasses
 import math
@@ -30,7 +30,7 @@ def records(checkpoint_folder):
     return translator.inspect(source, target), translator.inspect(source, target, edits)
 
 
-def test_the_leak_is_the_difference_of_two_records(records):
+def test_leak_compares_two_records(records):
     masked, opened = records
     found = leak(masked, opened)
     assert np.allclose(np.log(found.masked), masked.log_probs)
@@ -45,7 +45,7 @@ def test_the_leak_is_the_difference_of_two_records(records):
     assert found.on_future[0] > 0 and found.on_future[-1] == 0
 
 
-def test_a_leak_needs_one_target(records):
+def test_leak_requires_equal_targets(records):
     masked, opened = records
     last = opened.target_out[0]
     swapped = dataclasses.replace(opened, target_out=(*opened.target_out[:-1], last))
@@ -55,7 +55,7 @@ def test_a_leak_needs_one_target(records):
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 @torch.inference_mode()
-def test_padding_without_its_mask_changes_a_sentence(architecture):
+def test_unmasked_padding_changes_a_sentence(architecture):
     model = dict(zip(("baseline", "scratch"), small.pair(), strict=True))[architecture]
     found = padding_effect(model, SOURCES, TARGETS, 0)
     source, fed = torch.tensor([SOURCES[0]]), torch.tensor([[BOS, *TARGETS[0][:-1]]])
@@ -65,7 +65,7 @@ def test_padding_without_its_mask_changes_a_sentence(architecture):
     assert np.allclose(found.masked, alone, atol=1e-12)  # the mask makes the batch invisible
     assert np.abs(found.open - alone).max() > 1e-4
     assert found.padded == 3
-    # By hand: padding that is not hidden is a token like any other, with nothing but its place.
+    # Unmasked padding has only a position embedding.
     padded = torch.tensor([[*SOURCES[0], PAD, PAD, PAD]])
     x = model.embeddings.source(padded)
     assert torch.equal(x[0, 3:], model.embeddings.source_positions(6)[3:])
@@ -77,8 +77,8 @@ def test_padding_without_its_mask_changes_a_sentence(architecture):
 
 
 @torch.inference_mode()
-def test_the_share_on_padding_is_that_of_the_maps():
-    """With every attention even over six keys, three of them padding, the share is a half."""
+def test_on_padding_is_the_share_of_attention():
+    """With uniform attention over six keys, three of them padding, the share is ½."""
     _, model = small.pair()
     for site in model.attention_sites():
         for part in (site.module.query, site.module.key):
@@ -90,8 +90,8 @@ def test_the_share_on_padding_is_that_of_the_maps():
     assert captured.maps("encoder").unique().numel() == 1
 
 
-def test_without_a_causal_mask_a_network_learns_to_cheat():
-    """Dice: who may not see the future can only guess, who may reads the answer off."""
+def test_a_model_without_causal_mask_learns_to_cheat():
+    """On random targets, the masked model can only guess; the other reads off the answer."""
     points = list(cheating())
     assert points[-1].masked == pytest.approx(1 / WORDS, abs=0.01)
     assert points[-1].open > 0.95

@@ -1,4 +1,4 @@
-"""Heads are matched as planted, the largest difference is named as planted, the rest is refused."""
+"""Head matching and largest differences: planted ones are found, bad input is rejected."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SHAPES = ((5, 5), (7, 7), (3, 3))
 
 
 def corpus(seed: int, shapes: tuple[tuple[int, int], ...] = SHAPES) -> list[np.ndarray]:
-    """Random maps [L, H, Q, K], one for each sentence; each head keeps a taste of its own."""
+    """Return random maps [L, H, Q, K], one per sentence; each head has its own preferred keys."""
     rng = np.random.default_rng(seed)
-    taste = rng.normal(size=(LAYERS, HEADS, 1, 16))
+    preference = rng.normal(size=(LAYERS, HEADS, 1, 16))
     found = []
     for q, k in shapes:
-        scores = 2 * taste[..., :k] + rng.normal(size=(LAYERS, HEADS, q, k))
+        scores = 2 * preference[..., :k] + rng.normal(size=(LAYERS, HEADS, q, k))
         weights = np.exp(scores)
         found.append((weights / weights.sum(-1, keepdims=True)).astype(np.float32))
     return found
 
 
 def shuffled(maps: list[np.ndarray], order: np.ndarray) -> list[np.ndarray]:
-    """The same heads in another order, across layers too."""
+    """Permute the heads, also across layers."""
     return [m.reshape(-1, *m.shape[2:])[order].reshape(m.shape) for m in maps]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_planted_permutation_is_recovered_exactly(seed):
+def test_planted_permutations_are_recovered(seed):
     maps = corpus(seed)
     order = np.random.default_rng(100 + seed).permutation(LAYERS * HEADS)
     matching = match_heads(maps, shuffled(maps, order))
@@ -47,7 +47,7 @@ def test_a_planted_permutation_is_recovered_exactly(seed):
     assert order[layer * HEADS + head] == 2 * HEADS + 1
 
 
-def test_a_permutation_under_noise_is_recovered():
+def test_noisy_permutations_are_recovered():
     maps = corpus(0)
     order = np.random.default_rng(1).permutation(LAYERS * HEADS)
     noisy = [0.8 * m + 0.2 / m.shape[-1] for m in shuffled(maps, order)]
@@ -67,7 +67,7 @@ def test_similarity_is_the_share_of_attention_in_common():
 
 
 def test_two_matched_heads_cannot_share_a_partner():
-    """One to one: the greedy choice would give both heads the same partner."""
+    """A greedy choice would give both heads the same partner."""
     same = np.array([[[[1, 0]], [[0.9, 0.1]]]], np.float32)
     other = np.array([[[[1, 0]], [[0, 1]]]], np.float32)
     assert sorted(match_heads([same], [other]).partner) == [0, 1]
@@ -86,7 +86,7 @@ def test_two_matched_heads_cannot_share_a_partner():
     ],
     ids="fewer none heads layers tokens mixed axes".split(),
 )
-def test_unequal_shapes_are_refused_in_one_line(first, second):
+def test_unequal_shapes_are_rejected(first, second):
     with pytest.raises(ValueError) as refused:
         match_heads(first, second)
     assert "\n" not in str(refused.value)
@@ -104,14 +104,14 @@ def translator(checkpoint_folder) -> Translator:
 
 @pytest.fixture(scope="module")
 def records(translator) -> tuple[TranslationRecord, TranslationRecord]:
-    """One sentence and one target through a model and its twin."""
+    """Inspect one sentence and target with a model and its other implementation."""
     source, target = "Ein Hund läuft über die Wiese.", "A dog runs across the meadow."
     return translator.inspect(source, target), translator.other_implementation().inspect(
         source, target
     )
 
 
-def test_a_twin_differs_by_rounding_alone(records):
+def test_both_implementations_differ_only_by_rounding(records):
     largest = largest_difference(*records)
     assert abs(largest.difference) <= SAME
     every = [np.abs(differences(*records, kind)).max() for kind in KINDS]
@@ -119,12 +119,12 @@ def test_a_twin_differs_by_rounding_alone(records):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_planted_cell_is_named(records, kind):
+def test_a_planted_cell_is_the_largest_difference(records, kind):
     first, second = records
     layers, heads, queries, _ = second.maps(kind).shape
     at = (layers - 1, heads - 2, queries - 1)
     key = int(second.maps(kind)[at].argmin())
-    # The strongest cell loses in two steps what the planted one gains in one: the largest is known.
+    # Two cells lose together what the planted one gains, so the largest difference is known.
     changed = second.maps(kind).copy()
     row = changed[at]
     by_size = row.argsort()
@@ -154,33 +154,35 @@ def test_matched_heads_are_compared_with_their_partners(records):
     assert there == (layers - 1 - largest.layer, heads - 1 - largest.head)
 
 
-def test_different_tokens_are_refused_in_one_line(translator, records):
+def test_different_tokens_are_rejected(translator, records):
     other = translator.inspect("Ein Hund läuft über die Wiese.", "A dog.")
     with pytest.raises(ValueError, match=r"different tokens .* cannot be subtracted") as refused:
         largest_difference(records[0], other)
     assert "\n" not in str(refused.value)
 
 
-def test_why_tokens_differ_is_said_as_it_is(records):
-    """Other ids under the same pieces are another vocabulary; equal counts explain nothing."""
+def test_the_error_says_how_tokens_differ(records):
+    """Equal pieces with different ids mean different vocabularies; equal counts are not quoted."""
     first = records[0]
     moved = tuple(dataclasses.replace(token, id=token.id + 1) for token in first.source)
-    with pytest.raises(ValueError, match=r"vocabularies of their own, .* cannot be subtracted"):
+    with pytest.raises(ValueError, match=r"their vocabularies differ: .* cannot be subtracted"):
         largest_difference(first, dataclasses.replace(first, source=moved))
     other = (dataclasses.replace(first.source[0], piece="x"), *first.source[1:])
     with pytest.raises(ValueError, match=r"into different tokens: their maps cannot"):
         largest_difference(first, dataclasses.replace(first, source=other))
 
 
-def test_different_shapes_are_refused_in_one_line(records):
+def test_different_shapes_are_rejected(records):
     first, second = records
     fewer = dataclasses.replace(second, **{k: second.maps(k)[:, :1].copy() for k in KINDS})
-    with pytest.raises(ValueError, match=r"cannot be subtracted, choose two models of one shape"):
+    with pytest.raises(
+        ValueError, match=r"cannot be subtracted, choose two models of the same shape"
+    ):
         largest_difference(first, fewer)
 
 
-def test_two_trained_models_are_matched_over_sentences(data, translator, tmp_path):
-    """Two seeds of the same tiny model: their heads pair up better than by their numbers."""
+def test_two_trained_models_are_matched(data, translator, tmp_path):
+    """Matching beats equal numbers for two seeds of the same tiny model."""
     run_train("--data", data, "--out", tmp_path / "second", "--seed", 2)
     second = Translator.load(tmp_path / "second", device="cpu")
     pairs = [("Eine Frau liest ein Buch.", "A woman reads."), ("Ein Mann.", "A man.")]

@@ -1,4 +1,4 @@
-"""Order and places in the network, against passes made by hand; also with learned positions."""
+"""Position experiments, checked against separate passes; also with learned positions."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ ORDER = [2, 0, 1, 4, 3, 5]
 
 @pytest.mark.parametrize("shape", [{}, {"norm_first": True}, {"learned_positions": True}])
 @torch.inference_mode()
-def test_without_positions_order_means_nothing(shape):
+def test_without_positions_the_encoder_is_equivariant(shape):
     for model in small.pair(**shape):
         off, on = (equivariance(model, SOURCE, ORDER, positions) for positions in (False, True))
         assert off.map_difference < 1e-12 and off.output_difference < 1e-12
@@ -33,8 +33,8 @@ def test_without_positions_order_means_nothing(shape):
 
 
 @torch.inference_mode()
-def test_moving_the_places_is_moving_the_words():
-    """A sentence under shuffled positions is its words reordered under the usual ones."""
+def test_permuting_positions_equals_permuting_words():
+    """Shuffled positions give the same result as reordered words at normal positions."""
     _, model = small.pair()
     places = PositionEdit.shuffled(5, len(SOURCE))
     with edited(model, Edits(source_positions=places)):
@@ -45,7 +45,7 @@ def test_moving_the_places_is_moving_the_words():
 
 
 @torch.inference_mode()
-def test_extrapolation_moves_the_places_and_nothing_else():
+def test_extrapolation_shifts_positions_only():
     _, model = small.pair()
     found = extrapolation(model, SOURCE, TARGET, [0, 3, 400])
     following = torch.tensor(TARGET)[:, None]
@@ -57,7 +57,7 @@ def test_extrapolation_moves_the_places_and_nothing_else():
     assert found.probability[0] == pytest.approx(by_hand())
     d_model = model.config.d_model
     for table in (model.embeddings.source_positions, model.embeddings.target_positions):
-        table.table = sinusoids(500, d_model)[400:]  # a table that begins where the shift leads
+        table.table = sinusoids(500, d_model)[400:]  # starts at the shifted position
     assert found.probability[2] == pytest.approx(by_hand(), abs=1e-6)
     assert len(set(np.round(found.probability, 8))) == 3
 

@@ -1,4 +1,4 @@
-"""Rotation, products and sums, against the model's own table and vectors."""
+"""Rotations, dot products and sums, checked against the model's own table and vectors."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ IDS = [9, 8, 7, 6, 11, EOS]
 
 @pytest.fixture(scope="module")
 def table() -> np.ndarray:
-    """As a network holds it."""
+    """Return a model's sinusoidal table in float32."""
     _, model = small.pair()
     return model.embeddings.source_positions(40).float().numpy()
 
@@ -26,11 +26,11 @@ def test_a_shift_is_a_rotation(table, k):
     for p in range(len(table) - k):
         assert np.abs(matrix @ table[p] - table[p + k]).max() < 1e-6
     assert rotation_error(table, k) < 1e-6
-    assert np.allclose(matrix @ matrix.T, np.eye(table.shape[1]))  # it turns and does not stretch
+    assert np.allclose(matrix @ matrix.T, np.eye(table.shape[1]))  # orthogonal
     assert np.linalg.det(matrix) == pytest.approx(1)
 
 
-def test_no_other_matrix_and_no_other_table_will_do(table):
+def test_other_matrices_and_tables_fail(table):
     learned = np.random.default_rng(0).normal(size=table.shape)
     assert rotation_error(learned, 3) > 0.1
     turned_back = rotation(3, table.shape[1]).T
@@ -50,7 +50,7 @@ def test_products_are_grouped_by_distance(table):
     assert (mean[5], low[5], high[5]) == pytest.approx((np.mean(pairs), min(pairs), max(pairs)))
 
 
-def test_sums_are_of_the_vectors_that_the_network_adds():
+def test_sums_match_the_models_vectors():
     _, model = small.pair()
     found = sums(*embedded(model, IDS, "source"))
     with torch.inference_mode():
@@ -62,11 +62,11 @@ def test_sums_are_of_the_vectors_that_the_network_adds():
         assert np.allclose(mine, theirs.norm(dim=-1).numpy(), atol=1e-9)
     cosine = torch.nn.functional.cosine_similarity(words, total, dim=-1)
     assert np.allclose(found.cosine, cosine.numpy(), atol=1e-9)
-    assert np.allclose(found.position, (model.config.d_model / 2) ** 0.5)  # sin² + cos² a pair
+    assert np.allclose(found.position, (model.config.d_model / 2) ** 0.5)  # sin² + cos² = 1
 
 
-def test_the_plane_is_the_one_that_holds_most():
-    """Against the eigenvectors of the covariance of embeddings and sums together."""
+def test_the_plane_is_the_first_two_principal_components():
+    """Compare with the eigenvectors of the covariance of embeddings and sums."""
     _, model = small.pair()
     content, position = embedded(model, IDS, "source")
     found = sums(content, position)
@@ -76,10 +76,10 @@ def test_the_plane_is_the_one_that_holds_most():
     drawn = np.concatenate([found.before, found.after])
     expected = (points - points.mean(0)) @ vectors[:, :-3:-1]
     assert np.allclose(np.abs(drawn), np.abs(expected), atol=1e-9)
-    step = found.after - found.before  # in the plane, as in full, the step is the position
+    step = found.after - found.before  # the projection is linear
     assert np.allclose(np.abs(step), np.abs(position @ vectors[:, :-3:-1]), atol=1e-9)
 
 
-def test_a_vector_of_nothing_has_no_angle():
+def test_zero_vectors_have_cosine_0():
     found = sums(np.zeros((3, 4)), np.eye(3, 4))
     assert (found.cosine == 0).all() and (found.total == 1).all()

@@ -1,4 +1,4 @@
-"""Doubts about a translation: each sign speaks when it should, and seldom when it should not."""
+"""Warnings about a translation: each rule fires when it should and not otherwise."""
 
 import dataclasses
 from pathlib import Path
@@ -27,7 +27,7 @@ def translator() -> Translator:
 
 
 @pytest.mark.parametrize(("text", "language"), BOTH)
-def test_a_sentence_is_of_its_own_language_and_not_of_the_other(text, language):
+def test_sentences_are_recognised_as_their_own_language(text, language):
     other = {"German": "English", "English": "German"}[language]
     assert other_language(text, language) is None
     assert other_language(text, other) in (language, None)
@@ -40,7 +40,7 @@ def test_a_sentence_is_of_its_own_language_and_not_of_the_other(text, language):
         ("I like kids and I don’t know why.", "English"),
         ("THE CAT IS ON THE MAT", "English"),
         ("Don’t! Isn’t…", "English"),
-        ("La casa es un río.", "Spanish"),  # no more than French has, but for "es", a German word
+        ("La casa es un río.", "Spanish"),  # its other words are French too, and "es" is German
         ("Le chat est sur la table.", "French"),
         ("El perro corre por la calle.", "Spanish"),
         ("Il gatto è sul tavolo.", "Italian"),
@@ -49,7 +49,7 @@ def test_a_sentence_is_of_its_own_language_and_not_of_the_other(text, language):
         ("Kot jest na stole.", "Polish"),
     ],
 )
-def test_other_languages_are_told_by_their_commonest_words(text, language):
+def test_other_languages_are_recognised_by_function_words(text, language):
     assert other_language(text, "German") == language
 
 
@@ -69,11 +69,11 @@ def test_other_languages_are_told_by_their_commonest_words(text, language):
         "Der Mann und die Frau hören The Who.",
     ],
 )
-def test_few_words_or_words_of_both_languages_say_nothing(text):
+def test_too_little_evidence_gives_no_language(text):
     assert other_language(text, "German") is None
 
 
-def test_each_sign_is_a_doubt_by_itself():
+def test_each_warning_alone_is_truthy_and_has_one_reason():
     assert not QualityWarnings()
     each = {"unknown": ("😀",), "language": "French", "probability": 0.0, "wordless": True}
     each |= {"capitals": True, "lost": ("17",)}
@@ -83,20 +83,20 @@ def test_each_sign_is_a_doubt_by_itself():
     assert len(QualityWarnings(**each).reasons("German")) == 6
 
 
-def test_a_usual_sentence_raises_no_doubt(translator):
+def test_an_ordinary_sentence_has_no_warnings(translator):
     assert not quality_warnings(translator.inspect("Zwei junge Männer spielen im Park Fußball."))
 
 
-def test_an_emoji_is_named_as_it_was_typed(translator):
+def test_unknown_tokens_are_quoted_as_typed(translator):
     found = quality_warnings(translator.inspect("Ein Hund 😀 schläft."))
     assert found and found.unknown == ("😀",) and found.language is None
 
 
-def test_a_low_probability_is_that_of_the_searched_tokens(translator):
+def test_probability_applies_to_searched_targets_only(translator):
     record = translator.inspect("qqq ÄÖÜ zzxx wurb")
     mean = float(np.exp(record.log_probs.mean()))
     assert mean < LOW and quality_warnings(record).probability == pytest.approx(mean)
-    # Of a translation that was given, the probability says nothing about the source.
+    # The probability of a user-supplied translation says nothing about the source.
     assert quality_warnings(translator.inspect("Ein Hund.", "glim nork flurb")).probability is None
     sure = dataclasses.replace(record, log_probs=np.full_like(record.log_probs, np.log(LOW + 0.01)))
     assert quality_warnings(sure).probability is None
@@ -125,11 +125,11 @@ def test_a_low_probability_is_that_of_the_searched_tokens(translator):
         ("Siehe https://example.org/a13.", "See it.", {"lost": ("https://example.org/a13",)}),
     ],
 )
-def test_signs_are_counted_from_source_and_translation(source, translation, expected):
+def test_rules_on_source_and_translation(source, translation, expected):
     assert warnings_about(source, translation, "German", (), 1.0) == QualityWarnings(**expected)
 
 
-def test_reasons_say_the_probability_in_percent_and_the_first_unknown_parts():
+def test_reasons_give_percent_and_the_first_unknown_parts():
     low, unknown = (
         QualityWarnings(probability=0.374),
         QualityWarnings(unknown=("a", "b", "c", "d", "e")),
@@ -139,7 +139,7 @@ def test_reasons_say_the_probability_in_percent_and_the_first_unknown_parts():
     assert "“A”, “B”, “C” and 2 more" in reason
 
 
-def test_a_translators_doubts_are_those_of_its_record(translator):
+def test_translator_and_record_give_the_same_warnings(translator):
     for text in ("Zwei Hunde.", "Ein Hund 😀.", "...", "The dog is with a man.", "qqq zzxx wurb"):
         (one,) = translator.translate([text])
         found, expected = (
@@ -152,7 +152,7 @@ def test_a_translators_doubts_are_those_of_its_record(translator):
         assert both[0] == pytest.approx(both[1], rel=1e-4), text
 
 
-def test_the_least_certain_token_is_the_one_of_the_lowest_probability(translator):
+def test_least_certain_is_the_least_probable_token(translator):
     record = translator.inspect("Attention ist alles, was du brauchst.")
     place, probability = least_certain(record)
     assert probability == pytest.approx(np.exp(record.log_probs).min())

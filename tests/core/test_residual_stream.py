@@ -1,4 +1,4 @@
-"""The residual stream in parts: against what the modules were fed, and against heads off."""
+"""Residual-stream parts, checked against the modules' inputs and against head ablations."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def models(request):
 
 
 def largest_errors(trace) -> list[float]:
-    """Of every stream that is put together, against what was really fed."""
+    """Return the error of every stream, compared with the actual input."""
     found = []
     for (kind, layer), site in trace.sites.items():
         found.append(trace.queries(kind, layer).largest_error(site.inputs_QD))
@@ -47,29 +47,20 @@ def largest_errors(trace) -> list[float]:
     return found
 
 
-def test_the_parts_add_up_to_what_every_attention_and_the_classifier_were_fed(models):
+def test_parts_add_up_to_every_input(models):
     for model in models:
         (trace,) = traces(model, [SOURCE], [TARGET])
-        assert max(largest_errors(trace)) < 1e-7  # the maps are kept in 32 bits
+        assert max(largest_errors(trace)) < 1e-7  # maps are float32
 
 
-def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
+def test_parts_add_up_in_float32(checkpoint_folder):
     (trace,) = traces(load(checkpoint_folder).model, [SOURCE], [TARGET])
     assert max(largest_errors(trace)) < 1e-5
 
 
-def test_both_models_have_the_same_parts(models):
-    ours, theirs = (traces(model, [SOURCE], [TARGET])[0] for model in models)
-    for side in ("encoder", "decoder"):
-        for by_key in (False, True):
-            a, b = (trace.final(side, by_key=by_key) for trace in (ours, theirs))
-            assert a.components == b.components
-            assert np.abs(a.parts - b.parts).max() < 1e-6
-
-
 @pytest.mark.parametrize("head", HEADS, ids=str)
-def test_a_heads_part_is_what_is_missing_without_it(models, head):
-    """From what is fed to the next norm, before anything else of the head has reached it."""
+def test_a_heads_part_is_the_difference_its_ablation_makes(models, head):
+    """Read at the next norm's input, before any downstream effect of the head."""
     kind, layer, _ = head
     side = "encoder" if kind == "encoder" else "decoder"
     for model in models:
@@ -79,7 +70,7 @@ def test_a_heads_part_is_what_is_missing_without_it(models, head):
         norms, last = trace.norms[side], trace.last[side]
         place = next(i for i, n in enumerate(norms) if (n.kind, n.layer) == (kind, layer))
         next_on, next_off = (t.norms[side][place + t.norm_first] for t in (trace, without))
-        missing_ND = next_on.fed_ND - next_off.fed_ND
+        missing_ND = next_on.input_ND - next_off.input_ND
         assert np.abs(missing_ND).max() > 1e-2
         for norm in (*(() if trace.norm_first else norms[place:]), *([last] if last else ())):
             missing_ND = norm.held(missing_ND)
@@ -88,8 +79,8 @@ def test_a_heads_part_is_what_is_missing_without_it(models, head):
         assert np.abs(part_ND - missing_ND).max() < 1e-6
 
 
-def test_a_norm_is_taken_at_its_actual_scale():
-    """Pre-norm, one part written out, with the mean of its own and the σ of the whole sum."""
+def test_norms_are_linearised_at_their_actual_scale():
+    """Pre-norm: each part is centred by its own mean and divided by the σ of the whole sum."""
     for model in small.pair(norm_first=True):
         (trace,) = traces(model, [SOURCE], [TARGET])
         stream = trace.queries("encoder", 1)
@@ -99,7 +90,7 @@ def test_a_norm_is_taken_at_its_actual_scale():
             x = model.embeddings.source(torch.tensor([SOURCE]))[0]
             place = model.embeddings.source_positions(len(SOURCE))
             word = x - place
-        fed = torch.tensor(trace.norms["encoder"][2].fed_ND)
+        fed = torch.tensor(trace.norms["encoder"][2].input_ND)
         sigma = (fed.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
         for i, part in enumerate((word, place)):
             by_hand = norm.weight * (part - part.mean(-1, keepdim=True)) / sigma
@@ -108,7 +99,7 @@ def test_a_norm_is_taken_at_its_actual_scale():
         assert stream.components[-1] == Component("norm shift", "encoder", 1)
 
 
-def test_a_split_head_is_the_sum_over_its_keys(models):
+def test_head_parts_by_key_add_up(models):
     (trace,) = traces(models[1], [SOURCE], [TARGET])
     whole, split = (trace.final("decoder", by_key=by_key) for by_key in (False, True))
     sums: dict[Component, np.ndarray] = {}
@@ -124,10 +115,10 @@ def test_a_split_head_is_the_sum_over_its_keys(models):
         assert count == (1 if component.head is None else length)
     future = [c for c in split.components if c.kind == "decoder" and c.key == len(TARGET) - 1]
     rows = split.parts[[split.components.index(c) for c in future]]
-    assert not rows[:, :-1].any() and rows[:, -1].any()  # nobody looks at what is to come
+    assert not rows[:, :-1].any() and rows[:, -1].any()  # causal mask
 
 
-def test_without_a_component_the_norm_is_taken_anew(models):
+def test_removing_a_component_recomputes_the_norm(models):
     for model in models:
         (trace,) = traces(model, [SOURCE], [TARGET])
         stream = trace.final("decoder")
@@ -146,7 +137,7 @@ def test_without_a_component_the_norm_is_taken_anew(models):
                 assert np.abs(found - held).max() > 1e-6
 
 
-def test_a_row_of_a_padded_batch_is_as_alone(models):
+def test_padding_does_not_change_a_trace(models):
     for model in models:
         _, short = traces(model, [[8, *SOURCE], SOURCE], [[31, 7, *TARGET], TARGET])
         (alone,) = traces(model, [SOURCE], [TARGET])
@@ -156,7 +147,7 @@ def test_a_row_of_a_padded_batch_is_as_alone(models):
         assert np.abs(short.logits_TV - alone.logits_TV).max() < 1e-9
 
 
-def test_it_runs_under_edits(models):
+def test_traces_run_under_edits(models):
     edits = Edits(hidden_source=(1,), source_positions=PositionEdit(shift=4))
     for model in models:
         with edited(model, edits):
@@ -165,14 +156,14 @@ def test_it_runs_under_edits(models):
         assert not trace.sites["cross", 0].mask_QK[:, 1].any()
 
 
-def test_components_have_names_of_their_own(models):
+def test_component_labels_are_unique(models):
     (trace,) = traces(models[0], [SOURCE], [TARGET])
     for side in ("encoder", "decoder"):
         stream = trace.final(side)
         labels = [component.label for component in stream.components]
         assert len(set(labels)) == len(labels) == len(stream.parts)
     assert "cross layer 3 head 1" in labels and "decoder layer 1 feed-forward" in labels
-    with pytest.raises(ValueError, match="token is no head"):
+    with pytest.raises(ValueError, match="token is not a head"):
         _ = Component("token").place
-    with pytest.raises(ValueError, match="cross layer 7 is not there: .* the layers end at 2"):
+    with pytest.raises(ValueError, match="cross layer 7 does not exist: .* the last is 2"):
         trace.site("cross", 7)

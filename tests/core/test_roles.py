@@ -1,4 +1,4 @@
-"""Roles of heads: planted ones are found, and shares are the weights' own."""
+"""Head roles: planted heads are found, with the right shares."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,14 @@ from core.record.record import RecordToken
 
 
 def tokens(*pieces: str) -> list[RecordToken]:
-    """`_x` goes on with a word, `<x>` is special."""
+    """Build tokens: `_x` continues a word, `<x>` is special."""
     return [
         RecordToken(5, p, p.lstrip("_"), not p.startswith("_"), p.startswith("<"), False)
         for p in pieces
     ]
 
 
-def test_a_planted_head_is_found_with_its_share():
+def test_planted_heads_are_found():
     maps = np.full((2, 3, 5, 5), 0.2, np.float32)
     maps[1, 2] = 0.05
     for query in range(1, 5):
@@ -26,7 +26,7 @@ def test_a_planted_head_is_found_with_its_share():
     found = strongest(on_itself(maps, 2))
     assert (found.layer, found.head, found.share) == (0, 0, pytest.approx(0.7))
     assert on_itself(maps)[0, 0] == pytest.approx(0.46)
-    with pytest.raises(ValueError, match="no query from 5 on: the map has 5"):
+    with pytest.raises(ValueError, match="first is 5, but the map has only 5 queries"):
         on_itself(maps, 5)
     maps[0, 1, :, 4] = [0.5, 0.6, 0.7, 0.8, 0.9]
     found = strongest(on_column(maps, 4))
@@ -37,11 +37,11 @@ def test_cells_sum_over_keys_and_average_over_queries():
     maps = np.zeros((1, 1, 3, 4), np.float32)
     maps[0, 0] = [[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0, 0, 1, 0]]
     assert on_cells(maps, [(0, [1, 2]), (2, [2])])[0, 0] == pytest.approx((0.5 + 1) / 2)
-    with pytest.raises(ValueError, match="no cell to look at"):
+    with pytest.raises(ValueError, match="no cells given"):
         on_cells(maps, [])
 
 
-def test_words_are_found_by_their_tokens():
+def test_positions_of_a_word():
     sentence = tokens("Ein", "Stra", "_ßen", "_musiker", "_,", "_Ein", "Stra", "_.", "<eos>")
     assert positions(sentence, "Straßenmusiker") == [[1, 2, 3]]
     assert positions(sentence, "Ein") == [[0], [5]]

@@ -1,4 +1,4 @@
-"""Scores and their parts, against the queries and keys that the modules themselves compute."""
+"""Scores and their parts, checked against the modules' own queries and keys."""
 
 import math
 
@@ -29,7 +29,7 @@ def models(request):
 
 
 def modules_scores(model) -> dict[str, list[np.ndarray]]:
-    """q·k/√d_k by kind and layer, from the modules' own projections of what they were fed."""
+    """Return q·k/√d_k by kind and layer, from the modules' own projections."""
     fed = torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]])
     with torch.inference_mode(), capture(model) as captured:
         model(*fed)
@@ -51,7 +51,7 @@ def modules_scores(model) -> dict[str, list[np.ndarray]]:
     return found
 
 
-def test_scores_are_the_modules(models):
+def test_scores_match_the_modules(models):
     for model in models:
         expected, found = modules_scores(model), scores(model, SOURCE, TARGET)
         for kind in expected:
@@ -59,7 +59,7 @@ def test_scores_are_the_modules(models):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_the_parts_add_to_the_models_score(models, kind):
+def test_parts_add_up_to_the_score(models, kind):
     for model in models:
         parts = score_parts(model, SOURCE, TARGET, kind)
         whole = modules_scores(model)[kind][0]
@@ -73,17 +73,8 @@ def test_the_parts_add_to_the_models_score(models, kind):
         assert parts.norm_first == model.config.norm_first
 
 
-def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
-    from core.checkpoint.folder import load
-
-    model = load(checkpoint_folder).model
-    for kind in ("encoder", "decoder"):
-        parts = score_parts(model, SOURCE, TARGET, kind)
-        assert np.abs(parts.parts.sum((0, 1)) - modules_scores(model)[kind][0]).max() < 1e-5
-
-
-def test_a_part_is_what_its_name_says():
-    """Post-norm, where nothing stands between: other words, or other places, leave a part alone."""
+def test_parts_depend_only_on_their_sources():
+    """Post-norm: content parts do not depend on positions, nor position parts on words."""
     for model in small.pair():
         parts = score_parts(model, SOURCE, TARGET, "encoder")
         words = score_parts(model, [20, 21, 22, 23, 24, EOS], TARGET, "encoder")
@@ -103,8 +94,8 @@ def test_a_part_is_what_its_name_says():
         assert not unchanged(words, "content", "position")
 
 
-def test_a_normalised_part_by_hand():
-    """Pre-norm, one cell written out: the parts share the mean and the scale of the whole sum."""
+def test_pre_norm_parts_share_mean_and_scale():
+    """Pre-norm: all parts are divided by the σ of the whole sum."""
     _, model = small.pair(norm_first=True)
     parts = score_parts(model, SOURCE, TARGET, "encoder")
     layer = model.encoder[0]
@@ -136,7 +127,7 @@ def test_a_normalised_part_by_hand():
                 assert np.abs(parts.part(query, key)[1] - expected).max() < 1e-9
 
 
-def test_what_is_added_up_is_what_the_network_is_fed(models):
+def test_embedded_adds_up_to_the_first_layers_input(models):
     for model in models:
         for side, ids in (("source", SOURCE), ("target", [BOS, *TARGET[:-1]])):
             content, position = embedded(model, ids, side)

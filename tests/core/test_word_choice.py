@@ -1,6 +1,6 @@
-"""Why one word and not another: terms that add up, and predictions that are exact where they must.
+"""Direct logit attribution: terms add up, and predictions are exact in a linear network.
 
-In the linear network nothing stands behind the last cross-attention but a sum and the classifier.
+In the linear network, only a sum and the classifier follow the last cross-attention.
 """
 
 from contextlib import contextmanager
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from core.checkpoint.folder import load
 from core.data.batches import collate, plan
 from core.experiments.prediction import Agreement, prediction_error
 from core.experiments.word_choice import rivals, true_change, word_choice
@@ -43,7 +42,7 @@ def models(request):
 
 @pytest.fixture(scope="module")
 def linear():
-    """Norm first, no norm behind the stack, and a last feed-forward layer that gives a constant."""
+    """Pre-norm, no final norm, and a last feed-forward layer with constant output."""
     baseline, scratch = small.pair(norm_first=True, final_norm=False)
     with torch.no_grad():
         baseline.transformer.decoder.layers[-1].linear2.weight.zero_()
@@ -63,7 +62,7 @@ def difference(model, step=STEP, words=WORDS) -> float:
 
 
 @pytest.mark.parametrize("step", range(len(TARGET)))
-def test_the_terms_add_up_to_the_difference_of_the_logits(models, step):
+def test_terms_add_up_to_the_logit_difference(models, step):
     for model in models:
         choice = word_choice(model, SOURCE, TARGET, step, WORDS)
         assert choice.difference == pytest.approx(difference(model, step), abs=1e-9)
@@ -75,12 +74,7 @@ def test_the_terms_add_up_to_the_difference_of_the_logits(models, step):
         assert (choice.terms[-1] == 0) == model.config.tie_classifier
 
 
-def test_in_float32_to_one_part_in_a_hundred_thousand(checkpoint_folder):
-    model = load(checkpoint_folder).model
-    assert word_choice(model, SOURCE, TARGET, STEP, WORDS).largest_error < 1e-5
-
-
-def test_a_heads_term_is_the_sum_over_its_keys(models):
+def test_edges_add_up_to_the_heads_term(models):
     for model in models:
         choice = word_choice(model, SOURCE, TARGET, STEP, WORDS)
         for kind, length in KINDS.items():
@@ -97,17 +91,9 @@ def test_a_heads_term_is_the_sum_over_its_keys(models):
         assert first == sorted(np.abs(choice.terms))[:-5:-1]
 
 
-def test_both_models_have_the_same_terms(models):
-    ours, theirs = (word_choice(model, SOURCE, TARGET, STEP, WORDS) for model in models)
-    assert ours.components == theirs.components
-    assert np.abs(ours.terms - theirs.terms).max() < 1e-6
-    for kind in KINDS:
-        assert np.abs(ours.edges[kind] - theirs.edges[kind]).max() < 1e-6
-
-
 @contextmanager
 def without_key(model, kind: str, layer: int, key: int):
-    """One attention may no longer look at a key: each of its rows is made of the rest."""
+    """Mask a key in one attention, so that its rows are renormalised over the rest."""
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
 
     def hide(module, args, kwargs):
@@ -122,7 +108,7 @@ def without_key(model, kind: str, layer: int, key: int):
         hook.remove()
 
 
-def test_where_all_is_linear_the_prediction_is_true(linear):
+def test_predictions_are_exact_in_a_linear_network(linear):
     for model in linear:
         choice = word_choice(model, SOURCE, TARGET, STEP, WORDS)
         assert choice.largest_error < 1e-6
@@ -139,14 +125,14 @@ def test_where_all_is_linear_the_prediction_is_true(linear):
             assert abs(true) > 1e-3
 
 
-def test_a_head_without_its_only_key_gives_nothing(linear):
+def test_removing_the_only_key_removes_the_head(linear):
     choice = word_choice(linear[1], SOURCE, TARGET, 0, WORDS)
     for layer, head in np.ndindex(3, 4):
         alone = choice.predicted("decoder", layer, head, 0)
         assert alone == pytest.approx(choice.predicted("decoder", layer, head), abs=1e-9)
 
 
-def test_the_true_change_is_that_of_the_whole_network(models):
+def test_true_change_matches_edited_passes(models):
     for model in models:
         before = difference(model)
         for heads in ([("encoder", 0, 1)], [("cross", 1, 2), ("decoder", 0, 3)]):
@@ -158,7 +144,7 @@ def test_the_true_change_is_that_of_the_whole_network(models):
         assert true_change(model, SOURCE, TARGET, STEP, WORDS, off()) == 0
 
 
-def test_rivals_are_the_most_probable_others_and_what_follows_them(models):
+def test_rivals_match_full_passes(models):
     for model in models:
         found = rivals(model, SOURCE, TARGET, STEP, 6)
         batch = collate([(SOURCE, TARGET)])
@@ -175,15 +161,15 @@ def test_rivals_are_the_most_probable_others_and_what_follows_them(models):
             written = collate([(SOURCE, [*TARGET[:STEP], other, EOS])])
             with torch.inference_mode():
                 assert then == int(model(written.source, written.target_in)[0, STEP + 1].argmax())
-    with pytest.raises(ValueError, match="step 4 is not there"):
+    with pytest.raises(ValueError, match="step 4 does not exist"):
         rivals(models[1], SOURCE, TARGET, 4)
 
 
-def test_unusable_text_is_one_line(models):
+def test_invalid_arguments_are_rejected(models):
     for step, words, message in (
-        (4, WORDS, "step 4 is not there: counted from 0, they end at 3"),
-        (-1, WORDS, "step -1 is not there"),
-        (0, (40, 3), "id 40 is not there: counted from 0, they end at 39"),
+        (4, WORDS, "step 4 does not exist: counted from 0, the last is 3"),
+        (-1, WORDS, "step -1 does not exist"),
+        (0, (40, 3), "id 40 does not exist: counted from 0, the last is 39"),
     ):
         with pytest.raises(ValueError, match=message):
             word_choice(models[1], SOURCE, TARGET, step, words)
@@ -198,10 +184,10 @@ def pairs():
     return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
 
 
-def test_predictions_over_a_sample_are_those_of_each_sentence(models):
+def test_batched_predictions_match_single_sentences(models):
     for model in models:
         counts = []
-        found = prediction_error(model, pairs(), done=counts.append)
+        found = prediction_error(model, pairs(), on_progress=counts.append)
         N = sum(len(target) for _, target in pairs())
         assert found.predicted.shape == found.true.shape == (N, 2 * 3 * 4)
         assert found.sentences == 7 and sum(counts) == 24
@@ -213,19 +199,19 @@ def test_predictions_over_a_sample_are_those_of_each_sentence(models):
                 logits = model(batch.source, batch.target_in)[0, step].detach()
                 logits[own] = -torch.inf
                 assert words == (own, logits.argmax().item())
-                choice = word_choice(model, source, target, step, words)
-                for a in (0, 7, 23):
-                    place = found.heads[a].place
-                    true = true_change(model, source, target, step, words, off(place))
-                    assert found.predicted[n, a] == pytest.approx(
-                        choice.predicted(*place), abs=1e-6
-                    )
-                    assert found.true[n, a] == pytest.approx(true, abs=1e-9)
+                if n % 4 == 0:
+                    choice = word_choice(model, source, target, step, words)
+                    for a in (0, 7, 23):
+                        place = found.heads[a].place
+                        predicted = choice.predicted(*place)
+                        true = true_change(model, source, target, step, words, off(place))
+                        assert found.predicted[n, a] == pytest.approx(predicted, abs=1e-6)
+                        assert found.true[n, a] == pytest.approx(true, abs=1e-9)
                 n += 1
         assert n == N
 
 
-def test_whole_sentences_are_taken_until_there_are_enough_tokens(models):
+def test_sentences_are_taken_until_there_are_enough_tokens(models):
     lengths = [len(target) for _, target in pairs()]
     for tokens, sentences in ((1, 1), (lengths[0], 1), (lengths[0] + 1, 2), (999, 7)):
         found = prediction_error(models[1], pairs(), tokens)
@@ -235,7 +221,7 @@ def test_whole_sentences_are_taken_until_there_are_enough_tokens(models):
         prediction_error(models[1], [])
 
 
-def test_the_agreement_by_hand(linear):
+def test_agreement_statistics(linear):
     some = Agreement.of(np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, -1.0]))
     assert some.count == 3
     assert some.mean_error == pytest.approx(2.0) and some.mean_true == pytest.approx(5 / 3)
