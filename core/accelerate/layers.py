@@ -42,8 +42,10 @@ def product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _forget(reference: weakref.ref) -> None:
-    for key in [key for key, entry in list(_packed.items()) if entry[0] is reference]:
-        _packed.pop(key, None)
+    # A copy, for an allocation may collect other weights and so change the dictionary meanwhile.
+    for key, entry in _packed.copy().items():
+        if entry[0] is reference:
+            _packed.pop(key, None)
 
 
 class Linear(nn.Linear):
