@@ -6,7 +6,7 @@
     r.attention["cross", 2, 0]
     core.shapley(t, r).values
 
-The names below are imported when they are first used, for torch takes seconds to import.
+Public names are imported on first use, because importing torch takes seconds.
 """
 
 # ruff: noqa: F401
@@ -80,7 +80,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if sys.argv[:1] == ["-m"]:  # `python -m core.…` is looking for the command, whose imports take long
+if sys.argv[:1] == ["-m"]:  # `python -m core.…` is locating a command, whose imports take long
     from core.command import starting
 
     starting()

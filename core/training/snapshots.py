@@ -95,7 +95,7 @@ class SnapshotRecorder:
         model.eval()
         point = self._measure(model, step)
         model.train(was_training)
-        self._history = point if self._history is None else self._history.and_then(point)
+        self._history = point if self._history is None else self._history.followed_by(point)
         self._history.save(self._file)
 
     def _measure(self, model: Model, step: int) -> AttentionSnapshots:

@@ -178,7 +178,7 @@ def test_a_link_brings_its_edits_and_names_what_is_none(
     shows(root, under(translator, record, both))
     expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(2)
     note = root.locator("[data-part=edit-note]")
-    for words in ("cross layer 77", "cut.me", "more parts are left out"):
+    for words in ("cross layer 77", "cut.me", "more parts are ignored"):
         expect(note).to_contain_text(words)
     local_page.reload()
     root = painted(local_page)

@@ -161,12 +161,12 @@ def of_any_archive(map_name: str) -> list[Kind]:
         ),
         Kind(
             "a map that is cut",
-            "has not the bytes",
+            "has a different size",
             lambda m: m.update({f"{map_name}.npy": m[f"{map_name}.npy"][:-1]}),
         ),
         Kind(
             "a map with more behind it",
-            "has not the bytes",
+            "has a different size",
             lambda m: m.update({f"{map_name}.npy": m[f"{map_name}.npy"] + b"\0"}),
         ),
         Kind(
@@ -269,37 +269,41 @@ RECORDS = [
 
 FILMS = [
     *of_any_archive("cross_0"),
-    Kind("sentences that are no list", "no list", words(lambda w: w.update(sentences={}))),
-    Kind("a sentence that is none", "no source", words(lambda w: w["sentences"].__setitem__(0, 3))),
+    Kind("sentences that are no list", "not a list", words(lambda w: w.update(sentences={}))),
+    Kind(
+        "a sentence that is none",
+        "should hold source",
+        words(lambda w: w["sentences"].__setitem__(0, 3)),
+    ),
     Kind(
         "a sentence as text",
-        "no list of texts",
+        "not a list of texts",
         words(lambda w: w["sentences"][0].update(source="abc")),
     ),
     Kind(
         "tokens that are no texts",
-        "no list of texts",
+        "not a list of texts",
         words(lambda w: w["sentences"][-1].update(target_out=[1])),
     ),
     Kind("no tokens", "an empty side", words(lambda w: w["sentences"][0].update(source=[]))),
-    Kind("more words", "no format and sentences", words(lambda w: w.update(more=1))),
+    Kind("more words", "should hold format and sentences", words(lambda w: w.update(more=1))),
     Kind("steps of doubles", "steps is missing", array("steps", lambda a: a.astype(float))),
-    Kind("steps that fall", "do not rise", array("steps", lambda a: a[::-1].copy())),
-    Kind("a negative step", "do not rise", array("steps", put((0,), -1))),
+    Kind("steps that fall", "the steps do not increase", array("steps", lambda a: a[::-1].copy())),
+    Kind("a negative step", "the steps do not increase", array("steps", put((0,), -1))),
     Kind("a loss too few", "loss must hold", array("loss", lambda a: a[1:])),
     *(
         Kind(
             f"a {name} of {value}",
-            f"{name} must hold a finite number",
+            f"{name} must hold a finite, nonnegative number",
             array(name, put((-1,), value)),
         )
         for name in ("loss", "bleu")
         for value in (np.nan, np.inf, -1)
     ),
     Kind(
-        "an entropy above 1", "what is not a share", array("entropy_cross", put((-1, -1, -1), 1.5))
+        "an entropy above 1", "a value outside 0..1", array("entropy_cross", put((-1, -1, -1), 1.5))
     ),
-    Kind("a NaN role", "what is not a share", array("roles_decoder", put((0, -1, 0, 0), np.nan))),
+    Kind("a NaN role", "a value outside 0..1", array("roles_decoder", put((0, -1, 0, 0), np.nan))),
     Kind(
         "a file of 4 MB",
         "the limit is 3,145,728",

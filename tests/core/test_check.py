@@ -286,9 +286,9 @@ def test_masks_follow_from_ids():
 
 
 def test_a_check_cannot_claim_what_its_figure_denies():
-    with pytest.raises(ValueError, match="is not True"):
+    with pytest.raises(ValueError, match="contradicts passed=True"):
         RecordCheck("Every row sums to 1", True, 0.5, 1e-5, "")
-    with pytest.raises(ValueError, match="is not True"):
+    with pytest.raises(ValueError, match="contradicts passed=True"):
         RecordCheck("Every row sums to 1", True, float("nan"), 1e-5, "")
 
 

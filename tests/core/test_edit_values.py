@@ -201,16 +201,16 @@ def test_of_a_broken_link_the_valid_part_is_applied_and_the_rest_named():
     for part, problem in zip([*broken, "mean.cross.0.1"], problems, strict=True):
         assert problem.startswith(repr(part)) and "\n" not in problem
     assert "a temperature of 999.0 is out of range" in problems[4]
-    assert "another edit changes the same" in problems[-1]
+    assert "it conflicts with an earlier edit" in problems[-1]
 
 
 def test_a_thousand_edits_and_a_strangers_megabyte_cost_little():
     many = "~".join(f"cut.cross.0.0.{i}.0" for i in range(1000))
     found, problems = Edits.parse(many)
     assert len(found.edges) == 200 and found.edges[-1].query == 199
-    assert problems == ["800 more edits are left out: the limit is 200"]
+    assert problems == ["800 more edits are ignored: the limit is 200"]
     _, problems = Edits.parse("~".join(["x"] * 1000))
-    assert len(problems) == 21 and problems[-1] == "980 more parts are left out"
+    assert len(problems) == 21 and problems[-1] == "980 more parts are ignored"
     began = time.process_time()
     for text in (
         "~" * 10**6,
@@ -233,16 +233,16 @@ LIMITS = Limits(2, 3, 4, 20, source_length=6)
     ("text", "problem"),
     [
         ("off.encoder.2.0", "encoder layer 2, head 0 cannot be switched off: counted from 0, the "),
-        ("mean.cross.2.4", "cross layer 2, head 4 cannot be put at its mean: counted from 0"),
+        ("mean.cross.2.4", "cross layer 2, head 4 cannot be set to its mean: counted from 0"),
         ("uniform.encoder.2.0", "cannot be made uniform: counted from 0, the layers end at 1"),
         ("temp.cross.3.0.2", "cross layer 3, head 0 cannot be edited: counted from 0"),
         ("cut.cross.all.9.all.0", "cross layer all, head 9 cannot be edited"),
-        ("hide.6", "place 6 cannot be hidden: there are 6 tokens"),
-        ("cut.cross.0.0.0.6", "key 6 of cross is not there: the source ends at 5, from 0"),
-        ("cut.encoder.0.0.6.0", "query 6 of encoder is not there: the source ends at 5"),
-        ("cut.decoder.0.0.20.0", "query 20 of decoder is not there: the target ends at 19"),
-        ("row.cross.0.0.0.0-0-0-0-0-0-1", "key 6 of cross is not there"),
-        ("row.decoder.0.0.1.0-0-1", "has weight only where it may not look"),
+        ("hide.6", "position 6 cannot be hidden: there are 6 tokens"),
+        ("cut.cross.0.0.0.6", "key 6 of cross does not exist: the source ends at 5, from 0"),
+        ("cut.encoder.0.0.6.0", "query 6 of encoder does not exist: the source ends at 5"),
+        ("cut.decoder.0.0.20.0", "query 20 of decoder does not exist: the target ends at 19"),
+        ("row.cross.0.0.0.0-0-0-0-0-0-1", "key 6 of cross does not exist"),
+        ("row.decoder.0.0.1.0-0-1", "has weight only on masked keys"),
     ],
 )
 def test_what_a_network_or_a_sentence_cannot_have_is_named(text, problem):
@@ -257,5 +257,5 @@ def test_what_a_network_or_a_sentence_cannot_have_is_named(text, problem):
 def test_a_row_needs_a_key_that_is_not_hidden():
     row = Edits.parse("row.cross.0.0.0.0-1~hide.1")[0]
     kept, (problem,) = row.fitting(LIMITS)
-    assert kept == Edits(hidden_source=(1,)) and "only where it may not look" in problem
+    assert kept == Edits(hidden_source=(1,)) and "only on masked keys" in problem
     assert Edits.parse("row.decoder.0.0.1.0-0-1~causal")[0].fitting(LIMITS)[1] == []

@@ -211,7 +211,7 @@ def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
         ("off.cross.1", "its edits cannot be read"),
         ("off.cross.9.0", "cross layer 9, head 0 cannot be switched off"),
         ("temp.cross.0.9.2", "counted from 0"),
-        ("hide.99", "place 99 cannot be hidden"),
+        ("hide.99", "position 99 cannot be hidden"),
         ("~" * 2_000_000, "its edits cannot be read"),
     ],
 )
@@ -236,7 +236,7 @@ def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
     assert old.lost_edits and old.edited and old.edits == Edits()
     with pytest.raises(ValueError, match="made under edits, which its file does not hold"):
         translator.recheck(old)
-    with pytest.raises(ValueError, match="cannot be asked about here"), translator.model_for(old):
+    with pytest.raises(ValueError, match="cannot be run for this record"), translator.model_for(old):
         pass
 
 
@@ -277,7 +277,7 @@ def test_a_question_that_edits_the_same_is_one_line(translator):
     with pytest.raises(EditError, match="do not nest"):
         equivariance(translator, record, order, False)
     other = translator.inspect(small.SENTENCES[2][0])
-    with pytest.raises(ValueError, match="made under different edits: ask of each by itself"):
+    with pytest.raises(ValueError, match="made under different edits: take each by itself"):
         padding_effect(translator, [record, other], 0)
     assert not translator._lock.locked()
 
@@ -288,14 +288,14 @@ def test_a_question_that_edits_the_same_is_one_line(translator):
 def test_edits_that_cannot_be_are_one_line(translator):
     S = len(translator.tokens(SENTENCE, "source"))
     for edits, message in (
-        (Edits(edges=(Edge("cross", 0, 0, 0, S),)), f"key {S} of cross is not there"),
+        (Edits(edges=(Edge("cross", 0, 0, 0, S),)), f"key {S} of cross does not exist"),
         (Edits(heads_off={("encoder", 1, 0)}), "counted from 0, the layers end at 0"),
-        (Edits(rows=(Row("cross", 0, 0, 0, (1,)),), hidden_source=(0,)), "may not look"),
+        (Edits(rows=(Row("cross", 0, 0, 0, (1,)),), hidden_source=(0,)), "only on masked keys"),
     ):
         for ask in (translator.inspect, translator.search_tree):
             with pytest.raises(EditError, match=message):
                 ask(SENTENCE, edits=edits)
-    with pytest.raises(InputError, match="nothing can be searched without the causal mask"):
+    with pytest.raises(InputError, match="decoding requires the causal mask"):
         translator.search_tree(SENTENCE, edits=Edits(causal_mask=False))
     both = Edits(edges=(Edge("cross", 0, 0, 0, S), Edge("cross", 0, 0, 0, 1)))
     kept, problems = translator.fitting(both, SENTENCE)

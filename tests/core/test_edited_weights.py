@@ -301,7 +301,7 @@ def test_a_head_at_its_mean_is_off_and_adds_the_mean(models):
 
 def test_a_mean_that_nobody_knows_is_one_line(models):
     for model in models:
-        match = "cross layer 1, head 3 cannot be put at its mean"
+        match = "cross layer 1, head 3 cannot be set to its mean"
         here = edited(model, Edits(heads_mean={("cross", 1, 3)}))
         with pytest.raises(EditError, match=match), here:
             pass
@@ -318,7 +318,7 @@ def test_an_exception_leaves_nothing(models):
                 assert left_on(model) or edits.heads_off
                 raise RuntimeError("oops")
             assert left_on(model) == []
-        match = "key 9 of cross is not there: the source ends at 8"
+        match = "key 9 of cross does not exist: the source ends at 8"
         beyond = edited(model, Edits(edges=(Edge("cross", 0, 0, 0, 9),)))
         with pytest.raises(EditError, match=match), beyond:
             model(*small.batch(padding=True))

@@ -185,7 +185,7 @@ def test_a_shuffle_is_an_order_that_its_seed_decides():
 
 @pytest.mark.parametrize("order", [(0, 2), (0, 0), (1,), (-1, 0)])
 def test_what_is_no_order_is_refused(order):
-    with pytest.raises(EditError, match="is no order of the positions 0 to"):
+    with pytest.raises(EditError, match="is not a permutation of the positions 0 to"):
         PositionEdit(order=order)
 
 
@@ -196,7 +196,7 @@ def test_a_hidden_place_is_counted_from_0(hidden):
 
 
 def test_a_place_that_is_not_there_cannot_be_hidden():
-    with pytest.raises(EditError, match="place 9 cannot be hidden: there are 9 tokens"):
+    with pytest.raises(EditError, match="position 9 cannot be hidden: there are 9 tokens"):
         source_mask(small.ids(1, 9), Edits(hidden_source=(9,)))
 
 
@@ -288,12 +288,12 @@ def test_the_future_leaks_only_without_the_causal_mask(translator):
 
 
 def test_edits_without_an_answer_are_one_line(translator):
-    with pytest.raises(InputError, match="nothing can be searched without the causal mask"):
+    with pytest.raises(InputError, match="decoding requires the causal mask"):
         translator.inspect(SENTENCE, None, Edits(causal_mask=False))
     length = len(translator.inspect(SENTENCE).source)
-    with pytest.raises(InputError, match="every source token is masked away"):
+    with pytest.raises(InputError, match="all source tokens are hidden"):
         translator.inspect(SENTENCE, None, Edits(hidden_source=tuple(range(length))))
-    with pytest.raises(EditError, match=f"place {length} cannot be hidden"):
+    with pytest.raises(EditError, match=f"position {length} cannot be hidden"):
         translator.inspect(SENTENCE, None, Edits(hidden_source=(length,)))
     untouched = translator.inspect(SENTENCE)
     assert untouched.id == translator.inspect(SENTENCE, None, Edits()).id

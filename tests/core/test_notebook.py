@@ -373,7 +373,7 @@ def test_a_record_of_another_network_is_not_asked_about(translator, record):
     held = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
     edited = dataclasses.replace(held, edits=Edits(), lost_edits=True)
     for wrong, message in ((other, "other weights"), (edited, "under edits")):
-        with pytest.raises(ValueError, match=f"cannot be asked about here: .*{message}"):
+        with pytest.raises(ValueError, match=f"cannot be run for this record: .*{message}"):
             value_norms(translator, wrong)
         with pytest.raises(ValueError, match=message):
             padding_effect(translator, [record, wrong], 0)

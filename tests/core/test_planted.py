@@ -355,7 +355,7 @@ def test_an_edited_file_turns_red_though_its_checks_say_passed(translator, recor
     ("values", "message"),
     [
         ({"weights_sha256": "0" * 64}, "other weights than those of scratch-en-de"),
-        ({"model": "gpt"}, "it names itself gpt, English, German"),
+        ({"model": "gpt"}, "it claims to be of gpt, English, German"),
         ({"source_language": "French"}, "French"),
         ({"lost_edits": True}, "under edits"),
     ],
@@ -379,7 +379,7 @@ def test_others_wait_while_a_record_is_checked(translator, record, monkeypatch):
 
 
 def test_a_strangers_name_is_one_short_line(translator, record):
-    with pytest.raises(ValueError, match="it names itself a b b b") as refused:
+    with pytest.raises(ValueError, match="it claims to be of a b b b") as refused:
         translator.recheck(dataclasses.replace(record, model="a" + "\nb" * 10**6))
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 300
 
@@ -413,16 +413,16 @@ def test_tokens_that_the_model_does_not_have_are_one_line(translator, record):
             translator.recheck(planted(record, **plant(record)))
     for side in ("source", "target_out"):
         long = planted(record, **{side: getattr(record, side)[:1] * 257})
-        with pytest.raises(ValueError, match="257 tokens: 256 fit"):
+        with pytest.raises(ValueError, match="257 tokens: this model takes 1 to 256"):
             translator.recheck(long)
     row = record.alternatives[0][:1] * 8001
     many = planted(record, alternatives=(row,) * len(record.alternatives))
-    with pytest.raises(ValueError, match="8,001 alternatives a step: no vocabulary has so many"):
+    with pytest.raises(ValueError, match="8,001 alternatives per step: the vocabulary has 8,000"):
         translator.recheck(many)
     best = record.hypotheses[0]
     for h, message in (
-        (dataclasses.replace(best, ids=(9,) * 300), "300 tokens: 256 fit"),
-        (dataclasses.replace(best, ids=()), "0 tokens: 256 fit"),
+        (dataclasses.replace(best, ids=(9,) * 300), "300 tokens: this model takes 1 to 256"),
+        (dataclasses.replace(best, ids=()), " 0 tokens: this model takes 1 to 256"),
         (dataclasses.replace(best, ids=(9, 10**9)), "token id 1000000000"),
     ):
         with pytest.raises(ValueError, match=message):

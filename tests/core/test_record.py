@@ -216,16 +216,16 @@ def drop(*names: str):
         (lambda w: w.update(alternatives=3), "alternatives is not a list"),
         (lambda w: w["alternatives"].__setitem__(0, None), "is not a list"),
         (lambda w: w["alternatives"][0].pop(), "axis K"),
-        (lambda w: w["source"].__setitem__(0, None), "no RecordToken"),
-        (lambda w: w["source"][0].pop("piece"), "no RecordToken"),
-        (lambda w: w["source"][0].update(id="5"), "a id that is no int"),
-        (lambda w: w["target_in"][0].update(id=10**30), "a id that is no int"),
-        (lambda w: w["source"][0].update(text=None), "a text that is no str"),
-        (lambda w: w["hypotheses"][0].update(ids=[True]), "a ids that is no tuple"),
-        (lambda w: w["hypotheses"][0].update(score="low"), "a score that is no float"),
-        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "a log_prob that is no float"),
-        (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
-        (lambda w: w["checks"][0].update(passed=False), "is not False"),
+        (lambda w: w["source"].__setitem__(0, None), "not a RecordToken"),
+        (lambda w: w["source"][0].pop("piece"), "not a RecordToken"),
+        (lambda w: w["source"][0].update(id="5"), "a value of id that is not a int"),
+        (lambda w: w["target_in"][0].update(id=10**30), "id that is not a int"),
+        (lambda w: w["source"][0].update(text=None), "text that is not a str"),
+        (lambda w: w["hypotheses"][0].update(ids=[True]), "ids that is not a tuple"),
+        (lambda w: w["hypotheses"][0].update(score="low"), "score that is not a float"),
+        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "log_prob that is not a float"),
+        (lambda w: w["checks"][0].update(passed=1), "passed that is not a bool"),
+        (lambda w: w["checks"][0].update(passed=False), "contradicts passed=False"),
         (lambda w: w["checks"][0].update(name="a\nb " * 10**5, passed=False), "(a b a b a b"),
         (lambda w: w.update(model=["x"]), "model is not a text"),
         (lambda w: w.update(translation=None), "translation is not a text"),
@@ -293,7 +293,7 @@ def test_damaged_bytes_are_refused(record):
 def test_an_archive_of_a_later_kind_is_refused(record):
     content = bytearray(record.to_bytes())
     content[content.index(b"PK\x01\x02") + 6] = 99  # the version that is needed to unpack it
-    refused(bytes(content), "of another kind")
+    refused(bytes(content), "another format")
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(record, monkeypatch):
@@ -418,13 +418,13 @@ def below_zero(weights: np.ndarray) -> None:
         ("cross", lambda r: r.cross.astype(np.float64), "float64"),
         ("cross", lambda r: r.cross * np.float32(0.9), "does not sum to 1"),
         ("encoder", lambda r: r.encoder[:, :1].copy(), "axis H"),
-        ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "no probabilities"),
-        ("cross", lambda r: spoiled(r.cross, below_zero), "no probabilities"),
+        ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "not probabilities"),
+        ("cross", lambda r: spoiled(r.cross, below_zero), "not probabilities"),
         ("encoder", lambda r: r.encoder[:0].copy(), "axis e is empty"),
         ("source_positions", lambda r: r.source_positions[:, :0].copy(), "axis D is empty"),
         ("decoder", lambda r: r.decoder[..., ::-1].copy(), "masked cell"),
-        ("target_in", lambda r: r.target_out, "moved one place"),
-        ("target_in", lambda r: (r.target_out[0], *r.target_in[1:]), "moved one place"),
+        ("target_in", lambda r: r.target_out, "shifted right by one"),
+        ("target_in", lambda r: (r.target_out[0], *r.target_in[1:]), "shifted right by one"),
         ("source", lambda r: r.source[1:], "axis S"),
         ("alternatives", lambda r: r.alternatives[1:], "differ in length"),
     ],
@@ -491,9 +491,9 @@ def test_a_networks_own_limit_is_one_line_everywhere(narrow):
         ([5.0], "5.0 is not in the vocabulary"),
         ([True], "True is not in the vocabulary"),
         (["5"], "'5' is not in the vocabulary"),
-        ([0], "target id 0 \\(<pad>\\) cannot stand at place 0"),
-        ([5, 1, 2], "target id 1 \\(<bos>\\) cannot stand at place 1"),
-        ([5, 2, 6], "target id 2 \\(<eos>\\) cannot stand at place 1"),
+        ([0], "target id 0 \\(<pad>\\) is not allowed at position 0"),
+        ([5, 1, 2], "target id 1 \\(<bos>\\) is not allowed at position 1"),
+        ([5, 2, 6], "target id 2 \\(<eos>\\) is not allowed at position 1"),
         ([5] * 257, "257 target ids are too many: the limit is 256"),
     ],
 )
@@ -511,7 +511,7 @@ def test_a_record_of_a_target_ends_where_records_end(translator, monkeypatch):
 
 
 def test_two_targets_at_once_are_refused(translator):
-    with pytest.raises(InputError, match="two targets are given"):
+    with pytest.raises(InputError, match="target and target_ids are both given"):
         translator.inspect(SENTENCE, target="A dog.", target_ids=[5])
 
 

@@ -43,4 +43,4 @@ def test_another_token_in_its_place_fails_the_check(translator):
     wrong = (*record.target_out[:at], replace(record.target_out[at], text="▁dog"))
     record = replace(record, target_out=(*wrong, *record.target_out[at + 1 :]))
     failed = [check.name for check in translator.recheck(record).checks if not check.passed]
-    assert "Words are those of the ids" in failed
+    assert "Texts match the token ids" in failed
