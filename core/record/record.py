@@ -574,7 +574,7 @@ def _read_list(
             if type_name == "tuple[int, ...]" and isinstance(values[field], list):
                 values[field] = tuple(values[field])
             if not _IS[type_name](values[field]):
-                raise ValueError(f"{name} has a value of {field} that is not a {type_name}")
+                raise ValueError(f"the {field} of an item of {name} is not of type {type_name}")
         found.append(kind(**values))
     return tuple(found)
 
