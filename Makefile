@@ -17,7 +17,7 @@ app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
 test: check  ## everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
 
-soak: $(ENV)/tests  ## the tests that take minutes: many visitors, pulled plugs, thousands of mutants
+soak: $(ENV)/tests  ## the tests that take minutes: many visitors, crashes, thousands of mutants
 	$(BIN)/python -m pytest -m soak -s
 
 check: $(ENV)/tests types-js  ## formatting, lint and types

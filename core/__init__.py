@@ -80,7 +80,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if sys.argv[:1] == ["-m"]:  # `python -m core.…` is locating a command, whose imports take long
-    from core.command import starting
+if sys.argv[:1] == ["-m"]:  # `python -m core.…` is about to import a command, which takes seconds
+    from core.command import exit_on_signals
 
-    starting()
+    exit_on_signals()

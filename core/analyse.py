@@ -1,10 +1,11 @@
-"""Ask a checkpoint what its heads do: what they align, what they are worth, and to which word.
+"""Analyse a checkpoint's heads: word alignment, importance, and effect on single words.
 
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
-python -m core.analyse means --checkpoint DIR --src FILE --ref FILE   (for what switches a head to
-its mean: writes DIR/head_means.safetensors)
+python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
+
+`means` writes DIR/head_means.safetensors, which mean ablation needs.
 """
 
 import math
@@ -20,8 +21,8 @@ from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
     Parser,
-    counting,
     main,
+    progress_bar,
     refuse_unwritable,
     table,
     whole_number,
@@ -34,12 +35,13 @@ from core.experiments.aligning import Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
 from core.kinds import KINDS
+from core.training.scoring import refuse_long
 
-_SHOWN = 12  # rows of the table for people; all are in the JSON
+_TABLE_ROWS = 12  # the JSON has all rows
 
 
 def alignment(arguments: Namespace) -> None:
-    """Score every head of the cross-attention against hand-made alignments."""
+    """Score every cross-attention head against manual alignments."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     pairs = _pairs(arguments)
@@ -50,9 +52,9 @@ def alignment(arguments: Namespace) -> None:
         arguments.one_based,
         arguments.gold_target_first,
     )
-    with counting(len(pairs)) as done:
-        rows = align(checkpoint, pairs, gold, device, done)
-    first = sorted(rows, key=lambda row: row.score.aer)[:_SHOWN]
+    with progress_bar(len(pairs)) as on_progress:
+        rows = align(checkpoint, pairs, gold, device, on_progress)
+    first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
     table((_name(row), _figures(row)) for row in first)
     write_result(
@@ -67,12 +69,12 @@ def alignment(arguments: Namespace) -> None:
 
 
 def importances(arguments: Namespace) -> None:
-    """How the loss changes without each head."""
+    """Measure how ablating each head changes the loss."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = len(checkpoint.model.attention_sites()) * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as done:
-        loss, rows = importance(checkpoint.model, pairs, arguments.method, device, done)
-    table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change of the loss, 95 %")])
+    with progress_bar(heads, " heads") as on_progress:
+        loss, rows = importance(checkpoint.model, pairs, arguments.method, device, on_progress)
+    table([("loss, nats per token", f"{loss:.4f}"), ("head (from 1)", "change in loss, 95 % CI")])
     table(
         (
             f"{row.kind} layer {row.layer + 1} head {row.head + 1}",
@@ -93,11 +95,11 @@ def importances(arguments: Namespace) -> None:
 
 
 def words(arguments: Namespace) -> None:
-    """How well a head's direct effect on a choice of words predicts what switching it off does."""
+    """Compare each head's direct logit effect on a word with the effect of ablating the head."""
     checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
-    with counting(heads, " heads") as done:
-        found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, done)
+    with progress_bar(heads, " heads") as on_progress:
+        found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, on_progress)
     largest = found.largest(arguments.largest)
     rows: list[dict[str, Any]] = []
     for kind, layer in dict.fromkeys(head.place[:2] for head in found.heads):
@@ -105,7 +107,7 @@ def words(arguments: Namespace) -> None:
         if own.any():
             rows.append({"kind": kind, "layer": layer} | _agreement(found.agreement(own)))
     over_all = _agreement(found.agreement(largest))
-    table([("nats", "mean |predicted − true|, mean |true|, correlation, of how many")])
+    table([("nats", "mean |predicted − true|, mean |true|, correlation, count")])
     table([(f"{arguments.largest} largest of {len(found.words)} tokens", _agreed(over_all))])
     table((f"{row['kind']} layer {row['layer'] + 1}", _agreed(row)) for row in rows)
     write_result(
@@ -122,11 +124,11 @@ def words(arguments: Namespace) -> None:
 
 
 def means(arguments: Namespace) -> None:
-    """Write what each head adds in the mean beside the weights, for edits that put it there."""
+    """Write each head's mean output to the checkpoint folder, for mean ablation."""
     refuse_unwritable("--checkpoint", arguments.checkpoint / FILE)
     checkpoint, pairs, device = _encoded(arguments)
-    with counting(len(pairs)) as done:
-        parts = head_means(checkpoint.model, batches_of(pairs, device), done)
+    with progress_bar(len(pairs)) as on_progress:
+        parts = head_means(checkpoint.model, batches_of(pairs, device), on_progress)
     corpus = f"{arguments.src.name}, {arguments.ref.name}"
     save_means(arguments.checkpoint, HeadMeans(parts, len(pairs), corpus))
     lengths = [
@@ -135,7 +137,7 @@ def means(arguments: Namespace) -> None:
         for head, part_D in enumerate(parts[kind, layer])
     ]
     table([("written", arguments.checkpoint / FILE), ("sentences", len(pairs))])
-    table([("head (from 1)", "length of its mean part")])
+    table([("head (from 1)", "norm of its mean output")])
     table(
         (f"{kind} layer {layer + 1} head {head + 1}", f"{length:.4f}")
         for kind, layer, head, length in lengths
@@ -166,28 +168,18 @@ def _agreed(row: dict[str, Any]) -> str:
 def _pairs(arguments: Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
-        raise ValueError(f"{arguments.src} holds no sentence: at least 1 is needed")
+        raise ValueError(f"{arguments.src} contains no sentences: at least 1 is needed")
     return pairs
 
 
 def _encoded(arguments: Namespace) -> tuple[Checkpoint, list[Any], str]:
-    """The checkpoint, the pairs as ids that fit it, and the device."""
+    """Return the checkpoint, the pairs as ids, and the device. Raises ValueError if too long."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     pairs = list(encode_pairs(_pairs(arguments), *both))
-    _fit(checkpoint, pairs)
+    refuse_long(pairs, checkpoint.card.model.max_length)
     return checkpoint, pairs, device
-
-
-def _fit(checkpoint: Checkpoint, pairs: list[Any]) -> None:
-    limit = checkpoint.card.model.max_length
-    for number, pair in enumerate(pairs, start=1):
-        if (longest := max(map(len, pair))) > limit:
-            raise ValueError(
-                f"pair {number} has {longest} tokens with <eos>: the limit is {limit}, "
-                "leave it out or shorten it"
-            )
 
 
 def _name(row: Row) -> str:
@@ -209,48 +201,50 @@ def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
     questions = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
-    worth = questions.add_parser("importance", help="loss change without each head")
+    ranking = questions.add_parser("importance", help="change in loss when a head is ablated")
     choosing = questions.add_parser("words", help="predicted and true effect of heads on a word")
-    average = questions.add_parser("means", help="write the mean part of each head")
+    average = questions.add_parser("means", help="write the mean output of each head")
     for question, run in (
         (aligning, alignment),
-        (worth, importances),
+        (ranking, importances),
         (choosing, words),
         (average, means),
     ):
         question.set_defaults(run=run)
         question.add_argument("--checkpoint", type=Path, required=True)
-        question.add_argument("--src", type=Path, required=True, help="source sentences, a line")
-        question.add_argument("--ref", type=Path, required=True, help="target, line for line")
+        question.add_argument(
+            "--src", type=Path, required=True, help="source sentences, one per line"
+        )
+        question.add_argument("--ref", type=Path, required=True, help="translations, line for line")
         question.add_argument("--device", default="auto")
         question.add_argument("--json", type=Path, help="write all rows here")
     aligning.add_argument(
         "--gold",
         type=Path,
         required=True,
-        help="links i-j and i?j, a line each, or NAACL's",
+        help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
     )
-    aligning.add_argument("--one-based", action="store_true", help="words are counted from 1")
+    aligning.add_argument("--one-based", action="store_true", help="links count words from 1")
     aligning.add_argument(
-        "--gold-target-first", action="store_true", help="the first word of a link is the target's"
+        "--gold-target-first", action="store_true", help="links name the target word first"
     )
     aligning.set_defaults(first=None)
-    worth.add_argument(
+    ranking.add_argument(
         "--method",
         choices=METHODS,
         default="zero",
-        help="zero removes a head, mean puts its mean in its place, gradient estimates zero by "
-        "the signed first-order slope (Molchanov et al. take its absolute value)",
+        help="zero: zero ablation; mean: mean ablation; gradient: signed first-order estimate of "
+        "zero ablation (Molchanov et al. take its absolute value)",
     )
-    for question in (worth, average):
+    for question in (ranking, average):
         question.add_argument(
-            "--first", type=whole_number(1), help="only so many pairs", metavar="N"
+            "--first", type=whole_number(1), help="use only the first N pairs", metavar="N"
         )
     choosing.add_argument(
-        "--tokens", type=whole_number(1), default=200, help="of the target, at least"
+        "--tokens", type=whole_number(1), default=200, help="minimum number of target tokens"
     )
     choosing.add_argument(
-        "--largest", type=whole_number(1), default=5, help="terms of each token to compare"
+        "--largest", type=whole_number(1), default=5, help="largest terms to compare per token"
     )
     choosing.set_defaults(first=None)
     return p

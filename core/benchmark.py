@@ -1,13 +1,13 @@
-"""Measure speed: run a benchmark by its name, print its rows, write them as JSON.
+"""Run a speed benchmark by name, print its rows and write them as JSON.
 
     python -m core.benchmark decode|capture|train|page|scale|why [--rounds N] [--json FILE]
 
-`decode` is this project's search against what a user would pick instead, `capture` what all maps
-cost, `train` training against torch.nn.Transformer's, `scale` growth with length, batch, beam and
-corpus, `why` the questions of core.experiments. Others come from elsewhere: an entry point of the
-group `headlight.benchmarks` is a dictionary of them by name; where nothing is installed, it is
-`BENCHMARKS` in a module `benchmark` of a package beside core. The alternatives are an extra:
-pip install -e .[benchmark].
+`decode` compares this project's search with the alternatives; `capture` measures the cost of all
+attention maps; `train` compares training with torch.nn.Transformer; `scale` measures growth with
+length, batch, beam and corpus; `why` times the experiments of core.experiments. Further benchmarks
+are plug-ins: an entry point of the group `headlight.benchmarks` is a dictionary of them by name. If
+nothing is installed, `BENCHMARKS` is read from the `benchmark` module of the packages next to core.
+The alternatives are an extra: pip install -e .[benchmark].
 """
 
 import argparse
@@ -27,21 +27,20 @@ from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"
 OWN = ("decode", "capture", "train", "scale", "why")
-_BESIDE = Path(__file__).resolve().parents[1]
-_CHECKPOINT = _BESIDE / "checkpoints/scratch-de-en"
+_ROOT = Path(__file__).resolve().parents[1]
+_CHECKPOINT = _ROOT / "checkpoints/scratch-de-en"
 
-# What yields one row a measurement, each the median of so many rounds, and the packages whose
-# versions matter for its figures.
+# A function from the number of rounds to rows, and the packages whose versions to report.
 Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 
-def others() -> dict[str, Benchmark]:
-    """All that are installed; where none is, those of the packages beside core."""
+def plugins() -> dict[str, Benchmark]:
+    """Return the installed plug-ins, or if there are none, those of the packages next to core."""
     registered: dict[str, Benchmark] = {}
     for point in entry_points(group=GROUP):
         registered |= point.load()
     if not registered:
-        for package in pkgutil.iter_modules([str(_BESIDE)]):
+        for package in pkgutil.iter_modules([str(_ROOT)]):
             name = f"{package.name}.benchmark"
             if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
                 registered |= importlib.import_module(name).BENCHMARKS
@@ -49,25 +48,25 @@ def others() -> dict[str, Benchmark]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measure, print each row as it comes, and write the JSON."""
+    """Run the benchmark, print each row as it is measured, and write the JSON."""
     rows, missing, packages = [], [], ("torch", "numpy")
-    for found, needed in _measured(arguments):
+    for row, needed in _measured(arguments):
         packages = tuple(dict.fromkeys((*packages, *needed)))
-        if isinstance(found, Missing):
-            missing.append(found)
-            print(f"without {found.contestant}: {found.reason}", flush=True)  # noqa: T201
+        if isinstance(row, Missing):
+            missing.append(row)
+            print(f"without {row.contestant}: {row.reason}", flush=True)  # noqa: T201
         else:
-            rows.append(found)
-            print(show(found), flush=True)  # noqa: T201
+            rows.append(row)
+            print(show(row), flush=True)  # noqa: T201
     versions = {name: installed for name in packages if (installed := _version(name))}
     result = {"machine": machine(), "versions": versions, "rows": rows}
     write_result(arguments.json, result | {"missing": [one._asdict() for one in missing]})
 
 
 def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tuple[str, ...]]]:
-    """What the benchmark yields, each beside the packages whose versions matter.
+    """Yield each result with the packages whose versions to report.
 
-    Raises ValueError for a name that is not known, and for an option that this one does not take.
+    Raises ValueError for an unknown benchmark, and for an option that it does not take.
     """
     name, given = arguments.what, _given(arguments)
     if name in OWN:
@@ -75,7 +74,7 @@ def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tu
         takes = {"threads", *benchmark.TAKES}
         rows, packages = benchmark.rows, benchmark.PACKAGES
     else:
-        known = others()
+        known = plugins()
         if name not in known:
             names = ", ".join(sorted((*known, *OWN)))
             raise ValueError(f"no benchmark {name!r} is known: choose from {names}")
@@ -85,12 +84,12 @@ def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tu
         def rows(options: Options) -> Iterator[Row | Missing]:
             return measure(options.rounds)
 
-    if odd := sorted(given.keys() - takes):
-        raise ValueError(f"the benchmark {name} takes no --{_flag(odd[0])}")
+    if unknown := sorted(given.keys() - takes):
+        raise ValueError(f"the benchmark {name} takes no --{_flag(unknown[0])}")
     if "random" not in given and "checkpoint" in takes:
         given.setdefault("checkpoint", _CHECKPOINT)
     elif "checkpoint" in given:
-        raise ValueError("weights are a checkpoint's or random ones: leave out one of the two")
+        raise ValueError("--checkpoint and --random exclude each other: give only one")
     for row in rows(Options(arguments.rounds, arguments.seconds, **given)):
         yield row, packages
 
@@ -100,7 +99,7 @@ def _flag(field: str) -> str:
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options that only some benchmarks take, where they are given."""
+    """Return the benchmark-specific options that were given."""
     names = ("threads", "checkpoint", "random", "sizes", "axes", "data", "device")
     values = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in values.items() if value is not None}
@@ -115,7 +114,7 @@ def _version(package: str) -> str | None:
 
 
 def machine() -> str:
-    """The processor's name and the number of cores."""
+    """Return the processor's name and the number of cores."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.is_file() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -125,27 +124,27 @@ def machine() -> str:
 def _size(text: str) -> Size:
     parts = text.split(",")
     if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is no BATCH,BEAM,LENGTH such as 64,5,13")
+        raise argparse.ArgumentTypeError(f"{text!r} is not BATCH,BEAM,LENGTH such as 64,5,13")
     return Size(*map(int, parts))
 
 
 def parser() -> Parser:
     """The command line."""
     p = Parser(prog="python -m core.benchmark", description=__doc__)
-    p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or one from elsewhere: page")
-    p.add_argument("--rounds", type=whole_number(1), default=21, help="how often at most")
+    p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or a plug-in such as page")
+    p.add_argument("--rounds", type=whole_number(1), default=21, help="maximum number of rounds")
     p.add_argument(
-        "--seconds", type=float, default=60, help="of one comparison, after three rounds"
+        "--seconds", type=float, default=60, help="time limit per comparison, after three rounds"
     )
     p.add_argument("--json", type=Path, help="write the rows here")
-    p.add_argument("--threads", type=whole_number(1), help="of torch and the alternatives; else 1")
-    p.add_argument("--checkpoint", type=Path, help="whose weights; scratch-de-en if left out")
+    p.add_argument("--threads", type=whole_number(1), help="for torch and the alternatives; 1")
+    p.add_argument("--checkpoint", type=Path, help="whose weights to use; scratch-de-en")
     p.add_argument(
         "--random",
         nargs="?",
         const="",
         metavar="CHANGES",
-        help="random weights: 4+4 layers of 128/256, or with changes such as d_model=512",
+        help="use random weights: 4+4 layers of 128/256, with CHANGES such as d_model=512",
     )
     p.add_argument(
         "--size",
@@ -153,11 +152,11 @@ def parser() -> Parser:
         type=_size,
         action="append",
         metavar="BATCH,BEAM,LENGTH",
-        help="of decode and capture, in place of the usual ones; may be given again",
+        help="for decode and capture, in place of the default sizes; repeatable",
     )
-    p.add_argument("--axis", dest="axes", action="append", help="of scale, such as length")
-    p.add_argument("--data", type=Path, help="train on Multi30k in this folder of corpora")
-    p.add_argument("--device", help="of train, such as cuda")
+    p.add_argument("--axis", dest="axes", action="append", help="for scale, such as length")
+    p.add_argument("--data", type=Path, help="train on Multi30k from this folder of corpora")
+    p.add_argument("--device", help="for train, such as cuda")
     return p
 
 

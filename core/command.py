@@ -1,4 +1,4 @@
-"""What the command lines share: arguments in range, one line for what stops them, and results."""
+"""Shared parts of the CLI: argument types, single-line error messages, signals and results."""
 
 import argparse
 import os
@@ -18,24 +18,24 @@ _IMPORTS = "<frozen importlib._bootstrap>"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line each; its description keeps its line breaks."""
+    """An argument parser with one-line errors; the description keeps its line breaks."""
 
     def __init__(self, **arguments: Any):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **arguments)
 
     def error(self, message: str) -> NoReturn:
-        """Exit code 2, and where to read what can be given."""
+        """Exit with code 2 and point to --help."""
         self.exit(2, f"error: {_one_line(message)} (see {self.prog} --help)\n")
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of an argument: an integer in this range, both ends included."""
+    """An argument type: an integer from `least` to `most`, both included."""
 
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number") from None
         if value < least or (most is not None and value > most):
             choice = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
             raise argparse.ArgumentTypeError(f"{text[:40]} is out of range: choose {choice}")
@@ -45,23 +45,23 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]) -> None:
-    """Parse, run, and turn an expected failure into one line on stderr and exit code 1.
+    """Parse the arguments and run; report an expected failure in one line with exit code 1.
 
-    SIGINT and SIGTERM end the run in the same way, whether or not it gets round to cleaning up: a
-    second one does not wait. Whether `--json` can be written is tried before the run.
+    SIGINT and SIGTERM also end the run with one line; a second signal skips the cleanup. `--json`
+    is tested for being writable before the run.
     """
-    for name in ("stdout", "stderr"):  # None where the caller has closed it
+    for name in ("stdout", "stderr"):  # None if the caller has closed it
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     arguments = parser.parse_args()
     _on_signal(_interrupt)
-    sys.unraisablehook = _unraised
+    sys.unraisablehook = _exit_on_unraisable_interrupt
     try:
         if file := getattr(arguments, "json", None):
             refuse_unwritable("--json", file)
         run(arguments)
         sys.stdout.flush()
-        _on_signal(signal.SIG_IGN)  # all is done, and while Python ends it would not say so
+        _on_signal(signal.SIG_IGN)  # the result is complete; do not report it as stopped
     except KeyboardInterrupt:
         sys.exit("stopped")
     except (ValueError, OSError, RuntimeError) as error:
@@ -69,7 +69,7 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
 
 
 def refuse_unwritable(option: str, file: Path) -> None:
-    """Raises ValueError, before any work, where an option's file could not be written."""
+    """Raise ValueError, before any work is done, if an option's file cannot be written."""
     try:
         check_writable(file)
     except OSError as error:
@@ -84,42 +84,42 @@ def _one_line(text: str) -> str:
 
 def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and a shell's & want it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and background jobs set it
             signal.signal(number, handler)
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Unwinds the run; within an import, which may drop that and leave half a module, ends it."""
+    """Raise KeyboardInterrupt; inside an import, which may swallow it, exit at once."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTS:
-            _leave()
+            _exit_now()
         frame = frame.f_back
-    _on_signal(_leave)
+    _on_signal(_exit_now)
     raise KeyboardInterrupt
 
 
-def _unraised(what: Any) -> None:
-    """An interrupt that came into a destructor, which drops it, ends the process all the same."""
-    if issubclass(what.exc_type, KeyboardInterrupt):
+def _exit_on_unraisable_interrupt(unraisable: Any) -> None:
+    """Exit on an interrupt inside a destructor, where Python would ignore it."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
         with suppress(OSError, RuntimeError, ValueError):
             sys.stdout.flush()
-        _leave()
-    sys.__unraisablehook__(what)
+        _exit_now()
+    sys.__unraisablehook__(unraisable)
 
 
-def starting() -> None:
-    """From now on SIGINT and SIGTERM end the process at once, in one line: no `main` runs yet."""
-    _on_signal(_leave)
+def exit_on_signals() -> None:
+    """Exit with one line on SIGINT or SIGTERM, before `main` installs its own handlers."""
+    _on_signal(_exit_now)
 
 
-def _leave(*_: object) -> None:
+def _exit_now(*_: object) -> None:
     with suppress(OSError):
         os.write(2, b"stopped\n")
     os._exit(1)
 
 
 def table(rows: Iterable[tuple[str, Any]]) -> None:
-    """Print names and values, a pair a line."""
+    """Print names and values, one pair per line."""
     from rich.console import Console
     from rich.table import Table
 
@@ -130,8 +130,8 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
 
 
 @contextmanager
-def counting(total: int, unit: str = " sentences") -> Generator[Callable[[int], object]]:
-    """A progress bar on stderr, where that is a terminal; call what it gives with each more."""
+def progress_bar(total: int, unit: str = " sentences") -> Generator[Callable[[int], object]]:
+    """Show a progress bar on stderr if it is a terminal; yield its `update(number_done)`."""
     from tqdm import tqdm
 
     with tqdm(total=total, unit=unit, disable=None, leave=False) as bar:
@@ -139,21 +139,21 @@ def counting(total: int, unit: str = " sentences") -> Generator[Callable[[int], 
 
 
 def write_result(file: Path | None, values: dict[str, Any]) -> None:
-    """Write the result where `--json` said, if it did.
+    """Write the result to the `--json` file, if one is given.
 
-    A file is replaced as a whole, that of a link behind it; a pipe or a device is written to, and
-    so is whatever this process has as its standard output or standard error.
+    A regular file is replaced atomically, following links. Pipes, devices, and this process's own
+    standard output or standard error are written to directly.
     """
     if file is None:
         return
-    found = file.stat() if file.exists() else None
+    status = file.stat() if file.exists() else None
     for number, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
-        if found and stream and os.path.samestat(found, os.fstat(number)):
+        if status and stream and os.path.samestat(status, os.fstat(number)):
             stream.flush()
             with os.fdopen(os.dup(number), "wb") as same:
                 same.write(json_bytes(values))
             return
-    if found and not stat.S_ISREG(found.st_mode):
+    if status and not stat.S_ISREG(status.st_mode):
         with file.open("wb") as other:
             other.write(json_bytes(values))
     else:

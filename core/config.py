@@ -1,15 +1,15 @@
-"""The frozen settings of a model, a training run and a search, and their JSON forms."""
+"""Frozen settings of a model, a training run and a search, with their JSON forms."""
 
 import dataclasses
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 
 @dataclass(frozen=True)
 class _Json:
-    """Dataclass to and from a plain JSON object; unknown or missing keys are refused by name."""
+    """Convert a dataclass to and from a plain JSON object."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -28,6 +28,11 @@ class _Json:
             raise ValueError(f"{cls.__name__}: unknown keys {unknown}, missing keys {missing}")
         return cls(**values)
 
+    def _require(self, valid: bool, name: str, rule: str) -> None:
+        """Raise ValueError with the `rule` unless the named field is valid."""
+        if not valid:
+            raise ValueError(f"{name} {getattr(self, name)!r} is out of range: {rule}")
+
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
@@ -37,8 +42,12 @@ def _is_finite(value: Any) -> bool:
     return (isinstance(value, float) or _is_integer(value)) and math.isfinite(value)
 
 
-# The largest sizes that are built: a file that asks for more would fill the memory or never end.
-_LARGEST = {
+def _is_share(value: Any) -> bool:
+    return _is_finite(value) and 0 <= value < 1
+
+
+# Larger networks are rejected: a file that asks for one would exhaust memory or time.
+_MAX_SIZES = {
     "source_vocab_size": 300_000,
     "target_vocab_size": 300_000,
     "d_model": 16_384,
@@ -48,27 +57,27 @@ _LARGEST = {
     "dim_feedforward": 131_072,
     "max_length": 4_096,
 }
-_LEAST = {"max_length": 2}  # a token and <eos>; of the other sizes it is 1
-_MOST_LAYERS = 96  # of both stacks together
-_MOST_MAPS = 4_096  # of attention, of all kinds, layers and heads: 160 MB at 100 tokens
+_MIN_SIZES = {"max_length": 2}  # one token and <eos>; all other sizes start at 1
+_MAX_LAYERS = 96  # in both stacks together
+_MAX_HEADS = 4_096  # over all attention layers: 160 MB of maps at 100 tokens
 _LOWEST_FLOAT32 = -3.4028234e38
-_HIGHEST_MASK_SCORE = -1_000.0  # above, softmax could leave a masked cell a weight that is not 0
-_LEAST_EPS = 1e-12  # below, float32 would divide by 0 where a vector is constant
+_HIGHEST_MASK_SCORE = -1_000.0  # with a higher one, a masked weight might not round to 0
+_MIN_EPS = 1e-12  # below this, float32 divides by 0 when a vector is constant
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(_Json):
-    """The shape of a network; the names are the paper's and torch's (Vaswani et al. 2017, table 3).
+    """The shape of a network, in the names of the paper (Vaswani et al. 2017, table 3) and torch.
 
-    `attention_dropout` of None means the same rate as `dropout`, which is what nn.Transformer does.
-    `max_length` bounds both sides, in tokens. With `share_embeddings` the two sides use one table
-    (one joint vocabulary); with `tie_classifier` the output projection is the target table.
-    `mask_score` is what a masked score is set to before the softmax, −1,000 or less so that its
-    weight is exactly 0 in float32; None is the paper's −∞.
-    Without `scale_embeddings` they are not multiplied by √d_model (paper §3.4); without
-    `final_norm` nothing is normalised behind the last layer of either stack, as in the paper's
-    figure 1, where torch.nn.Transformer has one more norm. hyunwoongko/transformer has neither.
-    Raises ValueError for a value of another type or out of its range.
+    `attention_dropout` defaults to `dropout`, as in nn.Transformer. `max_length` limits both sides,
+    in tokens. `share_embeddings` uses one table for both sides, which needs a joint vocabulary.
+    `tie_classifier` uses the target table as output projection.
+    `mask_score` replaces a masked score before the softmax. It must be −1,000 or lower, so that the
+    weight is exactly 0 in float32; None stands for the paper's −∞.
+    `scale_embeddings` multiplies embeddings by √d_model (paper §3.4). `final_norm` adds a norm
+    after the last layer of each stack, as torch.nn.Transformer does and the paper's figure 1 does
+    not. hyunwoongko/transformer does neither.
+    Raises ValueError for a value of the wrong type or out of range.
     """
 
     source_vocab_size: int
@@ -95,34 +104,27 @@ class ModelConfig(_Json):
         for field in dataclasses.fields(self):
             if field.type is bool and not isinstance(getattr(self, field.name), bool):
                 raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
-        for name, largest in _LARGEST.items():
-            value, least = getattr(self, name), _LEAST.get(name, 1)
-            if not _is_integer(value) or not least <= value <= largest:
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number from {least} to "
-                    f"{largest:,}"
-                )
-        for name in ("dropout", "attention_dropout"):
-            rate = getattr(self, name)
-            if not (rate is None and name == "attention_dropout") and not (
-                _is_finite(rate) and 0 <= rate < 1
-            ):
-                raise ValueError(f"{name} {rate!r} is out of range: it must be at least 0, below 1")
-        if not _is_finite(self.layer_norm_eps) or not _LEAST_EPS <= self.layer_norm_eps < 1:
-            raise ValueError(
-                f"layer_norm_eps {self.layer_norm_eps!r} is out of range: it must lie between "
-                f"{_LEAST_EPS:g} and 1, such as 1e-5"
-            )
+        for name, largest in _MAX_SIZES.items():
+            least = _MIN_SIZES.get(name, 1)
+            rule = f"it must be a whole number from {least} to {largest:,}"
+            value = getattr(self, name)
+            self._require(_is_integer(value) and least <= value <= largest, name, rule)
+        rule = "it must be at least 0, below 1"
+        self._require(_is_share(self.dropout), "dropout", rule)
+        if self.attention_dropout is not None:
+            self._require(_is_share(self.attention_dropout), "attention_dropout", rule)
+        eps, rule = self.layer_norm_eps, f"it must lie between {_MIN_EPS:g} and 1, such as 1e-5"
+        self._require(_is_finite(eps) and _MIN_EPS <= eps < 1, "layer_norm_eps", rule)
         layers = self.num_encoder_layers + self.num_decoder_layers
-        if layers > _MOST_LAYERS:
+        if layers > _MAX_LAYERS:
             raise ValueError(
-                f"{layers} layers are out of range: the two stacks may have {_MOST_LAYERS} together"
+                f"{layers} layers are out of range: the two stacks may have {_MAX_LAYERS} together"
             )
-        maps = (layers + self.num_decoder_layers) * self.num_heads
-        if maps > _MOST_MAPS:
+        heads = (layers + self.num_decoder_layers) * self.num_heads
+        if heads > _MAX_HEADS:
             raise ValueError(
-                f"{maps:,} heads in all are out of range: the limit is {_MOST_MAPS:,}, over the "
-                "attentions of all layers"
+                f"{heads:,} heads in total are out of range: the limit is {_MAX_HEADS:,} over all "
+                "attention layers"
             )
         if self.d_model % self.num_heads:
             raise ValueError(f"num_heads {self.num_heads} must divide d_model {self.d_model}")
@@ -131,17 +133,15 @@ class ModelConfig(_Json):
                 f"d_model {self.d_model} must be even: positions are sine/cosine pairs"
             )
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError(
-                "share_embeddings needs one joint vocabulary, but the two sizes differ"
+            raise ValueError("share_embeddings needs a joint vocabulary, but the two sizes differ")
+        score = self.mask_score
+        if score is not None:
+            rule = (
+                f"it must lie between {_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be "
+                "omitted for −∞"
             )
-        if self.mask_score is not None and not (
-            _is_finite(self.mask_score)
-            and _LOWEST_FLOAT32 <= self.mask_score <= _HIGHEST_MASK_SCORE
-        ):
-            raise ValueError(
-                f"mask_score {self.mask_score!r} is out of range: it must lie between "
-                f"{_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be left out for −∞"
-            )
+            valid = _is_finite(score) and _LOWEST_FLOAT32 <= score <= _HIGHEST_MASK_SCORE
+            self._require(valid, "mask_score", rule)
 
     @property
     def head_size(self) -> int:
@@ -149,32 +149,35 @@ class ModelConfig(_Json):
         return self.d_model // self.num_heads
 
 
+Schedule = Literal["inverse_sqrt", "constant", "plateau"]
+Optimizer = Literal["adamw", "adam"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(_Json):
-    """How a network is trained; lengths are in optimiser steps, unless another word stands there.
+    """How a network is trained; durations are in optimiser steps unless stated otherwise.
 
-    A batch holds `batch_tokens` padded tokens at most, or `batch_sentences` pairs where that is
-    given. Its pairs are of like length, and each epoch makes other batches; `as_they_stand`, it
-    holds pairs in the order of the text, in every epoch the same. The schedule "plateau" multiplies
-    the rate by `plateau_factor` after more than `plateau_patience` validations without a better
-    loss, as torch's ReduceLROnPlateau does. The rate of the other two falls towards 0 over the last
-    `cooldown_steps`.
-    `validate_every` of None is once an epoch. `patience` ends a run after as many validations
-    without a better loss. The network as it was after each of `keep_epochs` is kept on its own.
+    A batch holds at most `batch_tokens` padded tokens or, if set, `batch_sentences` pairs. Pairs
+    are grouped by length and reshuffled every epoch; `as_they_stand` keeps the order of the text.
+    The schedule "plateau" multiplies the learning rate by `plateau_factor` after more than
+    `plateau_patience` validations without improvement, like torch's ReduceLROnPlateau. The other
+    schedules decay to 0 over the last `cooldown_steps`.
+    `validate_every` defaults to once per epoch. `patience` stops a run after that many validations
+    without improvement. Each of `keep_epochs` (from 1) gets a checkpoint of its own.
     """
 
     steps: int
     batch_tokens: int = 4096
     batch_sentences: int | None = None
     as_they_stand: bool = False
-    schedule: Literal["inverse_sqrt", "constant", "plateau"] = "inverse_sqrt"
+    schedule: Schedule = "inverse_sqrt"
     peak_lr: float = 5e-3
     warmup_steps: int = 800
     cooldown_steps: int = 0
     plateau_factor: float = 0.9
     plateau_patience: int = 10
     label_smoothing: float = 0.1
-    optimizer: Literal["adamw", "adam"] = "adamw"
+    optimizer: Optimizer = "adamw"
     betas: tuple[float, float] = (0.9, 0.98)
     adam_eps: float = 1e-8
     weight_decay: float = 0.01
@@ -191,73 +194,49 @@ class TrainConfig(_Json):
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
         object.__setattr__(self, "keep_epochs", tuple(self.keep_epochs))
-        for name, choices in (
-            ("schedule", ("inverse_sqrt", "constant", "plateau")),
-            ("optimizer", ("adamw", "adam")),
-        ):
+        for name, choices in (("schedule", get_args(Schedule)), ("optimizer", get_args(Optimizer))):
             if getattr(self, name) not in choices:
                 raise ValueError(
                     f"{name} {getattr(self, name)!r} is unknown: choose one of {', '.join(choices)}"
                 )
-        for name in (
-            "steps",
-            "batch_tokens",
-            "batch_sentences",
-            "validate_every",
-            "patience",
-            "snapshot_every",
-            "average_last",
-            "save_every",
-        ):
-            value = getattr(self, name)
-            required = name in ("steps", "batch_tokens", "snapshot_every", "average_last")
-            if (value is not None or required) and (not _is_integer(value) or value < 1):
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be a whole number of at least 1"
-                )
-        for name, below in (
-            ("peak_lr", math.inf),
-            ("plateau_factor", 1.0),
-            ("label_smoothing", 1.0),
-            ("adam_eps", math.inf),
-            ("weight_decay", math.inf),
-        ):
-            value = getattr(self, name)
-            if not _is_finite(value) or not 0 <= value < below:
-                raise ValueError(
-                    f"{name} {value!r} is out of range: it must be at least 0, "
-                    + ("and finite" if below == math.inf else f"below {below:g}")
-                )
+        required = ("steps", "batch_tokens", "snapshot_every", "average_last")
+        optional = ("batch_sentences", "validate_every", "patience", "save_every")
+        for name in (*required, *(name for name in optional if getattr(self, name) is not None)):
+            value, rule = getattr(self, name), "it must be a whole number of at least 1"
+            self._require(_is_integer(value) and value >= 1, name, rule)
+        for name in ("peak_lr", "adam_eps", "weight_decay"):
+            value, rule = getattr(self, name), "it must be at least 0, and finite"
+            self._require(_is_finite(value) and value >= 0, name, rule)
+        for name in ("plateau_factor", "label_smoothing"):
+            self._require(_is_share(getattr(self, name)), name, "it must be at least 0, below 1")
         if self.cooldown_steps and self.schedule == "plateau":
-            raise ValueError("cooldown_steps do not go with the schedule 'plateau': leave them out")
+            raise ValueError("the schedule 'plateau' has no cooldown: leave out cooldown_steps")
         if any(epoch < 1 for epoch in self.keep_epochs):
             raise ValueError(f"keep_epochs {self.keep_epochs}: epochs are counted from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig(_Json):
-    """How a translation is searched; beam 1 is greedy.
+    """Decoding settings; beam 1 is greedy.
 
     `length_penalty` is alpha of Wu et al. 2016, eq. 14: score = log P / ((5 + length) / 6)^alpha.
-    1 was chosen on the validation sets: with 0.6 the shipped networks write too little.
+    The default of 1 was chosen on the validation sets; with 0.6 translations were too short.
     """
 
     beam: int = 5
     length_penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        if not _is_integer(self.beam) or not 1 <= self.beam <= 16:
-            raise ValueError(f"beam {self.beam!r} is out of range: choose 1 (greedy) to 16")
-        # A negative alpha would reward short translations: the search's bound, that the longest
-        # open one can do best, would no longer hold.
-        if not _is_finite(self.length_penalty) or not 0 <= self.length_penalty <= 10:
-            raise ValueError(
-                f"length_penalty {self.length_penalty!r} is out of range: choose 0 (none) to 10"
-            )
+        valid = _is_integer(self.beam) and 1 <= self.beam <= 16
+        self._require(valid, "beam", "choose 1 (greedy) to 16")
+        # A negative alpha would reward short translations and break the search's bound, which
+        # assumes that the longest possible translation scores best.
+        valid = _is_finite(self.length_penalty) and 0 <= self.length_penalty <= 10
+        self._require(valid, "length_penalty", "choose 0 (none) to 10")
 
     @property
     def label(self) -> str:
-        """What a person reads: "greedy", "beam 5", or "beam 5, length penalty 0.6"."""
+        """The user-facing label: "greedy", "beam 5" or "beam 5, length penalty 0.6"."""
         if self.beam == 1:
             return "greedy"
         usual = self.length_penalty == type(self).length_penalty
@@ -270,7 +249,7 @@ class DecodeConfig(_Json):
         if match:
             beam, penalty = match.groups()
             settings = {"length_penalty": float(penalty)} if penalty else {}
-            found = cls(beam=int(beam or 1), **settings)
-            if found.label == label:
-                return found
-        raise ValueError(f"{label[:40]!r} names no search")
+            config = cls(beam=int(beam or 1), **settings)
+            if config.label == label:
+                return config
+        raise ValueError(f"{label[:40]!r} is not a decoding label")

@@ -1,4 +1,4 @@
-"""Which device a model runs on, and how to name it to a person."""
+"""Device selection, display names, and process-wide torch and memory settings."""
 
 import ctypes
 import platform
@@ -13,9 +13,9 @@ from core.fair_lock import FairLock
 
 
 def pick_device(name: str) -> str:
-    """The device by a torch name: "cpu", "cuda", "cuda:1" or "mps"; "auto" is CUDA or the CPU.
+    """Validate a torch device name: "cpu", "cuda", "cuda:1" or "mps"; "auto" is CUDA or the CPU.
 
-    Raises ValueError, in one line, for a name of another form and for a device that is not here.
+    Raises ValueError, with a one-line message, for an invalid name or an unavailable device.
     """
     if not isinstance(name, str):
         raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
@@ -38,24 +38,24 @@ def pick_device(name: str) -> str:
 
 
 @contextmanager
-def own_defaults(device: str) -> Generator[None]:
-    """Compute with torch's usual defaults: factory calls on the CPU, no autocast.
+def torch_defaults(device: str) -> Generator[None]:
+    """Restore torch's defaults inside the block: factory functions on the CPU, no autocast.
 
-    A notebook may have set others (`torch.set_default_device("cuda")`, `torch.autocast`); a network
-    in float32 computes the same numbers under any of them.
+    Keeps results independent of what a notebook has set, such as
+    `torch.set_default_device("cuda")` or `torch.autocast`.
     """
     kind = torch.device(device).type
     with ExitStack() as stack:
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
-        for one in sorted({"cpu", kind}):
-            if torch.is_autocast_enabled(one):
-                stack.enter_context(torch.autocast(one, enabled=False))
+        for device_type in sorted({"cpu", kind}):
+            if torch.is_autocast_enabled(device_type):
+                stack.enter_context(torch.autocast(device_type, enabled=False))
         yield
 
 
 class DeviceLock(FairLock):
-    """A lock on a network: whoever holds it computes with torch's usual defaults."""
+    """A lock on a network; while it is held, torch uses its defaults."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class DeviceLock(FairLock):
         first = not self.owned()
         super().acquire(raise_if_cancelled)
         if first:
-            self._defaults.enter_context(own_defaults(self._device))
+            self._defaults.enter_context(torch_defaults(self._device))
 
     def release(self) -> None:
         if not self._reentered:
@@ -75,54 +75,53 @@ class DeviceLock(FairLock):
 
 
 def autocast_dtype(device: str) -> torch.dtype:
-    """What training multiplies in: bfloat16 where the hardware does, else float32.
+    """Return the matmul type for training: bfloat16 if the hardware supports it, else float32.
 
-    A processor without the instructions imitates them, at half the speed of float32.
+    CPUs without native bfloat16 emulate it at half the speed of float32.
     """
     kind = torch.device(device).type
     if kind == "mps":
         return torch.float32
     if kind == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
-    has = getattr(torch.cpu, "get_capabilities", dict)()
-    return torch.bfloat16 if has.get("amx_bf16") or has.get("avx512_bf16") else torch.float32
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    native = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
+    return torch.bfloat16 if native else torch.float32
 
 
 def device_label(device: str) -> str:
-    """The GPU's own name, or "CPU"."""
+    """Return the GPU's product name, or "CPU"."""
     kind = torch.device(device).type
     if kind == "cuda":
         return torch.cuda.get_device_name(device)
     return "Apple GPU" if kind == "mps" else "CPU"
 
 
-_GAINS_FROM_THREADS = 20_000_000  # weights
+_MIN_PARAMETERS_FOR_THREADS = 20_000_000
 
 
-def spare_threads(parameters: int) -> None:
-    """One thread for torch and NumPy where a network of so many weights gains nothing from more.
+def limit_threads(parameters: int) -> None:
+    """Use a single thread in torch and NumPy for a network too small to gain from more.
 
-    Threads that wait for each other keep their processors busy: with two for a small network a
-    sentence was translated no sooner, and painted 100 ms later; and beside other work NumPy's two
-    made the products of its checks, 5 ms of work, last 460.
+    Idle worker threads spin. With two threads, a small network translated no faster but its page
+    was painted 100 ms later, and under load NumPy's checks took 460 ms instead of 5.
     """
-    if parameters < _GAINS_FROM_THREADS:
+    if parameters < _MIN_PARAMETERS_FOR_THREADS:
         torch.set_num_threads(1)
         threadpool_limits(1, user_api="blas")
 
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # glibc's malloc.h
-_LARGEST_BLOCK = 32 << 20  # the most that glibc takes for the first
+_MAX_MMAP_THRESHOLD = 32 << 20  # the largest value that glibc accepts
 
 
-def keep_memory() -> None:
-    """Let glibc keep freed memory for the next step rather than give it back to the system.
+def keep_freed_memory() -> None:
+    """Let glibc reuse freed memory instead of returning it to the OS; no-op elsewhere.
 
-    Blocks of some megabytes go back at once, and each time the system gives one out anew it fills
-    it with zeros, page by page: a step of training lasts 1.1 times as long. Elsewhere nothing
-    happens.
+    By default, blocks of a few megabytes are returned at once, and the kernel zeroes every page
+    when it is allocated again. That makes a training step 1.1 times as long.
     """
     if platform.libc_ver()[0] == "glibc":
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _LARGEST_BLOCK)
+        mallopt(_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
         mallopt(_TRIM_THRESHOLD, 2**31 - 1)

@@ -2,7 +2,7 @@
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
 python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
-Either may be scored [--joined N] [--small-letters].
+Add --joined N or --small-letters to alter the sources before scoring.
 """
 
 from argparse import Namespace
@@ -12,14 +12,14 @@ from core.checkpoint.folder import load
 from core.command import Parser, main, table, whole_number, write_result
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
-from core.data.source_noise import several_at_once, without_last_mark
+from core.data.source_noise import concatenated_groups, without_final_marks
 from core.data.text_files import LinePairs
 from core.device import pick_device
 from core.training.scoring import evaluate
 
 
 def run(arguments: Namespace) -> None:
-    """Read the pairs, score them, print a table and write the JSON."""
+    """Score the given pairs, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     if arguments.src and arguments.ref:
@@ -37,10 +37,10 @@ def run(arguments: Namespace) -> None:
         raise ValueError("nothing to score: give --src FILE and --ref FILE, or --corpus NAME")
     changes = []
     if arguments.joined > 1:
-        pairs = several_at_once(pairs, arguments.joined)
+        pairs = concatenated_groups(pairs, arguments.joined)
         changes.append(f"{arguments.joined} at once")
     if arguments.small_letters:
-        unmarked = (without_last_mark(*pair) for pair in pairs)
+        unmarked = (without_final_marks(*pair) for pair in pairs)
         pairs = [(source.lower(), target) for source, target in unmarked]
         changes.append("lower-cased, without their last mark")
     copying = arguments.corpus == "names" and not changes
@@ -55,7 +55,7 @@ def parser() -> Parser:
     """The command line."""
     p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
-    p.add_argument("--src", type=Path, help="source sentences, one a line, plain or gzipped")
+    p.add_argument("--src", type=Path, help="source sentences, one per line, plain or gzipped")
     p.add_argument("--ref", type=Path, help="their reference translations, line for line")
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
@@ -64,13 +64,13 @@ def parser() -> Parser:
         "--joined",
         type=whole_number(1),
         default=1,
-        help="how many pairs that follow each other are translated and scored as one",
+        help="concatenate every N consecutive pairs into one",
         metavar="N",
     )
     p.add_argument(
         "--small-letters",
         action="store_true",
-        help="sources as people type them: lower-cased, no mark at the end of either side",
+        help="lower-case the sources and drop the final punctuation mark of both sides",
     )
     p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--device", default="auto")

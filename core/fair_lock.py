@@ -8,17 +8,17 @@ _POLL_S = 0.05  # between two calls of a waiter's `raise_if_cancelled`
 
 
 class FairLock:
-    """A reentrant lock that threads acquire in the order in which they asked for it.
+    """A reentrant lock that is granted in first-come, first-served order.
 
-    threading.Lock is not fair: a thread that releases it between two batches usually gets it back
-    at once, and the others wait for the whole list.
+    threading.Lock is not fair: a thread that releases it between two batches usually reacquires it
+    at once, so the others wait until its last batch.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._owner: int | None = None
         self._reentered = 0
-        self._queue: deque[object] = deque()  # the owner's ticket comes first
+        self._queue: deque[object] = deque()  # tickets; the owner's is first
 
     def __enter__(self) -> None:
         self.acquire(lambda: None)
@@ -37,7 +37,7 @@ class FairLock:
         try:
             while not self._is_first(ticket):
                 raise_if_cancelled()
-        except BaseException:  # also KeyboardInterrupt: a ticket without a thread blocks the others
+        except BaseException:  # including KeyboardInterrupt: an orphaned ticket blocks all others
             with self._changed:
                 self._queue.remove(ticket)
                 self._changed.notify_all()

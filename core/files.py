@@ -1,4 +1,4 @@
-"""Atomic writes, hashes, and reads that neither a link, a pipe nor a huge file can hold up."""
+"""Atomic writes, hashes, and reads that are safe against links, pipes and huge files."""
 
 import errno
 import glob
@@ -11,20 +11,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-MOST_SETTINGS = 64 << 10
-"""Bytes of config.json and of metrics.json: the project's own have 2 to 5 KB."""
+MAX_CONFIG_BYTES = 64 << 10
+"""Largest accepted config.json or metrics.json; the project's own have 2 to 5 KB."""
 
-# A pipe is not waited for, and a link is followed only where the caller says so. POSIX has all of
-# these flags, Windows has the last one only.
+# Never wait for a pipe; follow a link only on request. POSIX has all of these flags, Windows only
+# the last.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def cache_folder() -> Path:
-    """Where this user keeps what can be fetched or made again.
+    """Return the user's cache folder.
 
-    As the XDG specification says, an XDG_CACHE_HOME that is empty or relative is ignored: what is
-    in the current folder may be a stranger's. Raises RuntimeError for a user without a home.
+    An empty or relative XDG_CACHE_HOME is ignored, as the XDG specification requires: the current
+    folder may hold untrusted files. Raises RuntimeError if the user has no home folder.
     """
     given = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if given.is_absolute():
@@ -36,60 +36,62 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def opened(
-    file: Path, largest: int, size: int | None = None, *, links: bool = False
+def safe_open(
+    file: Path, max_bytes: int, size: int | None = None, *, follow_links: bool = False
 ) -> Generator[BinaryIO]:
-    """A regular file of at most `largest` bytes, and of exactly `size` where that is known.
+    """Open a regular file of at most `max_bytes`, and of exactly `size` bytes if given.
 
-    It is looked at through its descriptor, so that nothing put in its place can be read instead.
-    `links` follows links: for a file that a person named, not for one that a folder brought along.
-    Raises ValueError for anything but a regular file, and OSError.
+    The checks use the open descriptor, so the file cannot be swapped after them. Follow links only
+    for a file that the user named, not for one inside an untrusted folder. Raises ValueError for
+    anything but a regular file, and OSError.
     """
-    if not links:
-        _check(os.lstat(file), largest, size)
-    descriptor = os.open(file, _FLAGS | (0 if links else _NO_LINK))
+    if not follow_links:
+        _check(os.lstat(file), max_bytes, size)
+    descriptor = os.open(file, _FLAGS | (0 if follow_links else _NO_FOLLOW))
     try:
-        _check(os.fstat(descriptor), largest, size)
+        _check(os.fstat(descriptor), max_bytes, size)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             yield stream
     finally:
         os.close(descriptor)
 
 
-def read(file: Path, largest: int, size: int | None = None, *, links: bool = False) -> bytes:
-    """The content of a file as `opened` opens it. Raises ValueError and OSError as that does."""
-    with opened(file, largest, size, links=links) as stream:
+def safe_read(
+    file: Path, max_bytes: int, size: int | None = None, *, follow_links: bool = False
+) -> bytes:
+    """Read a file opened by `safe_open`. Raises ValueError and OSError."""
+    with safe_open(file, max_bytes, size, follow_links=follow_links) as stream:
         return read_exactly(stream, os.fstat(stream.fileno()).st_size)
 
 
 def read_exactly(stream: BinaryIO, size: int) -> bytes:
-    """The next bytes of an opened file. Raises ValueError where there are fewer."""
+    """Read the next `size` bytes. Raises ValueError if the file ends before."""
     content = stream.read(size)
     if len(content) != size:
         raise ValueError(f"it ends after {len(content):,} of {size:,} bytes")
     return content
 
 
-def _check(found: os.stat_result, largest: int, size: int | None) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _check(status: os.stat_result, max_bytes: int, size: int | None) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise ValueError("it is a link, which is not followed")
-    if stat.S_ISDIR(found.st_mode):
-        raise ValueError("it is a folder, no regular file")
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("it is no regular file")
-    if found.st_size > largest:
-        raise ValueError(f"{found.st_size:,} bytes, the limit is {largest:,}")
-    if size is not None and found.st_size != size:
-        raise ValueError(f"{found.st_size:,} bytes, expected {size:,}")
+    if stat.S_ISDIR(status.st_mode):
+        raise ValueError("it is a folder, not a regular file")
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a regular file")
+    if status.st_size > max_bytes:
+        raise ValueError(f"{status.st_size:,} bytes, the limit is {max_bytes:,}")
+    if size is not None and status.st_size != size:
+        raise ValueError(f"{status.st_size:,} bytes, expected {size:,}")
 
 
 def printable(text: str) -> str:
-    """One line without control characters and `code` marks: files of strangers are quoted in it."""
+    """Reduce untrusted text to one line without control characters and Markdown code marks."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split()).replace("`", "'")
 
 
 def write_atomic(file: Path, content: bytes) -> None:
-    """Temporary file in the same folder, fsync, rename, fsync of the folder: all or nothing."""
+    """Write a temporary file in the same folder, fsync, rename, and fsync the folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.part")
     try:
@@ -102,12 +104,12 @@ def write_atomic(file: Path, content: bytes) -> None:
 
 
 def check_writable(file: Path) -> None:
-    """Raises OSError where a file cannot be written; it tries, and leaves nothing behind."""
+    """Try to create a file and remove it again. Raises OSError if it cannot be written."""
     if file.exists() and not file.is_file():
         if file.is_dir() or not os.access(file, os.W_OK):
             code = errno.EISDIR if file.is_dir() else errno.EACCES
             raise OSError(code, os.strerror(code), str(file))
-        return  # a pipe, whose reader must not see it opened and closed, or a device
+        return  # a device or a pipe, whose reader must not see it opened and closed
     file = file.resolve()
     missing = [folder for folder in file.parents if not folder.exists()]
     part = file.with_name(f"{file.name}.part")
@@ -125,97 +127,96 @@ def check_writable(file: Path) -> None:
                 folder.rmdir()
 
 
-def write_together(folder: Path, contents: dict[str, bytes], switch: str) -> None:
-    """Several files by name, all or nothing even if the process is killed: the `switch` decides.
+def write_transaction(folder: Path, contents: dict[str, bytes], manifest: str) -> None:
+    """Write several files by name, all or nothing even if the process is killed.
 
-    The others are written beside those that are there, under names that hold a hash of the switch
-    that asks for them. Its own rename is the one moment in which all of them become valid, and only
-    then do they take their plain names; until they have, `current` finds them. What a killed
-    attempt left goes with the next one. Raises OSError naming the file; before that moment with
-    nothing changed or left behind.
+    All files but the `manifest` are staged under names that contain a hash of the new manifest.
+    Renaming the manifest commits them. They then get their plain names; until they have,
+    `committed_file` finds the staged ones. The next call removes what a killed one left. Raises
+    OSError naming the file; before the commit, nothing is changed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    finish_together(folder, switch)
-    _clean(folder, contents)
-    mark = _mark(contents[switch])
-    others = [name for name in contents if name != switch]
+    finish_commit(folder, manifest)
+    _remove_staged(folder, contents)
+    tag = _tag(contents[manifest])
+    others = [name for name in contents if name != manifest]
     try:
-        for name in [*others, switch]:
+        for name in [*others, manifest]:
             _write(folder / f"{name}.part", contents[name])
         for name in others:
-            (folder / f"{name}.part").replace(folder / _waiting(name, mark))
+            (folder / f"{name}.part").replace(folder / _staged_name(name, tag))
         _sync(folder)
-        (folder / f"{switch}.part").replace(folder / switch)
+        (folder / f"{manifest}.part").replace(folder / manifest)
     except BaseException:
-        # Under a switch that stays as it was, the others bear its mark before it is renamed.
-        if (folder / f"{switch}.part").is_file() or not _marked(folder, switch):
-            _clean(folder, contents)
+        # With an unchanged manifest, the staged files count as committed before it is renamed.
+        if (folder / f"{manifest}.part").is_file() or not _committed(folder, manifest):
+            _remove_staged(folder, contents)
         raise
     try:
         _sync(folder)
     finally:
-        finish_together(folder, switch)
+        finish_commit(folder, manifest)
         _sync(folder)
 
 
-def current(folder: Path, name: str, switch: str) -> Path:
-    """Where the file lies that belongs to the switch as it is: mostly under its plain name."""
-    mark = _mark_now(folder, switch)
-    waiting = folder / _waiting(name, mark) if mark else None
-    return waiting if waiting and waiting.is_file() else folder / name
+def committed_file(folder: Path, name: str, manifest: str) -> Path:
+    """Return the path of the file that the current manifest refers to, staged or plain."""
+    tag = _current_tag(folder, manifest)
+    staged = folder / _staged_name(name, tag) if tag else None
+    return staged if staged and staged.is_file() else folder / name
 
 
-def finish_together(folder: Path, switch: str) -> None:
-    """Give the files that belong to the switch as it is their names; mostly there is none to do.
+def finish_commit(folder: Path, manifest: str) -> None:
+    """Rename the staged files of the current manifest to their plain names, if there are any.
 
-    Raises OSError where the folder cannot be written to.
+    Raises OSError if the folder is not writable.
     """
-    for file in _marked(folder, switch):
-        with suppress(FileNotFoundError):  # another process was quicker
-            file.replace(folder / _plain(file.name))
+    for file in _committed(folder, manifest):
+        with suppress(FileNotFoundError):  # another process has renamed it
+            file.replace(folder / _plain_name(file.name))
 
 
-def _marked(folder: Path, switch: str) -> list[Path]:
-    """The files that wait for the switch as it is."""
-    mark = _mark_now(folder, switch)
-    return sorted(folder.glob(f"*-{mark}*")) if mark else []
+def _committed(folder: Path, manifest: str) -> list[Path]:
+    """Return the staged files of the current manifest."""
+    tag = _current_tag(folder, manifest)
+    return sorted(folder.glob(f"*-{tag}*")) if tag else []
 
 
-_MARK = 12  # digits
+_TAG_DIGITS = 12
 
 
-def _mark(content: bytes) -> str:
-    return sha256(content)[:_MARK]
+def _tag(content: bytes) -> str:
+    return sha256(content)[:_TAG_DIGITS]
 
 
-def _mark_now(folder: Path, switch: str) -> str | None:
-    """The mark of the switch as it is; None where there is none that can be settings."""
+def _current_tag(folder: Path, manifest: str) -> str | None:
+    """Return the tag of the current manifest, or None without a readable one."""
     try:
-        return _mark(read(folder / switch, MOST_SETTINGS))
+        return _tag(safe_read(folder / manifest, MAX_CONFIG_BYTES))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
 
 
-def _waiting(name: str, mark: str) -> str:
-    """model.safetensors waits as model-0123456789ab.safetensors."""
+def _staged_name(name: str, tag: str) -> str:
+    """Return the staged name: model.safetensors → model-0123456789ab.safetensors."""
     stem, dot, suffix = name.partition(".")
-    return f"{stem}-{mark}{dot}{suffix}"
+    return f"{stem}-{tag}{dot}{suffix}"
 
 
-def _plain(waiting: str) -> str:
-    stem, dot, suffix = waiting.partition(".")
-    return f"{stem[: -_MARK - 1]}{dot}{suffix}"
+def _plain_name(staged: str) -> str:
+    stem, dot, suffix = staged.partition(".")
+    return f"{stem[: -_TAG_DIGITS - 1]}{dot}{suffix}"
 
 
-def _clean(folder: Path, names: Iterable[str]) -> None:
+def _remove_staged(folder: Path, names: Iterable[str]) -> None:
     for name in map(glob.escape, names):
-        for waiting in (f"{name}.part", _waiting(name, "[0-9a-f]" * _MARK)):
-            for file in folder.glob(waiting):
+        for pattern in (f"{name}.part", _staged_name(name, "[0-9a-f]" * _TAG_DIGITS)):
+            for file in folder.glob(pattern):
                 file.unlink(missing_ok=True)
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Raises OSError naming the file that this is a part of."""
+    """Write and fsync. Raises OSError naming the file without its `.part`."""
     try:
         with _created(file) as stream:
             stream.write(content)
@@ -227,34 +228,34 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _created(file: Path) -> BinaryIO:
-    """A new file, open for writing. What a folder brought along under this name goes.
+    """Create a new file, open for writing; remove whatever had its name.
 
-    Opened as it is, a link would lead the content into another file, and a pipe be waited for.
+    Opening an existing link would write into its target, and opening a pipe would block.
     """
     file.unlink(missing_ok=True)
     return file.open("xb")
 
 
 def _sync(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened to be synced
-        opened = os.open(folder, os.O_RDONLY)
+    if os.name == "posix":  # Windows cannot open folders
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
 
 def write_json(file: Path, values: Any) -> None:
-    """A JSON file, written atomically."""
+    """Write a JSON file atomically."""
     write_atomic(file, json_bytes(values))
 
 
 def json_bytes(values: Any) -> bytes:
-    """What a JSON file holds. Raises ValueError for a number that is none."""
+    """Encode values as JSON text. Raises ValueError for NaN and infinities."""
     text = json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
     return (text + "\n").encode()
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 of some bytes, in hexadecimal."""
+    """Return the SHA-256 of `content` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()

@@ -2,9 +2,8 @@
 
 python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N] < in > out
 
-Each line is written as soon as those before it are: of a file all is read and checked first, of a
-pipe or a terminal what has arrived. Reasons to doubt a translation go to standard error, each with
-the number of its line.
+A file is read and checked as a whole before translating; a pipe or terminal is processed as lines
+arrive. Quality warnings go to standard error with their line numbers.
 """
 
 import os
@@ -16,19 +15,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from core.command import Parser, counting, main, whole_number
+from core.command import Parser, main, progress_bar, whole_number
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
-from core.data.text_files import decoded
+from core.data.text_files import decode_lines
 from core.files import printable
 from core.translator import Translator
 
-_PIPE = 1 << 20  # bytes taken from a pipe at once
-_AT_ONCE = 2  # batches whose lines are sorted by length
+_PIPE_BYTES = 1 << 20  # read from a pipe at once
+_CHUNK_BATCHES = 2  # batches per chunk; only lines of one chunk are sorted by length
 
 
 def run(arguments: Namespace) -> None:
-    """Read lines, translate them in batches, write them in their order."""
+    """Translate the input in batches and write the translations in input order."""
     for stream, name in ((sys.__stdin__, "input"), (sys.__stdout__, "output")):
         if stream is None:
             raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
@@ -36,13 +35,15 @@ def run(arguments: Namespace) -> None:
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
     for lines in arriving(sys.stdin.buffer):
-        texts = list(decoded(lines, "standard input", number))
+        texts = list(decode_lines(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
-        with counting(len(texts)) as done:
-            for part in _parts(counts, _AT_ONCE * arguments.batch_tokens):
-                found = translator.translate(texts[part], decode, arguments.batch_tokens, done)
-                for line, one in enumerate(found, start=first + part.start):
+        with progress_bar(len(texts)) as on_progress:
+            for chunk in _chunks(counts, _CHUNK_BATCHES * arguments.batch_tokens):
+                translations = translator.translate(
+                    texts[chunk], decode, arguments.batch_tokens, on_progress
+                )
+                for line, one in enumerate(translations, start=first + chunk.start):
                     sys.stdout.buffer.write(one.text.encode() + b"\n")
                     if reasons := translator.quality_warnings(one).reasons(language, printable):
                         sys.stderr.write(f"line {line}: {'; '.join(reasons)}\n")
@@ -50,18 +51,18 @@ def run(arguments: Namespace) -> None:
 
 
 def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines of a file, or those that a pipe or terminal holds, with their \\n.
+    """Yield a file's lines at once, or a pipe's or terminal's as they arrive, with their \\n.
 
-    A line ends with \\n and nothing else, or output and input would not pair line for line.
+    Only \\n ends a line; otherwise output and input would not correspond line for line.
     """
     descriptor, rest = stream.fileno(), b""
     whole = os.name != "posix" or stat.S_ISREG(os.fstat(descriptor).st_mode)
-    while content := os.read(descriptor, _PIPE):
+    while content := os.read(descriptor, _PIPE_BYTES):
         pieces = [content]
         while whole or (
-            sum(map(len, pieces)) < _PIPE and select.select([descriptor], [], [], 0)[0]
+            sum(map(len, pieces)) < _PIPE_BYTES and select.select([descriptor], [], [], 0)[0]
         ):
-            if not (content := os.read(descriptor, _PIPE)):
+            if not (content := os.read(descriptor, _PIPE_BYTES)):
                 break
             pieces.append(content)
         *lines, rest = b"".join([rest, *pieces]).split(b"\n")
@@ -71,8 +72,8 @@ def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _parts(counts: list[int], tokens: int) -> Iterator[slice]:
-    """Neighbours that together have so many tokens at most, or one by itself that has more."""
+def _chunks(counts: list[int], tokens: int) -> Iterator[slice]:
+    """Split into runs of at most `tokens` tokens; a longer sentence gets a run of its own."""
     start = total = 0
     for i, count in enumerate(counts):
         if total and total + count + 1 > tokens:

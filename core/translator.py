@@ -21,7 +21,7 @@ from core.checkpoint.folder import load as load_checkpoint
 from core.checkpoint.head_means import HeadMeans, load_means
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
-from core.device import DeviceLock, own_defaults, pick_device
+from core.device import DeviceLock, pick_device, torch_defaults
 from core.model.baseline import copy_weights
 from core.model.build import Model, build
 from core.model.interface import Seq2Seq
@@ -138,7 +138,7 @@ class Translator:
     def other_implementation(self) -> Self:
         """Return the other architecture with the same weights; its records must agree."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
-        with own_defaults(self.device):
+        with torch_defaults(self.device):
             network = build(other, self.card.model).to(self.device, torch.float32).eval()
             copy_weights(self._model, network)
         accelerate(network)

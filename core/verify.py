@@ -2,10 +2,10 @@
 
 python -m core.verify [--checkpoint DIR] [--json FILE]
 
-Both models get the same weights and no dropout, and run in float64, where a difference beyond
-1e-12 can only be a mistake; the forward pass runs again in float32. Without a checkpoint the
-checklist runs on small fresh networks: both norm orders, tied and untied, 1 to 6 layers, and the
-variants of other implementations. Padded positions are never compared: nothing reads them.
+Both models get the same weights and no dropout, and run in float64, where a difference above 1e-12
+indicates a bug. The forward pass is repeated in float32. Without a checkpoint the checklist runs on
+small random networks: pre- and post-norm, tied and untied, 1 to 6 layers, and the variants of other
+implementations. Padded positions are not compared, because nothing reads them.
 """
 
 from argparse import Namespace
@@ -19,7 +19,7 @@ from core.parity.checklist import LIMIT, Check, checklist, count_lines
 
 
 def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]:
-    """What --json holds; `checkpoint` is null for the fresh networks."""
+    """Return the content of --json; `checkpoint` is null for the random networks."""
     keys = ("name", "passed", "max_abs_diff", "limit")
     return {
         "checkpoint": None if checkpoint is None else checkpoint.card.folder.name,
@@ -29,16 +29,16 @@ def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]
 
 
 def fold(checks: list[Check]) -> list[Check]:
-    """One line for each fresh network that passed, the worst of float64; red lines stay."""
+    """Summarise each random network that passed by its worst float64 line; keep failed lines."""
     networks: dict[str, list[Check]] = {}
     for check in checks:
         networks.setdefault(check.name.partition(": ")[0], []).append(check)
     folded = []
     for network, lines in networks.items():
-        red = [check for check in lines if not check.passed]
+        failed = [check for check in lines if not check.passed]
         worst = max((c for c in lines if c.limit == LIMIT), key=lambda c: c.max_abs_diff)
         name, detail = f"{network}: all {len(lines)} lines", worst.name.partition(": ")[2]
-        folded += red or [replace(worst, name=name, detail=detail)]
+        folded += failed or [replace(worst, name=name, detail=detail)]
     return folded
 
 
@@ -61,7 +61,7 @@ def show(checks: list[Check]) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Run the checklist, print it, write the JSON; RuntimeError if a line failed."""
+    """Run the checklist, print it and write the JSON. Raises RuntimeError if a line failed."""
     from rich.console import Console
     from rich.progress import track
 
@@ -77,17 +77,20 @@ def run(arguments: Namespace) -> None:
     )
     show(checks if checkpoint else fold(checks))
     write_result(arguments.json, report(checkpoint, checks))
-    if red := [check.name for check in checks if not check.passed]:
+    if failed := [check.name for check in checks if not check.passed]:
         raise RuntimeError(
-            f"{len(red)} of {len(checks)} lines differ from torch.nn.Transformer, first: {red[0]}"
+            f"{len(failed)} of {len(checks)} lines differ from torch.nn.Transformer, "
+            f"first: {failed[0]}"
         )
 
 
 def parser() -> Parser:
     """The command line."""
     p = Parser(prog="python -m core.verify", description=__doc__)
-    p.add_argument("--checkpoint", type=Path, help="its weights; small fresh networks if left out")
-    p.add_argument("--json", type=Path, help="write every line here")
+    p.add_argument(
+        "--checkpoint", type=Path, help="weights to check; default: small random networks"
+    )
+    p.add_argument("--json", type=Path, help="write all lines here")
     return p
 
 

@@ -21,7 +21,7 @@ SENTENCES = [
 
 
 def config(**changes: object) -> ModelConfig:
-    """A network of a few thousand weights with unequal stacks, so that mixed-up layers show."""
+    """A network of a few thousand weights with stacks of different depth, to expose mix-ups."""
     return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
@@ -30,17 +30,29 @@ def pair(**changes: object) -> tuple[Baseline, Transformer]:
     torch.manual_seed(0)
     baseline = build("baseline", config(**changes)).double()
     with torch.no_grad():
-        for parameter in baseline.parameters():  # no zeros or ones: a swapped bias must show
+        for parameter in baseline.parameters():  # no zeros or ones, to expose a swapped bias
             parameter.add_(0.1 * torch.randn_like(parameter))
     scratch = build("scratch", config(**changes)).double()
     copy_to_scratch(baseline, scratch)
     return baseline.eval(), scratch.eval()
 
 
+def sharp(
+    seed: int = 0, architecture: str = "scratch", **changes: object
+) -> Baseline | Transformer:
+    """A network in float64 with larger weights than fresh ones, so that choices differ."""
+    torch.manual_seed(seed)
+    network = build(architecture, config(**changes)).double().eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.5)
+    return network
+
+
 def ids(
     rows: int, length: int, lengths: list[int] | None = None, first: int | None = None
 ) -> Tensor:
-    """Random ids [rows, length]; row i has lengths[i] real tokens and padding behind."""
+    """Random ids [rows, length]; row i has lengths[i] tokens, then padding."""
     found = torch.randint(4, 40, (rows, length))
     if first is not None:
         found[:, 0] = first

@@ -132,12 +132,12 @@ def _own(folder: str) -> Served:
     # Importing torch holds Python for a second, also from serving the shell's own files: let the
     # browser fetch those first, so that a visitor sees the page while the model loads.
     time.sleep(0.3)
-    from core.device import spare_threads
+    from core.device import limit_threads
     from core.translator import Translator
 
     loaded = Translator.load(folder)
     _loaded[loaded.card.folder] = loaded.card
-    spare_threads(loaded.card.parameters)
+    limit_threads(loaded.card.parameters)
     # Each of a search's operations gives Python up for a moment and asks for it again; a thread
     # that computes in Python keeps it for 5 ms, unless told otherwise. Beside such a thread a
     # sentence took 0.66 s, and takes 0.55 with half a millisecond.

@@ -1,1 +1,1 @@
-"""Speed on a CPU: compiled kernels for a network's passes, searches and training loss."""
+"""Compiled CPU kernels for forward passes, decoding and the training loss."""

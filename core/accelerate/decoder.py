@@ -1,7 +1,7 @@
-"""The steps of a search by step.c: all hypotheses of a sentence share one tree of keys and values.
+"""Decoding steps in step.c, with one KV cache tree per sentence for all of its hypotheses.
 
-Axes as in transformer.py; B rows are K hypotheses of each of N sentences, one sentence after the
-other; M are the tokens that all of a sentence's hypotheses have written so far; L layers.
+Axes as in transformer.py; B = N sentences × K hypotheses, grouped by sentence; M tokens in a
+sentence's tree, over all hypotheses; L layers.
 """
 
 from __future__ import annotations
@@ -14,64 +14,64 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from core.accelerate.kernels import Decoder, Layer, Product, takes
+from core.accelerate.kernels import Decoder, Layer, Product, supports
 from core.accelerate.layers import product
 from core.model.decoding import KVCache
-from core.model.transformer import DecoderLayer, MultiHeadAttention, Transformer
+from core.model.transformer import DecoderLayer, Transformer
 
-_ROOM = 8  # steps that a new buffer has room for
+_ROOM = 8  # steps that a new buffer leaves room for
 
 
 class _Buffer:
-    """Keys and values of a tree, [L, 2, N, H, room, E]: the first `filled` tokens are written."""
+    """Keys and values of a tree, [L, 2, N, H, room, E], of which `filled` tokens are set."""
 
     def __init__(self, tensor: Tensor, filled: int):
         self.tensor, self.filled = tensor, filled
 
-    def with_room(self, written: int, more: int) -> _Buffer:
-        """Return a buffer of the first `written` tokens with room for `more`: itself, if it can.
+    def with_room(self, length: int, more: int) -> _Buffer:
+        """Return a buffer with the first `length` tokens and room for `more`.
 
-        It cannot for a state that is stepped a second time, because its room is taken.
+        Reuse this one unless it is full or another step from the same state has used its room.
         """
         room = self.tensor.shape[-2]
-        if self.filled == written and written + more <= room:
+        if self.filled == length and length + more <= room:
             return self
         shape = list(self.tensor.shape)
-        shape[-2] = max(written + _ROOM * more, 2 * written)
+        shape[-2] = max(length + _ROOM * more, 2 * length)
         wider = self.tensor.new_empty(shape)
-        wider[..., :written, :] = self.tensor[..., :written, :]
-        return _Buffer(wider, written)
+        wider[..., :length, :] = self.tensor[..., :length, :]
+        return _Buffer(wider, length)
 
-    def select(self, rows_N: Tensor, written: int) -> _Buffer:
-        """Return the first `written` tokens of these sentences, with as much room."""
+    def select(self, rows_N: Tensor, length: int) -> _Buffer:
+        """Return the first `length` tokens of these sentences, with the same room."""
         shape = list(self.tensor.shape)
         shape[2] = len(rows_N)
-        chosen = self.tensor.new_empty(shape)
-        for old, new in zip(self.tensor.flatten(0, 1), chosen.flatten(0, 1), strict=True):
-            torch.index_select(old[..., :written, :], 0, rows_N, out=new[..., :written, :])
-        return _Buffer(chosen, written)
+        selected = self.tensor.new_empty(shape)
+        for old, new in zip(self.tensor.flatten(0, 1), selected.flatten(0, 1), strict=True):
+            torch.index_select(old[..., :length, :], 0, rows_N, out=new[..., :length, :])
+        return _Buffer(selected, length)
 
 
 @dataclass(frozen=True)
 class TreeCache:
-    """The KV cache of all hypotheses as paths through a tree of M tokens, K more with each step.
+    """A KV cache in which hypotheses are paths through a tree that grows by K tokens per step.
 
-    To follow the survivors of a beam, only the mask `path_BM` is copied.
+    Reordering a beam copies only the mask `path_BM`, not keys and values.
     """
 
     decoder: Decoder
     tree: _Buffer
-    memory: Tensor  # [L, 2, N, H, S, E]: keys and values of the encoder's output
+    memory: Tensor  # keys and values of the encoder's output, [L, 2, N, H, S, E]
     source_mask: Tensor  # [N, 1, 1, S]
     sentence_B: Tensor  # the sentence of each row
-    itself_BK: Tensor  # bool: which of a sentence's K rows it is
-    path_BM: Tensor  # bool: the tokens of the tree that it consists of
+    slot_BK: Tensor  # bool, one-hot: the row's place among its sentence's K rows
+    path_BM: Tensor  # bool: the tree's tokens on the row's path
     length: int
 
     def select(self, rows_B: Tensor) -> TreeCache:
-        """Return the state whose row i is this state's row rows[i].
+        """Reorder the state: new row i is old row rows[i].
 
-        Where sentences keep different numbers of rows, each row becomes a sentence of its own.
+        If sentences keep different numbers of rows, each row becomes a sentence of its own.
         """
         sentence_B = self.sentence_B.index_select(0, rows_B)
         state = replace(self, path_BM=self.path_BM.index_select(0, rows_B))
@@ -85,7 +85,7 @@ class TreeCache:
         state = replace(
             state,
             sentence_B=torch.arange(N, device="cpu").repeat_interleave(rows_each),
-            itself_BK=torch.eye(K, dtype=torch.bool, device="cpu").repeat(N, 1),
+            slot_BK=torch.eye(K, dtype=torch.bool, device="cpu").repeat(N, 1),
         )
         if torch.equal(sentences, torch.arange(len(self.source_mask), device="cpu")):
             return state
@@ -97,47 +97,47 @@ class TreeCache:
         )
 
     def as_kv_cache(self) -> KVCache:
-        """Return the same as a plain cache with one path a row."""
-        place_BT = self.path_BM.nonzero()[:, 1].view(len(self.path_BM), self.length)
+        """Convert to a plain cache with one copy of the path per row."""
+        index_BT = self.path_BM.nonzero()[:, 1].view(len(self.path_BM), self.length)
 
-        def written(keys_NHME: Tensor) -> Tensor:
-            rows_BHME = keys_NHME.index_select(0, self.sentence_B)
-            shape = (-1, rows_BHME.shape[1], -1, rows_BHME.shape[-1])
-            return rows_BHME.gather(2, place_BT[:, None, :, None].expand(shape))
-
-        def of_source(keys_NHSE: Tensor) -> Tensor:
+        def per_row(keys_NHSE: Tensor) -> Tensor:
             return keys_NHSE.index_select(0, self.sentence_B)
 
-        own = tuple((written(k), written(v)) for k, v in self.tree.tensor)
-        cross = tuple((of_source(k), of_source(v)) for k, v in self.memory)
+        def path(keys_NHME: Tensor) -> Tensor:
+            rows_BHME = per_row(keys_NHME)
+            shape = (-1, rows_BHME.shape[1], -1, rows_BHME.shape[-1])
+            return rows_BHME.gather(2, index_BT[:, None, :, None].expand(shape))
+
+        own = tuple((path(k), path(v)) for k, v in self.tree.tensor)
+        cross = tuple((per_row(k), per_row(v)) for k, v in self.memory)
         mask = self.source_mask.index_select(0, self.sentence_B)
         return KVCache(own, cross, mask, self.length)
 
 
 class FastTransformer(Transformer):
-    """A Transformer whose searches step by step.c.
+    """A Transformer that decodes with step.c.
 
-    An edited softmax, a finite mask value, another device or type go the plain way.
+    Falls back to torch for an edited softmax, a finite mask value, and other devices or types.
     """
 
     @torch.inference_mode()
     def start(self, source_BS: Tensor) -> KVCache | TreeCache:
         weight = self.embeddings.target_weight
-        if not takes(weight[:1]) or not all(map(_plain, self.decoder)):
+        if not supports(weight[:1]) or not all(map(_is_standard, self.decoder)):
             return super().start(source_BS)
         memory_NSD, source_mask = self.encode(source_BS)
         N, S, D = memory_NSD.shape
         layers = [_packed(layer) for layer in self.decoder]
         shape = N, S, 2, self.config.num_heads, -1
-        every = [kv.run(memory_NSD.view(N * S, D)).view(shape) for _, kv in layers]
-        memory = torch.stack(every).permute(0, 3, 1, 4, 2, 5).contiguous()
+        projected = [kv.run(memory_NSD.view(N * S, D)).view(shape) for _, kv in layers]
+        memory = torch.stack(projected).permute(0, 3, 1, 4, 2, 5).contiguous()
         return TreeCache(
             decoder=Decoder([layer for layer, _ in layers]),
             tree=_Buffer(memory[..., :0, :], 0),
             memory=memory,
             source_mask=source_mask.contiguous(),
             sentence_B=torch.arange(N, device="cpu"),
-            itself_BK=source_mask.new_ones(N, 1),
+            slot_BK=source_mask.new_ones(N, 1),
             path_BM=source_mask.new_empty(N, 0),
             length=0,
         )
@@ -147,10 +147,10 @@ class FastTransformer(Transformer):
         if isinstance(state, KVCache):
             return super().step(token_B, state)
         x_BD = self.embeddings.target_token(token_B, state.length)
-        if not takes(x_BD) or not all(map(_plain, self.decoder)):
+        if not supports(x_BD) or not all(map(_is_standard, self.decoder)):
             return super().step(token_B, state.as_kv_cache())
-        K = state.itself_BK.shape[1]
-        path_BM = torch.cat((state.path_BM, state.itself_BK), dim=1)
+        K = state.slot_BK.shape[1]
+        path_BM = torch.cat((state.path_BM, state.slot_BK), dim=1)
         M = path_BM.shape[1]
         tree = state.tree.with_room(M - K, K)
         state.decoder.step(x_BD, tree.tensor, path_BM, state.memory, state.source_mask)
@@ -159,62 +159,61 @@ class FastTransformer(Transformer):
         return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
 
 
-def _plain(layer: nn.Module) -> bool:
-    """Whether both attentions of a layer are the paper's: without an edit or a mask value."""
+def _is_standard(layer: nn.Module) -> bool:
+    """Whether neither attention of a layer has an edited softmax or a finite mask value."""
     assert isinstance(layer, DecoderLayer)
-    return not any(map(_changed, (layer.self_attention, layer.cross_attention)))
+    return all(
+        attention.mask_score is None and "attend" not in vars(attention)
+        for attention in (layer.self_attention, layer.cross_attention)
+    )
 
 
-def _changed(attention: MultiHeadAttention) -> bool:
-    return "attend" in vars(attention) or attention.mask_score is not None
-
-
-_Known = tuple[tuple[tuple[int, int], ...], list[Tensor], tuple[Layer, Product]]
-_known: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
+_Entry = tuple[tuple[tuple[int, int], ...], list[Tensor], tuple[Layer, Product]]
+_cache: WeakKeyDictionary[nn.Module, _Entry] = WeakKeyDictionary()
 
 
 def _packed(layer: Any) -> tuple[Layer, Product]:
     """Return a layer for step.c, and its product from memory to cross keys and values.
 
-    Packed again when a weight is another tensor or was written to. The tensors that were packed are
-    kept, so that no other can be allocated at their address.
+    Both are repacked if a weight was replaced or written to. The packed tensors are kept alive, so
+    that their addresses cannot be reused.
     """
     parameters = _parameters(layer)
-    if any(p.is_inference() for p in parameters):  # these do not count their writes
+    if any(p.is_inference() for p in parameters):  # they have no version counter
         return _pack(layer)
     state = tuple((p.data_ptr(), p._version) for p in parameters)
-    known = _known.get(layer)
-    if known is None or known[0] != state:
-        known = _known[layer] = state, [p.detach() for p in parameters], _pack(layer)
-    return known[2]
+    entry = _cache.get(layer)
+    if entry is None or entry[0] != state:
+        entry = _cache[layer] = state, [p.detach() for p in parameters], _pack(layer)
+    return entry[2]
 
 
 def _parameters(module: nn.Module) -> list[nn.Parameter]:
-    """torch's `module.parameters()`, which takes 3.5 times as long to skip duplicates."""
+    """Return `module.parameters()`, which is 3.5 times slower because it skips duplicates."""
     own = [p for p in module._parameters.values() if p is not None]
-    for part in module._modules.values():
-        if part is not None:
-            own += _parameters(part)
+    for child in module._modules.values():
+        if child is not None:
+            own += _parameters(child)
     return own
 
 
 @torch.no_grad()
 def _pack(layer: Any) -> tuple[Layer, Product]:
     own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
-    joined = [_joined(own.query, own.key, own.value)]
+    products = [_fused(own.query, own.key, own.value)]
     single = own.output, cross.query, cross.output, feed_forward.inner, feed_forward.outer
-    joined += [_joined(one) for one in single]
+    products += map(_fused, single)
     norms = [
         (norm.weight.detach(), norm.bias.detach(), norm.eps)
         for norm in (layer.norm1, layer.norm2, layer.norm3)
     ]
-    return Layer(joined, norms, layer.norm_first), _joined(cross.key, cross.value)
+    return Layer(products, norms, layer.norm_first), _fused(cross.key, cross.value)
 
 
-def _joined(*layers: nn.Linear) -> Product:
-    """Return layers with the same input as one product: their outputs side by side.
+def _fused(*layers: nn.Linear) -> Product:
+    """Fuse layers with the same input into one product, with their outputs concatenated.
 
-    A single one shares what `linear` keeps, so that the pass after a search finds it in the cache.
+    A single layer shares the packed copy of `layers.linear`, which the pass after a search reuses.
     """
     weight, bias = layers[0].weight, layers[0].bias
     if len(layers) == 1 and not weight.is_inference():

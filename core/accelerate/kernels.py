@@ -1,6 +1,6 @@
-"""Call step.c on tensors: products, the best tokens, steps of a decoder, a loss.
+"""ctypes bindings of step.c: matmul, top-k, beam candidates, decoder steps and the training loss.
 
-It takes float32 on a CPU without gradients, and for the loss bfloat16 as well. Axes as in
+They support float32 on a CPU without gradients; the loss also supports bfloat16. Axes as in
 decoder.py.
 """
 
@@ -16,76 +16,81 @@ from torch import Tensor
 
 from core.accelerate.library import library
 
-_FEW = 16  # rows: several threads are no faster, for all wait for the weights
+_MEMORY_BOUND_ROWS = 16  # with so few rows, more threads do not help
 
 
-def takes(x: Tensor) -> bool:
-    """Whether step.c is to multiply x [..., in] by weights of its type and on its device."""
+def supports(x: Tensor) -> bool:
+    """Whether step.c should handle x [..., in], with weights of the same type and device."""
     return (
         x.is_cpu
         and x.dtype == torch.float32
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and library() is not None
-        and (torch.get_num_threads() == 1 or x.numel() <= _FEW * x.shape[-1])
+        and (torch.get_num_threads() == 1 or x.numel() <= _MEMORY_BOUND_ROWS * x.shape[-1])
     )
 
 
 def top_k_log_probs(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of x.log_softmax(-1), those before `first` counted as −∞, and their places.
+    """Return the k largest of x.log_softmax(-1) and their indices; ids below `first` are −∞.
 
-    Of equal ones the first comes first. Only for an x that step.c takes. Raises ValueError.
+    Ties go to the lower index. Requires `supports(x)`. Raises ValueError for an impossible k.
     """
-    found = library()
-    assert found is not None
+    step_c = _library()
     x = x.contiguous()
     *rows, width = x.shape
     if not (0 < k <= width and 0 <= first <= width):
-        raise ValueError(f"the {k} likeliest of {width} from {first} on do not exist")
-    value, place = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
+        raise ValueError(f"cannot take the top {k} of {width} from {first} on")
+    value, index = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
     count = x.numel() // width
-    found.likeliest(x.data_ptr(), count, width, first, k, value.data_ptr(), place.data_ptr())
-    return value, place
+    step_c.top_k_log_probs(x.data_ptr(), count, width, first, k, value.data_ptr(), index.data_ptr())
+    return value, index
 
 
-def continuations(
-    x_NKV: Tensor, total_NK: Tensor, first: int, each: int, wanted: int
+def beam_candidates(
+    x_NKV: Tensor, total_NK: Tensor, first: int, per_row: int, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The `wanted` best ways on from K hypotheses: their sums, 0…K−1, and ids, all [N, wanted].
+    """Return the best continuations of K hypotheses: sums, rows 0…K−1 and ids, all [N, count].
 
-    From logits and, in float64, the sums so far; of each hypothesis its `each` likeliest tokens,
-    as `likeliest` has them. Only for logits that step.c takes. Raises ValueError.
+    See TopTokens.beam_candidates; `x` are logits, and ids below `first` are excluded. Requires
+    `supports(x)`. Raises ValueError for an impossible number of candidates.
     """
-    found = library()
-    assert found is not None
+    step_c = _library()
     x_NKV, total_NK = x_NKV.contiguous(), total_NK.contiguous()
     N, K, V = x_NKV.shape
-    if not (0 < each <= V and 0 <= first <= V and 0 < wanted <= K * each):
+    if not (0 < per_row <= V and 0 <= first <= V and 0 < count <= K * per_row):
         raise ValueError(
-            f"{wanted} sums of the {each} likeliest of {K} × {V} from {first} on do not exist"
+            f"cannot take {count} of the top {per_row} from {first} on of {K} × {V} logits"
         )
     assert total_NK.shape == (N, K) and total_NK.dtype == torch.float64
-    best = total_NK.new_empty(N, wanted)
-    row, id = (torch.empty(N, wanted, dtype=torch.int64, device="cpu") for _ in range(2))
-    found.continuations(
-        *(x_NKV.data_ptr(), total_NK.data_ptr(), N, K, V, first, each, wanted),
+    best = total_NK.new_empty(N, count)
+    row, id = (torch.empty(N, count, dtype=torch.int64, device="cpu") for _ in range(2))
+    step_c.beam_candidates(
+        *(x_NKV.data_ptr(), total_NK.data_ptr(), N, K, V, first, per_row, count),
         *(best.data_ptr(), row.data_ptr(), id.data_ptr()),
     )
     return best, row, id
 
 
+def _library() -> ctypes.CDLL:
+    """Return the compiled step.c. Raises RuntimeError if there is none."""
+    if (loaded := library()) is None:
+        raise RuntimeError("step.c is not compiled here")
+    return loaded
+
+
 def smoothed_cross_entropy(
     x_NV: Tensor, target_N: Tensor, smoothing: float, count: float, gradient_NV: Tensor
 ) -> float | None:
-    """The label-smoothed loss of logits, summed and divided by `count`; its gradient is written.
+    """Return the label-smoothed loss of logits, summed and divided by `count`; write its gradient.
 
-    All three tensors are contiguous, logits and gradient float32 or bfloat16. None, and nothing
-    written, where step.c does not compute it: on another device, in another type, where it is not
-    compiled, and where torch has several threads to share its own work among. Raises ValueError.
+    All tensors are contiguous; logits and gradient are float32 or bfloat16. Returns None and writes
+    nothing for another device or type, without step.c, and if torch uses several threads. Raises
+    ValueError for a target outside of the vocabulary.
     """
-    found = library()
-    known = x_NV.is_cpu and x_NV.dtype in (torch.float32, torch.bfloat16)
-    if found is None or not known or torch.get_num_threads() > 1:
+    step_c = library()
+    supported = x_NV.is_cpu and x_NV.dtype in (torch.float32, torch.bfloat16)
+    if step_c is None or not supported or torch.get_num_threads() > 1:
         return None
     N, V = x_NV.shape
     assert gradient_NV.shape == (N, V) and gradient_NV.dtype == x_NV.dtype
@@ -93,8 +98,8 @@ def smoothed_cross_entropy(
     assert all(x.is_contiguous() for x in (x_NV, target_N, gradient_NV))
     if N and not 0 <= int(target_N.min()) <= int(target_N.max()) < V:
         raise ValueError(f"a target is outside of the vocabulary of {V}")
-    row = torch.empty(V + found.panel(), dtype=torch.float32, device="cpu")
-    return found.smoothed(
+    row = torch.empty(V + step_c.panel(), dtype=torch.float32, device="cpu")
+    return step_c.smoothed_cross_entropy(
         *(x_NV.dtype == torch.bfloat16, x_NV.data_ptr(), N, V, target_N.data_ptr()),
         *(smoothing, count, row.data_ptr(), gradient_NV.data_ptr()),
     )
@@ -113,26 +118,25 @@ class _Layer(ctypes.Structure):
 
 
 class Product:
-    """x ↦ x Wᵀ + b of W [out, in] as it is now; b [out] may be written to."""
+    """x ↦ x Wᵀ + b with a packed copy of W [out, in]; b [out] is read at each call."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
-        """Raises RuntimeError where there is no compiled step.c."""
-        if (found := library()) is None:
-            raise RuntimeError("step.c is not compiled here")
+        """Pack the matrix. Raises RuntimeError without a compiled step.c."""
+        step_c = _library()
         out, width = weight.shape
-        panel = found.panel()
-        whole = F.pad(weight.detach().t(), (0, -out % panel))
-        panels = whole.view(width, -1, panel).transpose(0, 1).contiguous()
+        panel = step_c.panel()
+        padded = F.pad(weight.detach().t(), (0, -out % panel))
+        panels = padded.view(width, -1, panel).transpose(0, 1).contiguous()
         self.weight, self.bias, self._panels = weight, bias, panels
-        at = None if bias is None else bias.data_ptr()
-        self.struct = _Affine(panels.data_ptr(), at, width, out)
-        self._pointer, self._product = ctypes.byref(self.struct), found.product
+        address = None if bias is None else bias.data_ptr()
+        self.struct = _Affine(panels.data_ptr(), address, width, out)
+        self._pointer, self._product = ctypes.byref(self.struct), step_c.product
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.run(x) if takes(x) else F.linear(x, self.weight, self.bias)
+        return self.run(x) if supports(x) else F.linear(x, self.weight, self.bias)
 
     def run(self, x: Tensor) -> Tensor:
-        """The same for an x that step.c takes."""
+        """Apply the product; requires `supports(x)`."""
         x = x.contiguous()
         *shape, width = x.shape
         y = x.new_empty(*shape, self.struct.out)
@@ -141,10 +145,10 @@ class Product:
 
 
 class Layer:
-    """One decoder layer as step.c reads it; it keeps the tensors that this points into.
+    """A decoder layer as a C struct, with references to the tensors that it points into.
 
-    `products` are those of q, k and v joined, self-attention's output, cross-attention's query and
-    output, and both of the feed-forward; `norms` are weight, bias and eps of each.
+    `products`: fused q, k and v; self-attention output; cross-attention query; cross-attention
+    output; feed-forward inner and outer. `norms`: weight, bias and eps of each.
     """
 
     def __init__(
@@ -163,7 +167,7 @@ class Layer:
 
 
 class Decoder:
-    """All layers of a decoder, one behind the other."""
+    """All layers of a decoder, in order."""
 
     def __init__(self, layers: Sequence[Layer]):
         self._kept = layers
@@ -173,19 +177,18 @@ class Decoder:
     def step(
         self, x_BD: Tensor, tree: Tensor, path_BM: Tensor, memory: Tensor, source: Tensor
     ) -> None:
-        """One new token a row: `x_BD` becomes the last layer's output, in place.
+        """Run all layers for one new token per row; overwrite `x_BD` with the output.
 
-        The new tokens' keys and values go to the last of the M cells of the `tree`, which is
-        [L, 2, N, H, room, E]; `memory` is [L, 2, N, H, S, E], `source` its mask: all contiguous.
+        Writes the new keys and values to the last of the M cells of `tree` [L, 2, N, H, room, E].
+        `memory` is [L, 2, N, H, S, E] and `source` its mask. All tensors are contiguous.
         """
-        found = library()
-        assert found is not None
+        step_c = _library()
         B, D = x_BD.shape
         (L, _, N, H, S, E), M = memory.shape, path_BM.shape[1]
         floats = x_BD.new_empty(B * (3 * D + self._widest))
         counts = torch.empty(B + N, dtype=torch.int64, device="cpu")
         cells = torch.empty(B * M + N * S, dtype=torch.int32, device="cpu")
-        found.decode(
+        step_c.decode(
             *(self._structs, L, N, B // N, H, E, x_BD.data_ptr()),
             *(tree.data_ptr(), tree.shape[-2], M, path_BM.data_ptr(), memory.data_ptr(), S),
             *(source.data_ptr(), floats.data_ptr(), counts.data_ptr(), cells.data_ptr()),

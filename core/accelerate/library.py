@@ -1,6 +1,6 @@
-"""Compile step.c, once on a machine, and load it; without a compiler torch does its work.
+"""Compile step.c once per machine and load it; without a compiler, fall back to torch.
 
-HEADLIGHT_COMPILED=0 in the environment switches it off.
+HEADLIGHT_COMPILED=0 in the environment disables it.
 """
 
 import ctypes
@@ -19,56 +19,56 @@ from core.files import cache_folder
 SWITCH = "HEADLIGHT_COMPILED"
 _SOURCE = Path(__file__).with_name("step.c")
 _FLAGS = "-std=gnu11 -O3 -march=native -ffp-contract=fast -fopenmp-simd -fno-math-errno".split()
-_PATIENCE = 60  # seconds that a compiler may take; one is usual
+_TIMEOUT_S = 60  # for the compiler, which usually takes one second
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled step.c; None without a compiler, and for whatever else goes wrong with it."""
+    """Return the compiled step.c, or None without a compiler or after any failure."""
     if os.environ.get(SWITCH) == "0" or os.name != "posix":
         return None
     try:
-        found = ctypes.CDLL(str(compiled(cache_folder() / "compiled")))
+        loaded = ctypes.CDLL(str(compiled(cache_folder() / "compiled")))
     except (OSError, RuntimeError, subprocess.SubprocessError):
         return None
     pointer, number = c_void_p, c_int64
-    found.panel.restype = number
+    loaded.panel.restype = number
     for name, arguments in {
         "product": (pointer, pointer, number, c_int, pointer),
-        "likeliest": (pointer, number, number, number, number, pointer, pointer),
-        "smoothed": (
+        "top_k_log_probs": (pointer, number, number, number, number, pointer, pointer),
+        "smoothed_cross_entropy": (
             *(c_int, pointer, number, number, pointer, c_double, c_double, pointer, pointer),
         ),
-        "continuations": (pointer, pointer, *[number] * 6, pointer, pointer, pointer),
+        "beam_candidates": (pointer, pointer, *[number] * 6, pointer, pointer, pointer),
         "decode": (
             *(pointer, number, number, number, number, number, pointer, pointer, number, number),
             *(pointer, pointer, number, pointer, pointer, pointer, pointer),
         ),
     }.items():
-        function = getattr(found, name)
+        function = getattr(loaded, name)
         function.restype, function.argtypes = None, arguments
-    found.smoothed.restype = c_double
-    return found
+    loaded.smoothed_cross_entropy.restype = c_double
+    return loaded
 
 
 def compiled(folder: Path) -> Path:
-    """The library in this folder; its name says of which source, compiler and processor it is.
+    """Return the library's file, compiled unless it exists; the name hashes source and compiler.
 
-    Raises OSError, SubprocessError, or RuntimeError (of a user without a home) where none can be.
+    Raises OSError, SubprocessError, or RuntimeError (for a user without a home folder).
     """
     compiler = shutil.which(os.environ.get("CC") or "cc")
     if compiler is None:
         raise FileNotFoundError("no C compiler")
-    known = _run(compiler, "-dM", "-E", "-x", "c", os.devnull)  # version; what `native` stands for
-    content = b"\0".join((_SOURCE.read_bytes(), known, *map(str.encode, _FLAGS)))
+    macros = _run(compiler, "-dM", "-E", "-x", "c", os.devnull)  # compiler version and CPU features
+    content = b"\0".join((_SOURCE.read_bytes(), macros, *map(str.encode, _FLAGS)))
     file = folder / f"step-{hashlib.sha256(content).hexdigest()[:32]}.so"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as part:
-            made = Path(part, file.name)
-            _run(compiler, "-shared", "-fPIC", str(_SOURCE), "-o", str(made), "-lm")
-            made.chmod(0o600)
-            made.replace(file)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            output = Path(temporary, file.name)
+            _run(compiler, "-shared", "-fPIC", str(_SOURCE), "-o", str(output), "-lm")
+            output.chmod(0o600)
+            output.replace(file)
     _check_private(file)
     return file
 
@@ -76,15 +76,15 @@ def compiled(folder: Path) -> Path:
 def _run(compiler: str, *arguments: str) -> bytes:
     command = [compiler, *_FLAGS, *arguments]
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_PATIENCE
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_TIMEOUT_S
     ).stdout
 
 
 def _check_private(file: Path) -> None:
-    """Raises PermissionError where another user could put a library of theirs in this place."""
+    """Raise PermissionError if another user could replace the file."""
     folder = file.parent.resolve()
     for place in (folder / file.name, folder, *folder.parents):
-        status = place.lstat()  # of a link itself: what it leads to was not looked at
-        open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
-        if stat.S_ISLNK(status.st_mode) or open_to_others or status.st_uid not in (0, os.getuid()):
-            raise PermissionError(f"{place} could be another user's")
+        status = place.lstat()  # of a symlink itself, not of its target
+        writable = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+        if stat.S_ISLNK(status.st_mode) or writable or status.st_uid not in (0, os.getuid()):
+            raise PermissionError(f"{place} can be changed by another user")

@@ -1,10 +1,8 @@
-/* One step of the decoder: all layers for B rows, each of them one new token of one hypothesis.
+/* Kernels for decoding steps, matrix products, top-k log-probabilities and the training loss.
 
-And its parts for whole passes, what a search chooses from, and the loss of training.
-
-Axes as in decoding.py: rows B are K hypotheses of each of N sentences; D d_model, H heads of size
-E, M tokens of a sentence's tree, S source tokens, L layers. All numbers are float32. Weights
-[in, out] lie in panels of PANEL columns, the last one filled with zeros: [out / PANEL, in, PANEL].
+Axes as in decoder.py: B = N sentences × K hypotheses, D d_model, H heads of size E, M tokens in a
+sentence's tree, S source tokens, L layers. All numbers are float32. Weights [in, out] are packed
+in panels of PANEL columns, the last one padded with zeros: [out / PANEL, in, PANEL].
 */
 
 #include <math.h>
@@ -20,17 +18,17 @@ enum { LANES = 4 };
 #endif
 enum { PANEL = 2 * LANES };
 #if defined(__AVX512F__)
-enum { ROWS = 14 }; /* what fits into registers: ROWS · 2 sums, 2 weights */
+enum { ROWS = 14 }; /* fits into the registers: 2 ROWS sums and 2 weights */
 #else
 enum { ROWS = 6 };
 #endif
-enum { GROUP = 42 }; /* rows that all panels are done for, whole blocks of either size */
+enum { GROUP = 42 }; /* rows per pass over the panels; a multiple of both values of ROWS */
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t whole __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 typedef struct {
-    const float *panels, *bias; /* no bias is NULL */
+    const float *panels, *bias; /* bias may be NULL */
     int64_t in, out;
 } Affine;
 
@@ -51,18 +49,18 @@ typedef struct { int64_t N, K, H, E; } Size;
 
 int64_t panel(void) { return PANEL; }
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where the mask's bits are 1, a; elsewhere b. */
-static inline vec chosen(whole mask, vec a, vec b) {
-    return (vec)((mask & (whole)a) | (~mask & (whole)b));
+/* Select a where the mask's bits are 1, else b. */
+static inline vec blend(ivec mask, vec a, vec b) {
+    return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* e^x for x ≤ 0: 2ⁿ·eʳ with |r| ≤ ln(2)/2; below the smallest number of full precision, 0. */
+/* e^x for x ≤ 0 as 2ⁿ·eʳ with |r| ≤ ln(2)/2; 0 where the result would be subnormal. */
 static inline vec exponential(vec x) {
-    const whole nothing = x < -87.0f;
-    x = chosen(nothing, (vec){0}, x);
-    const whole n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole);
+    const ivec nothing = x < -87.0f;
+    x = blend(nothing, (vec){0}, x);
+    const ivec n = __builtin_convertvector(x * 1.44269504f - 0.5f, ivec);
     const vec count = __builtin_convertvector(n, vec);
     const vec r = (x - count * 0.693359375f) + count * 2.12194440e-4f;
     vec p = r * (1.0f / 5040) + 1.0f / 720;
@@ -72,10 +70,10 @@ static inline vec exponential(vec x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return chosen(nothing, (vec){0}, p * (vec)((n + 127) << 23));
+    return blend(nothing, (vec){0}, p * (vec)((n + 127) << 23));
 }
 
-/* One panel's columns of x W + b for `rows` rows, a constant wherever this is called. */
+/* Compute one panel's columns of x W + b for `rows` rows, a compile-time constant. */
 static inline __attribute__((always_inline)) void block(
     const int rows, const float *x, const float *panel, const float *bias, int64_t in, int relu,
     float *y, int64_t columns) {
@@ -86,7 +84,7 @@ static inline __attribute__((always_inline)) void block(
     for (int64_t k = 0; k < in; k++) {
         const vec low = *(const vec *)(panel + k * PANEL);
         const vec high = *(const vec *)(panel + k * PANEL + LANES);
-        for (int i = 0; i < PANEL; i += 16) /* weights come from afar; a search: 1.1 */
+        for (int i = 0; i < PANEL; i += 16) /* a search is 1.1 times as fast */
             __builtin_prefetch(panel + (k + 16) * PANEL + i);
         for (int r = 0; r < rows; r++) {
             sum[r][0] += low * x[r * in + k];
@@ -97,21 +95,21 @@ static inline __attribute__((always_inline)) void block(
         *(vec *)y = sum[r][0];
         *(vec *)(y + LANES) = sum[r][1];
         if (relu)
-            for (int i = 0; i < PANEL; i++) y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays */
+            for (int i = 0; i < PANEL; i++) y[i] = y[i] < 0 ? 0 : y[i]; /* keeps NaN */
     }
 }
 
-/* y [B, out] = x W + b of x [B, in], or of that what is positive. */
-static void few(const Affine *a, const float *x, int64_t B, int relu, float *y) {
+/* Compute y [B, out] = x W + b of x [B, in], followed by a ReLU if `relu`. */
+static void product_group(const Affine *a, const float *x, int64_t B, int relu, float *y) {
     const int64_t in = a->in, out = a->out;
-    float last[(ROWS + 1) * PANEL] = {0}; /* for a panel that is wider than what is left */
+    float last[(ROWS + 1) * PANEL] = {0}; /* output and bias of a partial last panel */
     for (int64_t c = 0; c < out; c += PANEL) {
-        const int64_t width = least(PANEL, out - c);
+        const int64_t width = min64(PANEL, out - c);
         const float *panel = a->panels + c * in, *bias = a->bias ? a->bias + c : 0;
         if (bias && width < PANEL) bias = memcpy(last + ROWS * PANEL, bias, width * sizeof *y);
         int64_t blocks = (B + ROWS - 1) / ROWS;
         for (int64_t b = 0, rows; b < B; b += rows, blocks--) {
-            rows = (B - b + blocks - 1) / blocks; /* as many in each block as can be */
+            rows = (B - b + blocks - 1) / blocks; /* balance the blocks */
             float *place = y + b * out + c, *to = width < PANEL ? last : place;
             const int64_t columns = width < PANEL ? PANEL : out;
             switch (rows) {
@@ -128,17 +126,17 @@ static void few(const Affine *a, const float *x, int64_t B, int relu, float *y) 
     }
 }
 
-/* The same for many rows, a group at a time: else a panel writes to more places than a cache can
-   follow. 320 rows by 128 × 8,000: 1.35 */
+/* Compute `product_group` for any number of rows. Grouping keeps a panel from writing to more cache
+   lines than the cache can hold: 1.35 times as fast for 320 rows by 128 × 8,000. */
 void product(const Affine *a, const float *x, int64_t B, int relu, float *y) {
     for (int64_t groups = (B + GROUP - 1) / GROUP, b = 0, rows; b < B; b += rows, groups--) {
         rows = (B - b + groups - 1) / groups;
-        few(a, x + b * a->in, rows, relu, y + b * a->out);
+        product_group(a, x + b * a->in, rows, relu, y + b * a->out);
     }
 }
 
-/* y [B, D] = (x − mean) / √(variance + eps) · weight + bias. */
-static void normalise(const Norm *norm, const float *x, int64_t B, int64_t D, float *y) {
+/* Layer norm: y [B, D] = (x − mean) / √(variance + eps) · weight + bias. */
+static void layer_norm(const Norm *norm, const float *x, int64_t B, int64_t D, float *y) {
     for (; B--; x += D, y += D) {
         float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
@@ -151,30 +149,29 @@ static void normalise(const Norm *norm, const float *x, int64_t B, int64_t D, fl
     }
 }
 
-/* So many numbers in whole vectors. */
-static inline int64_t rounded(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
+/* Round up to whole vectors. */
+static inline int64_t round_up(int64_t count) { return (count + LANES - 1) / LANES * LANES; }
 
-/* Scores become weights: e^x over the sum of it, NaN where nothing is above −∞. There is room for
-   `rounded(count)` numbers. */
-static inline void weigh(float *score, int64_t count) {
+/* Softmax in place; NaN if all scores are −∞. `score` has room for `round_up(count)` numbers. */
+static inline void softmax(float *score, int64_t count) {
     vec most = (vec){0} - INFINITY, total = {0};
     float largest = -INFINITY, sum = 0;
-    for (int64_t i = count; i < rounded(count); i++) score[i] = -INFINITY;
+    for (int64_t i = count; i < round_up(count); i++) score[i] = -INFINITY;
     for (int64_t i = 0; i < count; i += LANES) {
         const vec x = *(vec *)(score + i);
-        most = chosen(x > most, x, most);
+        most = blend(x > most, x, most);
     }
     for (int i = 0; i < LANES; i++) largest = most[i] > largest ? most[i] : largest;
     for (int64_t i = 0; i < count; i += LANES) {
         const vec x = *(vec *)(score + i);
-        total += *(vec *)(score + i) = chosen(x == -INFINITY, (vec){0}, exponential(x - largest));
+        total += *(vec *)(score + i) = blend(x == -INFINITY, (vec){0}, exponential(x - largest));
     }
     for (int i = 0; i < LANES; i++) sum += total[i];
     for (int64_t i = 0; i < count; i += LANES) *(vec *)(score + i) /= sum;
 }
 
-/* softmax(q Kᵀ / √E) V of one query over the listed cells; zeros where there are none. The next
-   head has its keys and values `room` cells further on. */
+/* Compute softmax(q Kᵀ / √E) V of one query over the listed cells; zeros without cells. The keys
+   and values of the next head follow `room` cells later. */
 static inline __attribute__((always_inline)) void attend(
     const float *restrict q, const float *restrict keys, const float *restrict values,
     const int32_t *restrict cells, int64_t count, int64_t room, const int64_t E,
@@ -183,14 +180,14 @@ static inline __attribute__((always_inline)) void attend(
     for (int64_t i = 0; i < count; i++) {
         const float *key = keys + cells[i] * E;
         float sum = 0;
-        __builtin_prefetch(key + room * E); /* of many sentences, all of a step: 1.1 */
+        __builtin_prefetch(key + room * E); /* a step of many sentences is 1.1 times as fast */
         __builtin_prefetch(values + (cells[i] + room) * E);
 #pragma omp simd reduction(+ : sum)
         for (int64_t e = 0; e < E; e++) sum += q[e] * key[e];
         score[i] = sum * scale;
     }
-    weigh(score, count);
-    if (E % LANES == 0) { /* as vectors, which the compiler does not see: all of a step: 1.3 */
+    softmax(score, count);
+    if (E % LANES == 0) { /* not vectorised by the compiler: a step is 1.3 times as fast */
         for (int64_t e = 0; e < E; e += LANES) {
             vec sum = {0};
             for (int64_t i = 0; i < count; i++)
@@ -207,8 +204,9 @@ static inline __attribute__((always_inline)) void attend(
     }
 }
 
-/* Which cells of a mask [rows, width] are open: a list each, and how many. */
-static void list(const uint8_t *mask, int64_t rows, int64_t width, int32_t *cells, int64_t *counts) {
+/* List the unmasked cells of each row of a mask [rows, width], and count them. */
+static void list_cells(const uint8_t *mask, int64_t rows, int64_t width, int32_t *cells,
+                       int64_t *counts) {
     for (; rows--; mask += width, cells += width, counts++) {
         *counts = 0;
         for (int64_t i = 0; i < width; i++)
@@ -216,11 +214,12 @@ static void list(const uint8_t *mask, int64_t rows, int64_t width, int32_t *cell
     }
 }
 
-/* Every row's heads: out [B, D], from queries in rows of `width`; `kv` is [2, N, H, room, E]. */
+/* Attend with every head of every row: out [B, D]. Queries are in rows of `width`; `kv` is
+   [2, N, H, room, E]; `share` rows in sequence have the same cells. */
 static void attention(const float *q, int64_t width, const float *kv, int64_t room, Size s,
                       const int32_t *cells, int64_t most, const int64_t *counts, int64_t share,
                       float *out) {
-    float score[rounded(most) + 1];
+    float score[round_up(most) + 1];
     for (int64_t b = 0; b < s.N * s.K; b++)
         for (int64_t h = 0; h < s.H; h++) {
             const float *keys = kv + (b / s.K * s.H + h) * room * s.E;
@@ -228,7 +227,7 @@ static void attention(const float *q, int64_t width, const float *kv, int64_t ro
             const int32_t *open = cells + b / share * most;
             const float *query = q + b * width + h * s.E;
             float *to = out + (b * s.H + h) * s.E;
-            switch (s.E) { /* a constant size is faster */
+            switch (s.E) { /* faster with a constant size */
 #define SIZE(E) case E: attend(query, keys, values, open, counts[b / share], room, E, score, to); break;
                 SIZE(16) SIZE(32) SIZE(48) SIZE(64)
                 default: attend(query, keys, values, open, counts[b / share], room, s.E, score, to);
@@ -236,8 +235,8 @@ static void attention(const float *q, int64_t width, const float *kv, int64_t ro
         }
 }
 
-/* The K new tokens' keys and values, which lie behind their queries in `qkv`, to their cells. */
-static void keep(const float *qkv, float *kv, int64_t room, int64_t M, Size s) {
+/* Copy the K new tokens' keys and values, which follow the queries in `qkv`, to their cells. */
+static void store_keys_values(const float *qkv, float *kv, int64_t room, int64_t M, Size s) {
     for (int64_t b = 0; b < s.N * s.K; b++)
         for (int64_t i = 0; i < 2; i++)
             for (int64_t h = 0; h < s.H; h++)
@@ -245,26 +244,26 @@ static void keep(const float *qkv, float *kv, int64_t room, int64_t M, Size s) {
                        qkv + ((b * 3 + 1 + i) * s.H + h) * s.E, s.E * sizeof *kv);
 }
 
-/* All layers: x [B, D] becomes the last one's output, and the last K of the tree's M cells are
-   written. `tree` is [L, 2, N, H, room, E], `memory` [L, 2, N, H, S, E]; the masks are bytes, `path`
-   [B, M] and `source` [N, S]. There is room in `floats` for B rows of 3 D and the widest output, in
-   `counts` for a number a row and sentence, in `cells` for one a byte of the masks. */
+/* Run all layers: overwrite x [B, D] with the output and the last K of the tree's M cells with the
+   new keys and values. `tree` is [L, 2, N, H, room, E], `memory` [L, 2, N, H, S, E]; the masks are
+   bytes, `path` [B, M] and `source` [N, S]. Scratch space: `floats` for B rows of 3 D plus the
+   widest output, `counts` for B + N, `cells` for one per byte of the masks. */
 void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int64_t E, float *x,
             float *tree, int64_t room, int64_t M, const uint8_t *path, const float *memory,
             int64_t S, const uint8_t *source, float *floats, int64_t *counts, int32_t *cells) {
     const Size s = {N, K, H, E};
     const int64_t B = N * K, D = H * E;
-    list(path, B, M, cells, counts);
-    list(source, N, S, cells + B * M, counts + B);
+    list_cells(path, B, M, cells, counts);
+    list_cells(source, N, S, cells + B * M, counts + B);
     float *input = floats, *heads = input + B * D, *output = heads + B * D, *wide = output + B * D;
     for (const Layer *layer = layers; layer < layers + L; layer++) {
         const Affine *by = layer->products;
         for (int part = 0; part < 3; part++) {
             const float *from = layer->norm_first ? input : x;
-            if (layer->norm_first) normalise(&layer->norms[part], x, B, D, input);
+            if (layer->norm_first) layer_norm(&layer->norms[part], x, B, D, input);
             if (part == 0) {
                 product(by + QKV, from, B, 0, wide);
-                keep(wide, tree, room, M, s);
+                store_keys_values(wide, tree, room, M, s);
                 attention(wide, 3 * D, tree, room, s, cells, M, counts, 1, heads);
                 product(by + OUTPUT, heads, B, 0, output);
             } else if (part == 1) {
@@ -276,45 +275,45 @@ void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int
                 product(by + OUTER, wide, B, 0, output);
             }
             for (int64_t i = 0; i < B * D; i++) x[i] += output[i];
-            if (!layer->norm_first) normalise(&layer->norms[part], x, B, D, x);
+            if (!layer->norm_first) layer_norm(&layer->norms[part], x, B, D, x);
         }
         tree += 2 * N * H * room * E;
         memory += 2 * N * H * S * E;
     }
 }
 
-/* Whether a stands before b: what is larger does, and NaN before all, as torch has it. */
-static inline int before(double a, double b) { return a > b || (a != a && b == b); }
+/* Sort order: descending, NaN first, like torch.topk. */
+static inline int sorts_before(double a, double b) { return a > b || (a != a && b == b); }
 
-/* The largest of so many numbers, NaN left out. */
-static inline float largest(const float *x, int64_t count) {
+/* Return the largest number, ignoring NaN. */
+static inline float maximum(const float *x, int64_t count) {
     vec most = (vec){0} - INFINITY;
     float found = -INFINITY;
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         const vec some = *(const vec *)(x + i);
-        __builtin_prefetch(x + i + 1024); /* a page ahead, where a processor's own ends: 1.25 */
-        most = chosen(some > most, some, most);
+        __builtin_prefetch(x + i + 1024); /* across pages, unlike the hardware: 1.25 times as fast */
+        most = blend(some > most, some, most);
     }
     for (; i < count; i++) found = x[i] > found ? x[i] : found;
     for (int j = 0; j < LANES; j++) found = most[j] > found ? most[j] : found;
     return found;
 }
 
-/* Of each row of x [B, V]: the k largest log-probabilities x − log Σ eˣ from column `first` on, and
-   their columns; the largest first, of equal ones the first first. Where fewer than k are left,
-   those before `first` follow with −∞. */
-void likeliest(const float *x, int64_t B, int64_t V, int64_t first, int64_t k, float *value,
+/* Find the k largest log-probabilities x − log Σ eˣ from column `first` on in each row of x [B, V],
+   and their columns, in descending order; ties go to the lower column. If fewer than k are left,
+   columns before `first` follow with −∞. */
+void top_k_log_probs(const float *x, int64_t B, int64_t V, int64_t first, int64_t k, float *value,
                int64_t *place) {
     enum { BLOCK = 8 * LANES };
-    float most[(V + BLOCK - 1) / BLOCK], bound[k]; /* of each block; the k largest of those */
+    float most[(V + BLOCK - 1) / BLOCK], bound[k]; /* each block's largest; the k largest of these */
     for (; B--; x += V, value += k, place += k) {
         float top = -INFINITY, sum = 0;
         for (int64_t j = 0; j < k; j++) bound[j] = -INFINITY;
         for (int64_t c = 0; c < first; c++) top = x[c] > top ? x[c] : top;
         for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
-            const int64_t from = i < first ? least(first, i + BLOCK) : i;
-            most[b] = largest(x + from, least(i + BLOCK, V) - from);
+            const int64_t from = i < first ? min64(first, i + BLOCK) : i;
+            most[b] = maximum(x + from, min64(i + BLOCK, V) - from);
             for (int64_t j = k; j-- && most[b] > bound[j]; bound[j] = most[b])
                 if (j + 1 < k) bound[j + 1] = bound[j];
         }
@@ -329,11 +328,11 @@ void likeliest(const float *x, int64_t B, int64_t V, int64_t first, int64_t k, f
         for (int j = 0; j < LANES; j++) sum += total[j];
         int64_t count = 0;
         for (int64_t b = 0, i = 0; i < V; b++, i += BLOCK) {
-            if (most[b] < bound[k - 1]) continue; /* k others are larger than all of it */
-            for (int64_t c = i < first ? first : i; c < least(i + BLOCK, V); c++) {
-                if (x[c] < bound[k - 1] || (count == k && !before(x[c], value[k - 1]))) continue;
+            if (most[b] < bound[k - 1]) continue; /* k others are larger */
+            for (int64_t c = i < first ? first : i; c < min64(i + BLOCK, V); c++) {
+                if (x[c] < bound[k - 1] || (count == k && !sorts_before(x[c], value[k - 1]))) continue;
                 int64_t j = count < k ? count++ : k - 1;
-                for (; j && before(x[c], value[j - 1]); j--) {
+                for (; j && sorts_before(x[c], value[j - 1]); j--) {
                     value[j] = value[j - 1];
                     place[j] = place[j - 1];
                 }
@@ -347,24 +346,24 @@ void likeliest(const float *x, int64_t B, int64_t V, int64_t first, int64_t k, f
     }
 }
 
-/* Of each of N sentences with K hypotheses, whose logits are x [N K, V] and whose sums so far are
-   `totals`: the `wanted` largest sums with one more token, the largest first, of equal ones the
-   first first; with the hypothesis, 0 to K − 1, and the token. Only each hypothesis's `each`
-   likeliest tokens from `first` on are looked at. */
-void continuations(const float *x, const double *totals, int64_t N, int64_t K, int64_t V,
-                   int64_t first, int64_t each, int64_t wanted, double *sum, int64_t *hypothesis,
-                   int64_t *token) {
+/* Find the `wanted` best continuations of each of N sentences with K hypotheses, logits x [N K, V]
+   and log-probabilities so far in `totals`: their sums in descending order, the hypothesis, 0 to
+   K − 1, and the token; ties go to the first. Candidates are each hypothesis's `each` best tokens
+   from `first` on. */
+void beam_candidates(const float *x, const double *totals, int64_t N, int64_t K, int64_t V,
+                     int64_t first, int64_t each, int64_t wanted, double *sum, int64_t *hypothesis,
+                     int64_t *token) {
     float value[each];
     int64_t place[each];
     for (; N--; sum += wanted, hypothesis += wanted, token += wanted) {
         int64_t count = 0;
         for (int64_t k = 0; k < K; k++, x += V) {
-            likeliest(x, 1, V, first, each, value, place);
+            top_k_log_probs(x, 1, V, first, each, value, place);
             for (int64_t i = 0; i < each; i++) {
                 const double found = totals[k] + value[i];
-                if (count == wanted && !before(found, sum[wanted - 1])) break;
+                if (count == wanted && !sorts_before(found, sum[wanted - 1])) break;
                 int64_t j = count < wanted ? count++ : wanted - 1;
-                for (; j && before(found, sum[j - 1]); j--) {
+                for (; j && sorts_before(found, sum[j - 1]); j--) {
                     sum[j] = sum[j - 1];
                     hypothesis[j] = hypothesis[j - 1];
                     token[j] = token[j - 1];
@@ -378,25 +377,25 @@ void continuations(const float *x, const double *totals, int64_t N, int64_t K, i
     }
 }
 
-typedef uint16_t halves __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
+typedef uint16_t bfloat16s __attribute__((vector_size(2 * LANES), aligned(2), may_alias));
 
-/* LANES numbers from the i-th on; `half` are bfloat16, the upper half of a float32. */
-static inline vec loaded(const int half, const void *x, int64_t i) {
+/* Load LANES numbers from index i; with `half` from bfloat16, the upper half of a float32. */
+static inline vec load(const int half, const void *x, int64_t i) {
     if (!half) return *(const vec *)((const float *)x + i);
-    return (vec)(__builtin_convertvector(*(const halves *)((const uint16_t *)x + i), whole) << 16);
+    return (vec)(__builtin_convertvector(*(const bfloat16s *)((const uint16_t *)x + i), ivec) << 16);
 }
 
-/* The same way back, to the nearest, of two the even one. */
-static inline void stored(const int half, void *y, int64_t i, vec number) {
+/* Store LANES numbers; bfloat16 rounds to nearest, ties to even. */
+static inline void store(const int half, void *y, int64_t i, vec number) {
     if (!half) {
         *(vec *)((float *)y + i) = number;
         return;
     }
-    const whole bits = (whole)number, rounded = bits + 0x7fff + (bits >> 16 & 1);
-    *(halves *)((uint16_t *)y + i) = __builtin_convertvector(rounded >> 16, halves);
+    const ivec bits = (ivec)number, rounded = bits + 0x7fff + (bits >> 16 & 1);
+    *(bfloat16s *)((uint16_t *)y + i) = __builtin_convertvector(rounded >> 16, bfloat16s);
 }
 
-/* See `smoothed`; `half` is a constant wherever this is called. */
+/* See `smoothed_cross_entropy`; `half` is a compile-time constant. */
 static inline __attribute__((always_inline)) double losses(
     const int half, const char *x, int64_t B, int64_t V, const int64_t *target, float smoothing,
     float count, float *row, char *gradient) {
@@ -406,20 +405,20 @@ static inline __attribute__((always_inline)) double losses(
     for (; B--; x += V * size, gradient += V * size, target++) {
         vec most = (vec){0} - INFINITY, logits = {0}, total = {0}, end = most;
         float top = -INFINITY, mean = 0, sum = 0;
-        float part[LANES]; /* the last numbers, which are no whole vector */
+        float part[LANES]; /* the last, partial vector */
         for (int64_t i = 0; i < last; i += LANES) {
-            const vec some = *(vec *)(row + i) = loaded(half, x, i);
-            most = chosen(some > most, some, most);
+            const vec some = *(vec *)(row + i) = load(half, x, i);
+            most = blend(some > most, some, most);
             logits += some;
         }
         if (left) {
             memcpy(part, x + last * size, left * size);
-            const vec some = loaded(half, part, 0);
+            const vec some = load(half, part, 0);
             for (int j = 0; j < left; j++) {
                 end[j] = some[j];
                 mean += some[j];
             }
-            most = chosen(end > most, end, most);
+            most = blend(end > most, end, most);
             *(vec *)(row + last) = end;
         }
         for (int j = 0; j < LANES; j++) {
@@ -433,21 +432,22 @@ static inline __attribute__((always_inline)) double losses(
         all += (double)logf(sum) - (1 - smoothing) * wanted - smoothing * (mean / V - top);
         const float weight = scale / sum, own = row[*target];
         for (int64_t i = 0; i < last; i += LANES)
-            stored(half, gradient, i, *(vec *)(row + i) * weight - spread);
+            store(half, gradient, i, *(vec *)(row + i) * weight - spread);
         if (left) {
-            stored(half, part, 0, *(vec *)(row + last) * weight - spread);
+            store(half, part, 0, *(vec *)(row + last) * weight - spread);
             memcpy(gradient + last * size, part, left * size);
         }
-        stored(half, part, 0, (vec){0} + (own * weight - spread - (1 - smoothing) * scale));
+        store(half, part, 0, (vec){0} + (own * weight - spread - (1 - smoothing) * scale));
         memcpy(gradient + *target * size, part, size);
     }
     return all * scale;
 }
 
-/* The label-smoothed cross-entropy (paper §5.4) of logits x [B, V] over `count`, summed, and its
-   gradient; both are float32 or, `half`, bfloat16. There is room in `row` for `rounded(V)`. */
-double smoothed(int half, const char *x, int64_t B, int64_t V, const int64_t *target,
-                double smoothing, double count, float *row, char *gradient) {
+/* Return the label-smoothed cross-entropy (paper §5.4) of logits x [B, V], summed and divided by
+   `count`, and write its gradient. Both are float32 or, with `half`, bfloat16. `row` has room for
+   `round_up(V)` numbers. */
+double smoothed_cross_entropy(int half, const char *x, int64_t B, int64_t V, const int64_t *target,
+                              double smoothing, double count, float *row, char *gradient) {
     if (half) return losses(1, x, B, V, target, smoothing, count, row, gradient);
     return losses(0, x, B, V, target, smoothing, count, row, gradient);
 }

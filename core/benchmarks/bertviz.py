@@ -1,11 +1,11 @@
-"""BertViz's model view of so many maps, as a web page: what a browser draws in its place."""
+"""Render attention maps with BertViz's model view, for comparison in a browser."""
 
 import torch
 from torch import Tensor
 
 
 def page(layers: int, heads: int, tokens: int) -> str:
-    """All three kinds of random maps in BertViz's own page. Raises ImportError where it is not."""
+    """Return a BertViz page with random maps of all kinds. Raises ImportError without BertViz."""
     from bertviz import model_view
 
     generator = torch.Generator().manual_seed(0)
@@ -18,7 +18,7 @@ def page(layers: int, heads: int, tokens: int) -> str:
         return list(scores.softmax(dim=-1))
 
     words = [f"word{i}" for i in range(tokens)]
-    made = model_view(
+    view = model_view(
         encoder_attention=maps(),
         decoder_attention=maps(causal=True),
         cross_attention=maps(),
@@ -26,4 +26,4 @@ def page(layers: int, heads: int, tokens: int) -> str:
         decoder_tokens=words,
         html_action="return",
     )
-    return f"<!doctype html><meta charset=utf-8><body>{made.data}</body>"
+    return f"<!doctype html><meta charset=utf-8><body>{view.data}</body>"

@@ -1,4 +1,4 @@
-"""What all maps cost: of many sentences beside their search, and one sentence's whole record."""
+"""Measure the cost of all attention maps relative to search, and of one sentence's record."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _SENTENCES = {  # 13 tokens each for the shipped models, <eos> included
 
 
 def rows(options: Options) -> Iterator[Row | Missing]:
-    """Search, maps and their share of it at each size; then a sentence's search and its record."""
+    """Time search and maps, with their ratio, at each size; then one sentence's record."""
     assert options.checkpoint is not None
     weights = Weights.of(options.checkpoint, None)
     torch.set_num_threads(options.threads)
@@ -36,10 +36,10 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
     scratch, baseline = weights.forced(size.length)
     for name, network in (("headlight", scratch), ("headlight-baseline", baseline)):
         if network is baseline and size.beam > 1:
-            continue  # which decodes the whole prefix again: minutes, and its maps cost the same
+            continue  # takes minutes without a KV cache, and its maps cost the same
         targets = own(network, source_NS, size.beam)
         all_maps(network, source_NS, targets)
-        searching, looking = alternate(
+        searching, capturing = alternate(
             [
                 lambda network=network: own(network, source_NS, size.beam),
                 lambda network=network, targets=targets: all_maps(network, source_NS, targets),
@@ -47,10 +47,10 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
             options.rounds,
             options.seconds,
         )
-        shares = [100 * b / a for a, b in zip(searching, looking, strict=True)]
+        shares = [100 * b / a for a, b in zip(searching, capturing, strict=True)]
         for what, values, unit in (
             ("search", [1000 * x / size.batch for x in searching], "ms a sentence"),
-            ("all maps", [1000 * x / size.batch for x in looking], "ms a sentence"),
+            ("all maps", [1000 * x / size.batch for x in capturing], "ms a sentence"),
             ("all maps, of the search", shares, "%"),
         ):
             low, value, high = quartiles(values)
@@ -59,7 +59,7 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
 
 
 def _record(weights: Weights, options: Options) -> Iterator[Row]:
-    """One sentence: `inspect`, the search in it, and the two passes and the checks behind that."""
+    """Time `inspect` of one sentence, and separately its search and its passes with checks."""
     assert options.checkpoint is not None
     translator = Translator.load(options.checkpoint, device="cpu")
     torch.set_num_threads(options.threads)

@@ -1,4 +1,4 @@
-"""Contestants in turns: medians, quartiles and ratios, and whether all of them answer the same."""
+"""Interleaved benchmarking: medians, quartiles, ratios and agreement of the outputs."""
 
 import random
 import statistics
@@ -15,10 +15,9 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A name and what is timed; `run` returns what it answered, one value a sentence.
+    """A named implementation; `run` returns one output per sentence.
 
-    Where its arithmetic is known to be another (int8), `exact` is False, and its ratio is given
-    beside how many of its answers are the same.
+    If `exact` is False, as for int8 arithmetic, outputs may differ from the baseline's.
     """
 
     name: str
@@ -28,7 +27,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Cell:
-    """What all contestants of one comparison have in common."""
+    """The settings shared by all contestants of a comparison."""
 
     what: str
     shape: str
@@ -37,7 +36,7 @@ class Cell:
     length: int
 
     def row(self, contestant: str, value: float, unit: str, **more: Any) -> Row:
-        """One row of the output; there is no ratio unless it is among `more`."""
+        """Return a row of the output; `ratio` is None unless it is in `more`."""
         return {
             **{"what": self.what, "contestant": contestant, "shape": self.shape},
             **{"batch": self.batch, "beam": self.beam, "length": self.length},
@@ -47,18 +46,18 @@ class Cell:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """Return how long `work` takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def alternate(
-    works: Sequence[Callable[[], object]], rounds: int, most_seconds: float
+    works: Sequence[Callable[[], object]], rounds: int, max_seconds: float
 ) -> list[list[float]]:
-    """The seconds of each work in each round: all of them in every round, in a changing order.
+    """Return the seconds of each work in each round; every round runs all in a random order.
 
-    After three rounds no other is begun that would end later than `most_seconds` in all.
+    After three rounds, stops before a round that would exceed `max_seconds` in total.
     """
     order, shuffled = list(range(len(works))), random.Random(0)
     times: list[list[float]] = [[] for _ in works]
@@ -68,21 +67,21 @@ def alternate(
         for i in order:
             times[i].append(seconds(works[i]))
         spent = time.perf_counter() - started
-        if number >= 3 and spent + spent / number > most_seconds:
+        if number >= 3 and spent + spent / number > max_seconds:
             break
     return times
 
 
 def compete(
-    cell: Cell, contestants: Sequence[Contestant], rounds: int, most_seconds: float
+    cell: Cell, contestants: Sequence[Contestant], rounds: int, max_seconds: float
 ) -> Iterator[Row]:
-    """A row for each contestant: milliseconds a sentence, and the ratio to BASELINE's time.
+    """Yield a row for each contestant: milliseconds per sentence and the speed-up over BASELINE.
 
-    A ratio is the median of the rounds' own; above 1 is faster. One between different answers is
-    refused: it is None, and the row's `reason` says why. `same` counts the equal answers.
+    The speed-up is the median over rounds; above 1 is faster. If an exact contestant's outputs
+    differ, it is None and `reason` says why. `same` counts equal outputs.
     """
-    answers = {c.name: list(c.run()) for c in contestants}  # which also warms up
-    times = alternate([c.run for c in contestants], rounds, most_seconds)
+    answers = {c.name: list(c.run()) for c in contestants}  # also the warm-up
+    times = alternate([c.run for c in contestants], rounds, max_seconds)
     taken = dict(zip(answers, times, strict=True))
     wanted = answers[BASELINE]
     for contestant in contestants:
@@ -95,13 +94,13 @@ def compete(
             low, ratio, high = quartiles(ratios)
             found |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
         if same < len(wanted):
-            refused = "another answer" if contestant.exact else "another arithmetic"
-            found["reason"] = f"{refused}: {same} of {len(wanted)} the same"
+            refused = "different output" if contestant.exact else "lower precision"
+            found["reason"] = f"{refused}: {same} of {len(wanted)} equal"
         yield cell.row(contestant.name, value, "ms a sentence", **found)
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """The lower quartile, the median and the upper quartile, to four digits."""
+    """Return the lower quartile, the median and the upper quartile, to four digits."""
     values = list(values)
     parts = statistics.quantiles(values, n=4, method="inclusive") if values[1:] else 3 * values
     low, median, high = (float(f"{part:.4g}") for part in parts)
@@ -109,7 +108,7 @@ def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
 
 
 def show(row: Row) -> str:
-    """A row as one line for people."""
+    """Format a row as one line of text."""
     place = f"{row['batch']:>3} × beam {row['beam']} × {row['length']}"
     ratio = row.get("ratio")
     said = "" if ratio is None else f"{ratio:.3g} ×"

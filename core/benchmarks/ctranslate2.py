@@ -1,4 +1,4 @@
-"""The same weights in CTranslate2, OpenNMT's engine for translation: written once, then loaded."""
+"""Convert a network to CTranslate2, OpenNMT's translation engine, and run it there."""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ Ids = tuple[int, ...]
 
 
 def write(network: Transformer, folder: Path) -> None:
-    """The network in CTranslate2's own format; a token's name is its id.
+    """Write the network in CTranslate2's format, with ids as tokens.
 
-    Raises ValueError for a network that it cannot hold.
+    Raises ValueError for an unsupported network.
     """
     from ctranslate2 import specs
 
     config = network.config
     if config.final_norm and not config.norm_first:
-        raise ValueError("CTranslate2 has no norm behind a stack whose layers end with one")
+        raise ValueError("CTranslate2 does not support a final norm in a post-norm network")
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,
@@ -79,7 +79,7 @@ def _norm(to: Any, norm: Any) -> None:
 
 
 def _linear(to: Any, layers: Sequence[Any]) -> None:
-    """One layer, or the rows of several below each other; a bias that is not there is 0."""
+    """Copy one layer, or several with their rows stacked; a missing bias becomes 0."""
     to.weight = np.concatenate([_numbers(layer.weight) for layer in layers])
     if any(layer.bias is not None for layer in layers):
         biases = [
@@ -90,16 +90,16 @@ def _linear(to: Any, layers: Sequence[Any]) -> None:
 
 
 def _attention(to: Any, module: Any, norm: Any, packed: int) -> None:
-    """q, k, v: in one matrix, or q by itself beside k and v, where only these share an input."""
+    """Copy an attention: q, k and v packed in one matrix, or q separate from k and v."""
     q, k, v = module.query, module.key, module.value
     groups = [[q, k, v]] if packed == 3 else [[q], [k, v]]
-    for place, layers in enumerate([*groups, [module.output]]):
-        _linear(to.linear[place], layers)
+    for i, layers in enumerate([*groups, [module.output]]):
+        _linear(to.linear[i], layers)
     _norm(to.layer_norm, norm)
 
 
 def opened(folder: Path, kind: str, threads: int) -> Any:
-    """A CTranslate2 translator on the CPU that multiplies in `kind`, such as float32 or int8."""
+    """Open a CTranslate2 translator on the CPU with compute type `kind`, such as int8."""
     import ctranslate2
 
     return ctranslate2.Translator(
@@ -108,7 +108,7 @@ def opened(folder: Path, kind: str, threads: int) -> Any:
 
 
 def translate(engine: Any, source_NS: Tensor, beam: int, steps: int) -> list[Ids]:
-    """The best hypothesis of each row, in one batch."""
+    """Return the best hypothesis of each row, in one batch."""
     found = engine.translate_batch(
         [[str(id) for id in row] for row in source_NS.tolist()],
         beam_size=beam,

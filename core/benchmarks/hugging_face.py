@@ -1,8 +1,7 @@
-"""The same weights in Hugging Face's transformers: Marian, or Pegasus where the norm stands first.
+"""Convert a network to Hugging Face's transformers: Marian (post-norm) or Pegasus (pre-norm).
 
-The two are one architecture: Marian's has the norm behind each sub-layer and none behind a stack,
-Pegasus's before each sub-layer and behind each stack. Positions are written into their tables, for
-theirs are of sines first and cosines behind.
+Marian normalises after each sub-layer and has no final norm; Pegasus normalises before each
+sub-layer and after each stack. Both put all sines before all cosines, so our positions are copied.
 """
 
 from typing import Any
@@ -28,9 +27,9 @@ _LAYER = {  # theirs: ours
 
 
 def converted(network: Transformer, maps: bool) -> Any:
-    """The network as transformers' own model; with `maps` it can give them back.
+    """Return the network as a transformers model; with `maps` it can return attention maps.
 
-    Raises ValueError for a network that neither model is.
+    Raises ValueError for a network that fits neither architecture.
     """
     from transformers import (
         MarianConfig,
@@ -49,7 +48,7 @@ def converted(network: Transformer, maps: bool) -> Any:
     kind = kinds.get((ours.norm_first, ours.final_norm))
     shared = ours.source_vocab_size == ours.target_vocab_size
     if kind is None or not shared or ours.layer_norm_eps != 1e-5:
-        raise ValueError("neither Marian nor Pegasus has norms and vocabularies like these")
+        raise ValueError("neither Marian nor Pegasus supports these norms and vocabularies")
     config = kind[0](
         vocab_size=ours.target_vocab_size,
         d_model=ours.d_model,
@@ -81,7 +80,7 @@ def converted(network: Transformer, maps: bool) -> Any:
 
 
 def _own(network: Transformer, parts: dict[str, nn.Module], name: str, theirs: Tensor) -> Tensor:
-    """Our numbers for one of their parameters."""
+    """Return our values for one of their parameters."""
     embeddings = network.embeddings
     side, *path, kind = name.removeprefix("model.").split(".")
     if side in ("shared", "lm_head"):
@@ -95,16 +94,16 @@ def _own(network: Transformer, parts: dict[str, nn.Module], name: str, theirs: T
         return getattr(parts[f"{side}_norm"], kind)
     last = "norm2" if side == "encoder" else "norm3"
     names = [{"final_layer_norm": last, **_LAYER}.get(part, part) for part in path[1:]]
-    found = getattr(parts[".".join((side, *names))], kind)
-    return torch.zeros_like(theirs) if found is None else found  # q, k and v may have no bias
+    own = getattr(parts[".".join((side, *names))], kind)
+    return torch.zeros_like(theirs) if own is None else own  # q, k and v may lack a bias
 
 
 @torch.inference_mode()
 def translate(
     model: Any, source_NS: Tensor, beam: int, steps: int, maps: bool
 ) -> list[tuple[int, ...]]:
-    """What `generate` writes, without the <bos> in front; with `maps` it returns them as well."""
-    made = model.generate(
+    """Return the ids that `generate` writes, without <bos>; `maps` also outputs attentions."""
+    output = model.generate(
         source_NS,
         attention_mask=(source_NS != PAD).long(),
         num_beams=beam,
@@ -114,5 +113,5 @@ def translate(
         output_attentions=maps,
     )
     if maps:
-        assert len(made.cross_attentions) == steps and made.encoder_attentions[0] is not None
-    return [tuple(ids) for ids in made.sequences[:, 1:].tolist()]
+        assert len(output.cross_attentions) == steps and output.encoder_attentions[0] is not None
+    return [tuple(ids) for ids in output.sequences[:, 1:].tolist()]

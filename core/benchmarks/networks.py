@@ -1,4 +1,4 @@
-"""The networks that decode in a comparison: one set of weights, told to write so many tokens."""
+"""Weights and inputs for benchmarks; networks are forced to write a fixed number of tokens."""
 
 import dataclasses
 import random
@@ -17,7 +17,7 @@ from core.model.build import build
 from core.model.transformer import Transformer
 from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
-_NEVER = -10_000.0  # a logit's bias: no <eos> before the limit, no <pad> and no <bos>
+_NEVER = -10_000.0  # logit bias that prevents <eos>, <pad> and <bos>
 _SMALL = ModelConfig(
     source_vocab_size=8000,
     target_vocab_size=8000,
@@ -30,7 +30,7 @@ _SMALL = ModelConfig(
     tie_classifier=True,
     final_norm=False,
 )
-_PARTS = (  # of sentences in either language; each begins one, and goes on where the last one ends
+_GERMAN = (  # phrases; a sentence takes one from each group
     ("Ein Mann", "Eine Frau", "Ein Junge", "Ein Hund", "Zwei Kinder", "Drei Leute"),
     ("steht", "sitzt", "spielt", "geht", "wartet", "liegt"),
     ("im Park", "auf der Straße", "am Strand", "vor einem Haus", "in einem Zimmer"),
@@ -46,7 +46,7 @@ _ENGLISH = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A scratch network whose weights all contestants have, its name, and what it is fed."""
+    """A scratch network whose weights all contestants share, its name and its inputs."""
 
     shape: str
     network: Transformer
@@ -55,9 +55,9 @@ class Weights:
 
     @classmethod
     def of(cls, folder: Path | None, random: str | None) -> "Weights":
-        """A checkpoint's weights, or random ones; `random` are changes such as "d_model=512".
+        """Load a checkpoint's weights, or draw random ones with changes such as "d_model=512".
 
-        Raises ValueError for changes that ModelConfig does not know, CheckpointError for a folder.
+        Raises CheckpointError, and ValueError for unknown changes.
         """
         if random is not None:
             config = _changed(_SMALL, random)
@@ -78,7 +78,7 @@ class Weights:
         )
 
     def forced(self, length: int) -> tuple[Transformer, Baseline]:
-        """Both implementations, which write exactly `length` tokens whatever they are fed."""
+        """Return both implementations, modified to write exactly `length` tokens."""
         own = self.network
         config = dataclasses.replace(
             own.config, dropout=0.0, tie_classifier=False, max_length=length
@@ -98,9 +98,9 @@ class Weights:
         return scratch, baseline
 
     def sources(self, batch: int, length: int) -> Tensor:
-        """Ids [batch, length], each row another one and as long, <eos> included."""
+        """Return different random sentences as ids [batch, length], <eos> included."""
         chosen = random.Random(0)
-        parts = _ENGLISH if self.languages[0] == "en" else _PARTS
+        parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []
         for _ in range(batch):
             ids: list[int] = []
@@ -115,7 +115,7 @@ class Weights:
 
 
 def _changed(config: ModelConfig, changes: str) -> ModelConfig:
-    """The configuration with changes such as "d_model=512,norm_first=true"."""
+    """Return the configuration with changes such as "d_model=512,norm_first=true"."""
     kinds = {f.name: f.type for f in dataclasses.fields(ModelConfig)}
     values = {}
     for change in filter(None, changes.split(",")):
@@ -127,7 +127,7 @@ def _changed(config: ModelConfig, changes: str) -> ModelConfig:
                 values[name] = int(value)
         except (KeyError, ValueError):
             raise ValueError(
-                f"--random {change!r} is no change of a network: give such as "
+                f"--random {change!r} is not a network setting: use for example "
                 "d_model=512,num_heads=8,norm_first=true"
             ) from None
     return dataclasses.replace(config, **values)

@@ -1,4 +1,4 @@
-"""What a benchmark is asked for, from the command line, and what it found missing."""
+"""Benchmark options, and contestants that are missing."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """Sentences at once, hypotheses of each, and the tokens of each source and translation."""
+    """Sentences per batch, beam width, and tokens per source and translation."""
 
     batch: int
     beam: int
@@ -15,10 +15,11 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """`checkpoint` or `random` name the weights; see core.benchmarks.networks.
+    """A benchmark's options.
 
-    No comparison is repeated more than `rounds` times, nor, after three times, for longer than
-    `seconds`. `axes` are those of core.benchmarks.scale, `data` is the folder of corpora.
+    `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison takes
+    at most `rounds` rounds and, after three, at most `seconds`. `axes` are those of
+    core.benchmarks.scale, `data` is the folder of corpora.
     """
 
     rounds: int = 21
@@ -33,7 +34,7 @@ class Options:
 
 
 class Missing(NamedTuple):
-    """A contestant that could not take part, and why."""
+    """A contestant that cannot run here, and why."""
 
     contestant: str
     reason: str

@@ -1,6 +1,6 @@
-"""How time and memory grow: with length, batch, beam and corpus, and the exponent of each.
+"""Measure how time and memory scale with length, batch, beam and corpus.
 
-An exponent is the slope of a line through the logarithms: 1 is twice as much for twice the size.
+The exponent is the slope of a log-log fit; 1 means linear scaling.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Point(NamedTuple):
-    """What is done at one place of an axis."""
+    """One measurement on an axis."""
 
     size: Size
     at: int
@@ -43,11 +43,11 @@ AXES: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def rows(options: Options) -> Iterator[Row | Missing]:
-    """Time and memory at each place of each axis, and behind each axis its two exponents."""
+    """Yield time and memory at each point of each axis, then the axis's exponents."""
     weights = Weights.of(options.checkpoint, options.random)
     torch.set_num_threads(options.threads)
     if not _memory_is_known():
-        yield Missing("memory", "only Linux with glibc says how much was needed at most")
+        yield Missing("memory", "peak memory can be measured only on Linux with glibc")
     for axis in options.axes or tuple(AXES):
         if axis not in AXES:
             raise ValueError(f"no axis {axis!r} is known: choose from {', '.join(AXES)}")
@@ -55,8 +55,8 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         points = [_point(weights, axis, at) for at in places if _fits(weights, axis, at)]
         for point in points:
             point.work()
-        rounds, most = max(3, options.rounds // 5), options.seconds
-        times = alternate([point.work for point in points], rounds, most)
+        rounds = max(3, options.rounds // 5)
+        times = alternate([point.work for point in points], rounds, options.seconds)
         found = {"ms": [1000 * statistics.median(own) for own in times]}
         if _memory_is_known():
             found["MB"] = [_peak(point.work) for point in points]
@@ -72,7 +72,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """p of the values ≈ c · size^p, by least squares on logarithms; None where none can be said."""
+    """Fit values ≈ c · size^p by least squares on logarithms; None if undefined."""
     if len(sizes) < 2 or min(values) <= 0:
         return None
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
@@ -111,18 +111,18 @@ def _memory_is_known() -> bool:
 
 
 def _peak(work: Callable[[], object]) -> float:
-    """Megabytes that this process needs at most while it works, beyond what it holds before."""
+    """Return the peak memory of `work` in MB, above the memory in use before."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed is given back, or it would be used again
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would be reused and not counted
     before = _status("VmRSS")
     _RESET.write_text("5")
     kept = work()
-    most = _status("VmHWM")
+    peak = _status("VmHWM")
     del kept
-    return (most - before) / 1024
+    return (peak - before) / 1024
 
 
 def _status(name: str) -> float:
-    """A value of this process in KiB."""
+    """Return a memory figure of this process in KiB."""
     lines = _STATUS.read_text().splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))

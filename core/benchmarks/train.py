@@ -1,9 +1,9 @@
-"""Training, against torch.nn.Transformer trained the usual way: real target tokens a second.
+"""Compare training speed with torch.nn.Transformer, in real target tokens per second.
 
-`baseline` is nn.Transformer with cross_entropy over all logits and torch's AdamW in float32;
-`baseline-tuned` has fused AdamW, clipping and autocast where the machine multiplies in bfloat16, as
-the others do. On a GPU `headlight-compiled` is the scratch network by torch.compile. All do the
-same batches in turns, from the same weights, step by step.
+`baseline` is nn.Transformer with cross_entropy over all logits and torch's AdamW in float32.
+`baseline-tuned` adds fused AdamW, gradient clipping and autocast where the hardware supports
+bfloat16, like the other contestants. `headlight-compiled`, on a GPU, uses torch.compile. All train
+on the same batches from the same weights, interleaved step by step.
 """
 
 import copy
@@ -33,15 +33,15 @@ from core.training.loss import negative_log_likelihood
 
 PACKAGES = ()
 TAKES = ("checkpoint", "random", "data", "device")
-# Steps of each before the clock runs. A GPU's kernels are loaded and chosen when a shape is first
-# seen, which takes tens of steps on an H100, and torch.compile looks at some shapes first.
+# Untimed steps. A GPU loads and selects kernels for each new shape, and torch.compile recompiles,
+# which takes tens of steps.
 _WARM_UP, _WARM_UP_ON_GPU = 1, 60
-_NO_END = 10**9  # steps: neither a validation nor a snapshot falls into what is timed
+_NO_END = 10**9  # steps, so that no validation or snapshot is timed
 _EPSILON = 1e-4  # of the loss of the first batch, relative
 
 
 def rows(options: Options) -> Iterator[Row | Missing]:
-    """Tokens a second of each contestant, and the share of padding in the batches."""
+    """Yield tokens per second of each contestant, and the share of padding in the batches."""
     weights = Weights.of(options.checkpoint, options.random)
     torch.set_num_threads(options.threads)
     config = TrainConfig(
@@ -97,7 +97,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
             low, ratio, high = quartiles(ratios)
             found |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
         else:
-            found["reason"] = f"another network: loss {losses[name]:.6g}, {losses[BASELINE]:.6g}"
+            found["reason"] = f"different loss: {losses[name]:.6g}, {losses[BASELINE]:.6g}"
         yield cell.row(name, value, "target tokens a second", **found)
     cells = sum(
         len(batch) * max(len(pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)
@@ -109,7 +109,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def _step(run: Iterator[object], on_gpu: bool) -> None:
-    """One step of a contestant, whole: what a GPU has yet to do would count for the next one."""
+    """Run one step to completion, so that pending GPU work does not count for the next one."""
     next(run)
     if on_gpu:
         torch.cuda.synchronize()
@@ -124,7 +124,7 @@ def _of(weights: Weights, architecture: str) -> Model:
 
 
 def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
-    """Multi30k's, where its folder is given; else random ids for so many steps."""
+    """Return Multi30k's pairs if its folder is given, otherwise random ids for `steps` steps."""
     config = weights.network.config
     if options.data and weights.tokenizers:
         text = read_pairs("multi30k", "train", *weights.languages, options.data)
@@ -150,7 +150,7 @@ def _usual(
     device: str,
     tuned: bool,
 ) -> Iterator[None]:
-    """One optimiser step after the other, as a tutorial writes it."""
+    """Yield after each optimiser step of a tutorial-style training loop."""
     network.embeddings.register_module("dropout", nn.Dropout(network.config.dropout))
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=tuned or None)
     dtype = autocast_dtype(device)

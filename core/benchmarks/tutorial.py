@@ -1,7 +1,6 @@
-"""The tutorials' loop over `torch.nn.Transformer`: at each step the whole prefix is decoded again.
+"""The tutorials' decoding loop over `torch.nn.Transformer`, which has no KV cache.
 
-Masks as in PyTorch's translation tutorial: a source mask of zeros and a causal target mask. It
-stands for what a user writes first; what it lacks are caches and fused steps, nothing else.
+The masks follow PyTorch's translation tutorial: a source mask of zeros and a causal target mask.
 """
 
 import torch
@@ -13,7 +12,7 @@ from core.text.tokenizer import BOS, PAD
 
 @torch.no_grad()
 def translate(network: Baseline, source_NS: Tensor, beam: int, steps: int) -> list[tuple[int, ...]]:
-    """The best of `beam` hypotheses of exactly so many tokens for each row; beam 1 is greedy."""
+    """Return the best of `beam` hypotheses of `steps` tokens for each row; beam 1 is greedy."""
     stacks, embeddings = network.transformer, network.embeddings
     N, S = source_NS.shape
     source_mask = torch.zeros(S, S, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""The questions of core.experiments, asked of one sentence's record."""
+"""Time the experiments of core.experiments on one sentence's record."""
 
 import statistics
 from collections.abc import Callable, Iterator
@@ -17,32 +17,32 @@ from core.translator import Translator
 PACKAGES = ()
 TAKES = ("checkpoint",)
 WHY: tuple[tuple[Callable[..., Any], str, tuple[Any, ...], int], ...] = (
-    # what is asked, its name, its arguments behind the record, and how often at most
-    (head_effects, "every head off by itself", (), 21),
-    (pair_effects, "every pair of heads of a kind off", ("cross",), 3),
+    # experiment, name, arguments after the record, maximum rounds
+    (head_effects, "ablation of each head", (), 21),
+    (pair_effects, "ablation of each pair of cross heads", ("cross",), 3),
     (score_split, "split of a score", ("cross", 2, 3, 5, 6), 21),
-    (lens, "decoder's states read", (), 21),
-    (attributions, "seven answers by source words", (), 5),
+    (lens, "logit lens on the decoder", (), 21),
+    (attributions, "seven attributions to source words", (), 5),
     (shapley, "Shapley values of all subsets", (), 3),
 )
 _SENTENCE = "Drei Männer in blauen Hemden stehen vor einem Haus."  # 10 words and marks
 
 
 def rows(options: Options) -> Iterator[Row | Missing]:
-    """Each question of one record, a row each; there is no baseline, so `ratio` is None."""
+    """Yield a row for each experiment; there is no baseline, so `ratio` is None."""
     assert options.checkpoint is not None
     translator = Translator.load(options.checkpoint, device="cpu")
     torch.set_num_threads(options.threads)
     record = translator.inspect(_SENTENCE)
     length = len(record.source)
-    for ask, what, arguments, most in WHY:
+    for experiment, what, arguments, max_rounds in WHY:
 
-        def work(ask=ask, arguments=arguments) -> None:
-            answer = ask(translator, record, *arguments)
-            if isinstance(answer, Iterator):
-                for _step in answer:
+        def work(experiment=experiment, arguments=arguments) -> None:
+            result = experiment(translator, record, *arguments)
+            if isinstance(result, Iterator):
+                for _step in result:
                     pass
 
-        times = [seconds(work) for _ in range(min(options.rounds, most))]
+        times = [seconds(work) for _ in range(min(options.rounds, max_rounds))]
         cell = Cell(what, f"shipped model, {length} tokens", 1, 5, length)
         yield cell.row("headlight", 1000 * statistics.median(times), "ms")

@@ -1,1 +1,1 @@
-"""The folder in which a trained network is kept."""
+"""Checkpoint folders: writing, validating, loading."""

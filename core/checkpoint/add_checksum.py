@@ -1,10 +1,9 @@
-"""Writes the SHA-256 of config.json into it, for folders of before it carried one.
+"""Add the SHA-256 of config.json to it, for folders of earlier versions.
 
 python -m core.checkpoint.add_checksum FOLDER...
 
-Everything else about a folder is checked first, as when it is loaded: what is wrong elsewhere stays
-refused. Whether the configuration itself is the right one (where a norm stands, how many heads
-share the weights) nobody can tell afterwards, so seal only a folder that you trust.
+The folder is loaded first, so other defects are still rejected. Wrong settings in config.json, such
+as the position of the norms, cannot be detected, so use it only for folders that you trust.
 """
 
 import sys
@@ -15,13 +14,13 @@ from core.checkpoint.configuration import FILE, own_sha256
 from core.checkpoint.folder import load
 from core.checkpoint.strict_json import read_small
 from core.command import Parser, main
-from core.files import finish_together, write_json
+from core.files import finish_commit, write_json
 
 
-def seal(folder: Path) -> str:
-    """Load a folder, then write its configuration's hash, and return it. Raises CheckpointError."""
-    finish_together(folder, FILE)  # what waits for this config.json would not be found by another
-    load(folder, sealed=False)
+def add_checksum(folder: Path) -> str:
+    """Load a folder, add its configuration's hash and return it. Raises CheckpointError."""
+    finish_commit(folder, FILE)  # pending files are found by the hash of this config.json
+    load(folder, require_checksum=False)
     file = folder / FILE
     config = read_small(file)
     config["sha256"] = own_sha256(config)
@@ -30,9 +29,9 @@ def seal(folder: Path) -> str:
 
 
 def run(arguments: Namespace) -> None:
-    """Seal each folder in turn; the first that cannot be loaded ends it."""
+    """Process each folder in turn; stop at the first that cannot be loaded."""
     for folder in arguments.folders:
-        sys.stdout.write(f"{folder}: config.json carries its SHA-256 {seal(folder)[:16]}…\n")
+        sys.stdout.write(f"{folder}: added SHA-256 {add_checksum(folder)[:16]}… to config.json\n")
 
 
 def parser() -> Parser:

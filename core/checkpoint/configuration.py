@@ -1,4 +1,4 @@
-"""Reads config.json: the type and range of every field, and the hash that it carries of itself."""
+"""Read config.json and check the type and range of every field, and the file's own hash."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.errors import about, quoted, unusable
+from core.checkpoint.errors import checkpoint_errors, shell_quoted, unusable
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.files import sha256
@@ -15,23 +15,23 @@ from core.model.shapes import Shapes, count_parameters, weight_shapes
 
 FORMAT = 1
 FILE = "config.json"
-MOST_PARAMETERS = 300_000_000
-_LANGUAGE = re.compile("[a-z]{2,8}")  # its code, which a direction and a link hold as well
+MAX_PARAMETERS = 300_000_000
+_LANGUAGE = re.compile("[a-z]{2,8}")  # a language code; also part of directions and links
 _HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 # What the project itself writes into a folder, or takes for a file that waits for its name (see
-# core.files.write_together). Some file systems do not tell large letters from small ones.
+# core.files.write_transaction). Some file systems do not tell large letters from small ones.
 _RESERVED = re.compile(
     r"(config\.json|metrics\.json|model_card\.md|head_means\.safetensors|history\.npz"
     r"|state\.safetensors|snapshot-.*|.*\.part|[^.]*-[0-9a-f]{12}(\..*)?)",
     re.IGNORECASE,
 )
-_MOST = 2**64  # of any whole number in how a network was trained
+_MAX_INTEGER = 2**64  # in `training`
 
 
 @dataclass(frozen=True)
-class Listed:
-    """What config.json says of a file beside it."""
+class ListedFile:
+    """A file's entry in config.json."""
 
     name: str
     bytes: int
@@ -40,7 +40,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What config.json holds, checked; `shapes` are computed from it, and `sha256` is its own."""
+    """The validated content of config.json; `shapes` is derived, `sha256` is the file's own."""
 
     architecture: str
     source_language: str
@@ -48,8 +48,8 @@ class Configuration:
     model: ModelConfig
     shapes: Shapes
     training: dict[str, Any]
-    weights: Listed
-    tokenizers: tuple[Listed, Listed]
+    weights: ListedFile
+    tokenizers: tuple[ListedFile, ListedFile]
     sha256: str
 
     @property
@@ -58,57 +58,50 @@ class Configuration:
 
 
 def own_sha256(config: dict[str, Any]) -> str:
-    """The SHA-256 that config.json carries of itself: of its values without that one.
-
-    They are written with sorted names and no spaces, so that another layout is the same.
-    """
+    """Return the SHA-256 of config.json's values without `sha256`, independent of the layout."""
     values = {name: value for name, value in config.items() if name != "sha256"}
     return sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode())
 
 
-def read_configuration(folder: Path, sealed: bool = True) -> Configuration:
-    """Read and check config.json. Raises CheckpointError.
-
-    Unless `sealed`, its own hash may be missing or another one.
-    """
+def read_configuration(folder: Path, require_checksum: bool = True) -> Configuration:
+    """Read and check config.json; its own hash only if required. Raises CheckpointError."""
     file = folder / FILE
-    with about(file):
-        config = read_small(file)
-        return _checked(file, config, sealed)
+    with checkpoint_errors(file):
+        return _validated(file, read_small(file), require_checksum)
 
 
-def _checked(file: Path, config: Any, sealed: bool) -> Configuration:
+def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration:
     if not isinstance(config, dict) or type(config.get("format")) is not int:
         raise ValueError(f"not a checkpoint of format {FORMAT}")
     if config["format"] != FORMAT:
         raise ValueError(f"a checkpoint of format {config['format']}, which must be {FORMAT}")
-    if sealed:
-        _check_seal(file, config)
+    if require_checksum:
+        _check_own_sha256(file, config)
     for side in ("source", "target"):
         language = config.get(f"{side}_language")
         if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
             raise ValueError(
-                f"its {side}_language {repr(language)[:100]} is no code of a language, which has 2 "
-                "to 8 letters from a to z"
+                f"its {side}_language {repr(language)[:100]} is not a language code of 2 to 8 "
+                "letters from a to z"
             )
     architecture, network = config.get("architecture"), config.get("model")
     if not isinstance(architecture, str) or not isinstance(network, dict):
-        raise ValueError("it does not say the architecture and the model's sizes")
+        raise ValueError("it lacks the architecture or the model's sizes")
     model = ModelConfig.from_json(network)
     shapes = weight_shapes(architecture, model)
     count = count_parameters(shapes)
-    if count > MOST_PARAMETERS:
-        raise ValueError(f"{count:,} parameters, the limit is {MOST_PARAMETERS:,}")
+    if count > MAX_PARAMETERS:
+        raise ValueError(f"{count:,} parameters, the limit is {MAX_PARAMETERS:,}")
     claimed = config.get("parameters")
     if type(claimed) is not int or claimed != count:
         said = f"{claimed:,}" if type(claimed) is int else repr(claimed)
-        raise ValueError(f"a network of {count:,} parameters, not the {said} that it claims")
+        raise ValueError(f"it claims {said} parameters, but its model has {count:,}")
     training = config.get("training")
     if not isinstance(training, dict):
-        raise ValueError("it does not say how it was trained")
-    for name, (fits, words) in _TRAINING.items():
-        if name in training and not fits(training[name]):
-            raise ValueError(f"training: {name} is not {words}")
+        raise ValueError("its training is not an object")
+    for name, (is_valid, expected) in _TRAINING.items():
+        if name in training and not is_valid(training[name]):
+            raise ValueError(f"training: {name} is not {expected}")
     weights, tokenizers = _files(config)
     return Configuration(
         architecture,
@@ -123,28 +116,25 @@ def _checked(file: Path, config: Any, sealed: bool) -> Configuration:
     )
 
 
-def _check_seal(file: Path, config: dict[str, Any]) -> None:
-    seal = f"`python -m core.checkpoint.add_checksum {quoted(file.parent)}`"
+def _check_own_sha256(file: Path, config: dict[str, Any]) -> None:
     if "sha256" not in config:
         raise unusable(
             file,
-            "it carries no SHA-256 of itself, as older ones do not",
-            f"if you trust the folder, add it with {seal}",
+            "it has no SHA-256 of its own, like those of earlier versions",
+            "if you trust the folder, add one with "
+            f"`python -m core.checkpoint.add_checksum {shell_quoted(file.parent)}`",
         )
     if config["sha256"] != own_sha256(config):
-        raise ValueError("its values differ from the SHA-256 that it carries of itself")
+        raise ValueError("its values do not match its own SHA-256")
 
 
-def _files(config: dict[str, Any]) -> tuple[Listed, tuple[Listed, Listed]]:
-    """The weights and the tokenizers of both sides. Raises ValueError.
-
-    The weights are the one file that is no tokenizer, whatever its name.
-    """
+def _files(config: dict[str, Any]) -> tuple[ListedFile, tuple[ListedFile, ListedFile]]:
+    """Return the weights (the only file that is not a tokenizer) and both sides' tokenizers."""
     files, names = config.get("files"), config.get("tokenizers")
     if not isinstance(files, dict) or not isinstance(names, dict):
         raise ValueError("it does not list its files and its tokenizers")
     if set(names) != {"source", "target"}:
-        raise ValueError("it does not name a tokenizer for the source and one for the target")
+        raise ValueError("its tokenizers are not one for the source and one for the target")
     sides = [names["source"], names["target"]]
     others = [name for name in files if name not in sides]
     if any(not isinstance(name, str) or name not in files for name in sides) or len(others) != 1:
@@ -154,19 +144,19 @@ def _files(config: dict[str, Any]) -> tuple[Listed, tuple[Listed, Listed]]:
     return listed[others[0]], (source, target)
 
 
-def _listed(name: str, entry: Any) -> Listed:
+def _listed(name: str, entry: Any) -> ListedFile:
     if not _PLAIN_NAME.fullmatch(name):
-        raise ValueError(f"{name[:80]!r} is not the plain name of a file beside it")
+        raise ValueError(f"{name[:80]!r} is not a plain file name")
     if _RESERVED.fullmatch(name):
-        raise ValueError(f"{name!r} is a name that the project keeps for another file")
+        raise ValueError(f"{name!r} is a reserved file name")
     size, digest = (
         (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
     )
     if type(size) is not int or size < 0:
         raise ValueError(f"it does not say how many bytes {name} has")
     if not isinstance(digest, str) or not _HASH.fullmatch(digest):
-        raise ValueError(f"it does not say the SHA-256 of {name}")
-    return Listed(name, size, digest)
+        raise ValueError(f"it lacks the SHA-256 of {name}")
+    return ListedFile(name, size, digest)
 
 
 def _is_text(value: Any) -> bool:
@@ -178,7 +168,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_count(value: Any, least: int = 0) -> bool:
-    return type(value) is int and least <= value <= _MOST
+    return type(value) is int and least <= value <= _MAX_INTEGER
 
 
 def _is_lengths(value: Any) -> bool:
@@ -194,17 +184,17 @@ def _is_corpora(value: Any) -> bool:
 def _is_schedule(value: Any) -> bool:
     return isinstance(value, dict) and all(
         _is_count(value[name], least)
-        for name, least in (("seed", -_MOST), ("steps", 1), ("max_pair_tokens", 1))
+        for name, least in (("seed", -_MAX_INTEGER), ("steps", 1), ("max_pair_tokens", 1))
         if name in value
     )
 
 
-# What other files read of how a network was trained, where it is said: none of it is needed.
+# The optional fields of `training` that other modules read.
 _TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recipe": (_is_name, "the name of a recipe"),
     "source": (_is_text, "one line of text"),
-    "corpora": (_is_corpora, "a whole number by corpus"),
-    "longest": (_is_lengths, "two numbers of tokens"),
+    "corpora": (_is_corpora, "an integer for each corpus"),
+    "longest": (_is_lengths, "two token counts"),
     "config": (_is_schedule, "an object with a seed, steps and lengths"),
     "machine": (_is_text, "one line of text"),
     "torch": (_is_text, "one line of text"),

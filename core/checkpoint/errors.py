@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint folder, said in one printable line with what to do about it."""
+"""Single-line, printable errors about checkpoint folders, each with a remedy."""
 
 import shlex
 from collections.abc import Generator
@@ -9,22 +9,22 @@ from core.files import printable
 
 
 class CheckpointError(ValueError):
-    """A checkpoint folder that cannot be used; the message is one line: what, and what to do."""
+    """An unusable checkpoint folder; the message is one line with the reason and a remedy."""
 
 
 @contextmanager
-def about(file: Path, remedy: str = "") -> Generator[None]:
-    """What is found wrong inside the block, as ValueError or OSError, is said of this file.
+def checkpoint_errors(file: Path, remedy: str = "") -> Generator[None]:
+    """Turn ValueError and OSError inside the block into a CheckpointError about this file.
 
-    Without a `remedy` the folder is to be got again.
+    The default remedy is to restore the folder.
     """
     try:
         yield
     except CheckpointError:
         raise
     except FileNotFoundError:
-        what_helps = remedy or again(file.parent)
-        raise CheckpointError(f"{printable(str(file))} is missing: {what_helps}") from None
+        remedy = remedy or restore_hint(file.parent)
+        raise CheckpointError(f"{printable(str(file))} is missing: {remedy}") from None
     except OSError as error:
         raise unusable(file, f"it cannot be read: {error.strerror}", remedy) from None
     except ValueError as error:
@@ -32,21 +32,21 @@ def about(file: Path, remedy: str = "") -> Generator[None]:
 
 
 def unusable(file: Path, what: str, remedy: str = "") -> CheckpointError:
-    """The error for a file; `what` may quote a stranger."""
+    """Return the error for a file; `what` may quote untrusted text."""
     return CheckpointError(
         f"{printable(str(file))} cannot be used ({printable(what)[:300]}): "
-        f"{remedy or again(file.parent)}"
+        f"{remedy or restore_hint(file.parent)}"
     )
 
 
-def quoted(folder: Path) -> str:
-    """A folder's name as a shell takes it."""
+def shell_quoted(folder: Path) -> str:
+    """Return a folder's path, quoted for a shell."""
     return shlex.quote(printable(str(folder)))
 
 
-def again(folder: Path) -> str:
-    """What helps a folder that comes with the project, and one that does not."""
+def restore_hint(folder: Path) -> str:
+    """Return the remedy for a damaged folder."""
     return (
-        f"get the folder again (with `git checkout -- {quoted(folder)}` if it comes with the "
+        f"restore the folder (with `git checkout -- {shell_quoted(folder)}` if it is part of the "
         "project), or delete it"
     )

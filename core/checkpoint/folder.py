@@ -1,12 +1,10 @@
-"""The only reader and writer of checkpoint folders: safetensors, JSON, and nothing else.
+"""Read and write checkpoint folders: safetensors and JSON only, never pickle.
 
-A folder holds model.safetensors, config.json, tokenizer.json (or one tokenizer file a side),
-metrics.json and MODEL_CARD.md; head_means.py beside this file adds one that nothing else depends
-on. The rename of config.json is the one moment in which a save becomes valid: until its other files
-have taken their plain names they are found under the hash of that config.json, such as
-model-0123456789ab.safetensors, so that a killed save is wholly old or wholly new to whoever reads.
-No pickle is ever read. torch is imported inside the functions that need it, so that a page can
-list checkpoints before it is loaded.
+A folder holds model.safetensors, config.json, tokenizer.json (or one per side), metrics.json,
+MODEL_CARD.md and optionally head_means.safetensors (core.checkpoint.head_means). Saving is atomic:
+renaming config.json commits the new files, which carry its hash in their names, such as
+model-0123456789ab.safetensors, until they get their plain names. torch is imported only where it is
+needed, so that checkpoints can be listed without it.
 """
 
 from __future__ import annotations
@@ -17,18 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
-from core.checkpoint.errors import CheckpointError, about, again, unusable
+from core.checkpoint.errors import CheckpointError, checkpoint_errors, restore_hint, unusable
 from core.checkpoint.header import check_range
 from core.checkpoint.metrics import metrics_bytes, read_metrics
-from core.checkpoint.validate import Parts, read_parts
+from core.checkpoint.validate import VerifiedFiles, read_verified
 from core.config import ModelConfig
 from core.files import (
-    finish_together,
+    finish_commit,
     json_bytes,
     printable,
     sha256,
     write_atomic,
-    write_together,
+    write_transaction,
 )
 
 if TYPE_CHECKING:
@@ -36,14 +34,14 @@ if TYPE_CHECKING:
     from core.text.tokenizer import Tokenizer
 
 TWIN = "-twin"
-"""What a name ends with that stands for a network's weights in the other implementation."""
+"""Suffix of a model's name that selects the same weights in the other implementation."""
 
-_LONGEST_NAME = 100  # of a folder, in characters
+_MAX_NAME = 100  # characters of a folder's name
 
 
 @dataclass(frozen=True)
 class Card:
-    """What can be said of a checkpoint without loading its weights."""
+    """A checkpoint's metadata, readable without its weights."""
 
     folder: Path
     architecture: str
@@ -55,7 +53,7 @@ class Card:
     metrics: dict[str, Any]
     weights_sha256: str
     config_sha256: str
-    note: str = ""  # a line on what of the folder cannot be used, though the network can
+    note: str = ""  # why the metrics are unusable, although the network is not
 
     @property
     def direction(self) -> str:
@@ -63,13 +61,13 @@ class Card:
 
     @property
     def name(self) -> str:
-        """What lists and links call it: the folder's name without the direction."""
+        """The name in lists and links: the folder's name without the direction."""
         return self.folder.name.removesuffix(f"-{self.direction}")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded network with its tokenizers; the network is in evaluation mode."""
+    """A loaded network in evaluation mode, with its tokenizers."""
 
     card: Card
     model: Model
@@ -87,9 +85,9 @@ def save(
     metrics: dict[str, Any],
     half_precision: bool = False,
 ) -> None:
-    """Write a checkpoint folder, all or nothing: config.json, which names the hashes, decides.
+    """Write a checkpoint folder atomically.
 
-    With `half_precision` the weights are rounded to float16; loaded, they are float32 again.
+    `half_precision` rounds the weights to float16; they are loaded as float32.
     """
     from safetensors.torch import save as to_bytes
 
@@ -120,17 +118,17 @@ def save(
     }
     config["sha256"] = own_sha256(config)
     files |= {"metrics.json": metrics_bytes(metrics), "config.json": json_bytes(config)}
-    write_together(folder, files, switch="config.json")
+    write_transaction(folder, files, manifest="config.json")
 
 
 def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Write new metrics beside a checkpoint, or where there is none yet."""
-    finish_together(folder, "config.json")  # or older ones that still wait would replace these
+    """Write new metrics into a folder, with or without a checkpoint."""
+    finish_commit(folder, "config.json")  # otherwise pending older metrics would replace these
     write_atomic(folder / "metrics.json", metrics_bytes(metrics))
 
 
 def read_card(folder: Path) -> Card:
-    """Read config.json and metrics.json. Raises CheckpointError; for the latter it is a note."""
+    """Read config.json and metrics.json; unusable metrics become a note. Raises CheckpointError."""
     return _card(folder, read_configuration(folder))
 
 
@@ -152,89 +150,86 @@ def _card(folder: Path, config: Configuration) -> Card:
 
 
 def list_cards(root: Path) -> tuple[list[Card], list[str]]:
-    """All usable checkpoints below `root`, by name, and one line for each other folder.
-
-    No folder, whatever it holds, keeps the others from being listed.
-    """
+    """Return all usable checkpoints in `root`, by name, and one line for each unusable folder."""
     cards, problems = [], []
     for folder in sorted(root.glob("*")):
         try:
             if not folder.is_dir():
                 continue
-            if printable(folder.name) != folder.name or len(folder.name) > _LONGEST_NAME:
+            if printable(folder.name) != folder.name or len(folder.name) > _MAX_NAME:
                 raise CheckpointError(
-                    f"{printable(str(folder))[:200]} has a name with control characters, or of "
-                    f"more than {_LONGEST_NAME}: rename the folder"
+                    f"{printable(str(folder))[:200]} has a name with control characters or of "
+                    f"more than {_MAX_NAME} characters: rename the folder"
                 )
             card = read_card(folder)
             if card.name.casefold().endswith(TWIN):
                 raise CheckpointError(
-                    f"{printable(str(folder))} has a name that ends with {TWIN}, which stands for "
-                    "a network in its other implementation: rename the folder"
+                    f"{printable(str(folder))} has a name that ends with {TWIN}, which is reserved "
+                    "for the other implementation of a network: rename the folder"
                 )
             cards.append(card)
         except CheckpointError as error:
             problems.append(str(error))
         except Exception as error:
-            problems.append(str(_unforeseen(folder, error)))
+            problems.append(str(_unexpected(folder, error)))
     named = {card.folder.name for card in cards}
-    for card in list(cards):  # `scratch` would be listed in the place of `scratch-de-en`
+    for card in list(cards):  # `scratch` and `scratch-de-en` would have the same name
         other = f"{card.name}-{card.direction}"
         if card.folder.name != other and other in named:
             cards.remove(card)
             problems.append(
-                f"{printable(str(card.folder))} would be listed as {printable(other)}, which is "
-                "another folder: rename one of them"
+                f"{printable(str(card.folder))} would have the same name as {printable(other)}: "
+                "rename one of them"
             )
     return cards, problems
 
 
-def load(folder: Path | str, device: str = "cpu", sealed: bool = True) -> Checkpoint:
-    """Verify and load a checkpoint folder onto a device. Raises CheckpointError and nothing else.
+def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True) -> Checkpoint:
+    """Verify and load a checkpoint folder onto a device. Raises only CheckpointError.
 
-    core.checkpoint.validate checks everything that needs no torch before torch is imported. Then
-    every weight must be finite and within float16's range, which keeps all activations far below
-    the largest float32, and one sentence is translated. Only core.checkpoint.add_checksum passes
-    `sealed=False`: config.json then needs no hash of itself.
+    core.checkpoint.validate checks everything that does not need torch before it is imported. Then
+    every weight must be finite and within float16's range, which keeps activations far below the
+    largest float32, and one sentence is translated. Without `require_checksum`, which only
+    core.checkpoint.add_checksum uses, config.json may lack its own hash.
     """
     folder = Path(folder)
     try:
-        config = read_configuration(folder, sealed)
-        parts = read_parts(folder, config)
-        return _built(_card(folder, config), config, parts, device)
+        config = read_configuration(folder, require_checksum)
+        files = read_verified(folder, config)
+        return _build(_card(folder, config), config, files, device)
     except CheckpointError:
         raise
-    except Exception as error:  # hashes match, so this is a wrong file rather than a broken one
-        raise _unforeseen(folder, error) from None
+    except Exception as error:  # hashes match, so the file was written wrongly
+        raise _unexpected(folder, error) from None
 
 
-def _unforeseen(folder: Path, error: Exception) -> CheckpointError:
-    return unusable(folder, f"{type(error).__name__}: {error}", again(folder))
+def _unexpected(folder: Path, error: Exception) -> CheckpointError:
+    return unusable(folder, f"{type(error).__name__}: {error}", restore_hint(folder))
 
 
-def _built(card: Card, config: Configuration, parts: Parts, device: str) -> Checkpoint:
+def _build(card: Card, config: Configuration, files: VerifiedFiles, device: str) -> Checkpoint:
     import torch
     from safetensors.torch import load as from_bytes
 
     from core.accelerate.network import accelerate
-    from core.checkpoint.smoke_test import try_out
-    from core.device import own_defaults
+    from core.checkpoint.smoke_test import run_smoke_test
+    from core.device import torch_defaults
     from core.model.build import build
     from core.text import load as load_tokenizer
 
-    tensors = from_bytes(parts.weights)
-    with about(card.folder / config.weights.name):
+    tensors = from_bytes(files.weights)
+    with checkpoint_errors(card.folder / config.weights.name):
         for name, tensor in tensors.items():
             check_range(name, tensor)
-    with own_defaults(device), torch.no_grad():
+    with torch_defaults(device), torch.no_grad():
         model = build(card.architecture, card.model)
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
-    source = target = load_tokenizer(parts.source_tokenizer)
-    if parts.target_tokenizer is not parts.source_tokenizer:
-        target = load_tokenizer(parts.target_tokenizer)
-    model = model.to(device, torch.float32).eval()  # whatever torch's default type is
+    source = target = load_tokenizer(files.source_tokenizer)
+    if files.target_tokenizer is not files.source_tokenizer:
+        target = load_tokenizer(files.target_tokenizer)
+    model = model.to(device, torch.float32).eval()  # independent of torch's default type
     accelerate(model)
-    with own_defaults(device):
-        try_out(model, source, target, device)
+    with torch_defaults(device):
+        run_smoke_test(model, source, target, device)
     return Checkpoint(card, model, source, target)

@@ -1,4 +1,4 @@
-"""The mean part of each head over a sample, in a file beside a checkpoint's weights."""
+"""Read and write each head's mean output over a corpus, for mean ablation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save
 from torch import Tensor
 
-from core.checkpoint.errors import about, quoted
-from core.checkpoint.header import check_range, largest_file, read_header
+from core.checkpoint.errors import checkpoint_errors, shell_quoted
+from core.checkpoint.header import check_range, max_file_bytes, read_header
 from core.config import ModelConfig
-from core.files import printable, read, write_atomic
+from core.files import printable, safe_read, write_atomic
 from core.kinds import KINDS, Kind
 from core.model.shapes import Shapes
 
@@ -24,9 +24,9 @@ FILE = "head_means.safetensors"
 
 @dataclass(frozen=True)
 class HeadMeans:
-    """What each head of each attention adds to its output in the mean, without the bias.
+    """Each head's mean contribution to its attention's output, without the bias.
 
-    `parts` are [H, D] by kind and layer, over all queries of so many sentences of a corpus.
+    `parts`: [H, D] by kind and layer, the mean over all queries of `sentences` sentences.
     """
 
     parts: Mapping[tuple[Kind, int], Tensor]
@@ -35,7 +35,7 @@ class HeadMeans:
 
 
 def save_means(folder: Path, means: HeadMeans) -> None:
-    """Write them beside the weights, all or nothing: a tensor [L, H, D] for each kind."""
+    """Write the means atomically into the checkpoint folder: a tensor [L, H, D] for each kind."""
     tensors: dict[str, Tensor] = {}
     for kind in KINDS:
         layers = sorted(layer for of_kind, layer in means.parts if of_kind == kind)
@@ -45,20 +45,17 @@ def save_means(folder: Path, means: HeadMeans) -> None:
 
 
 def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMeans:
-    """Read them for a network of this shape. Raises CheckpointError, one line: what, what to do.
-
-    Nothing else of a checkpoint depends on this file.
-    """
+    """Read the means for a network of this shape. Raises CheckpointError."""
     file = folder / FILE
     L = {"encoder": config.num_encoder_layers}
     D, H, layers = config.d_model, config.num_heads, config.num_decoder_layers
     shapes: Shapes = {kind: (L.get(kind, layers), H, D) for kind in KINDS}
     remedy = (
-        f"write it with `python -m core.analyse means --checkpoint {quoted(folder)} "
+        f"write it with `python -m core.analyse means --checkpoint {shell_quoted(folder)} "
         "--src FILE --ref FILE`"
     )
-    with about(file, remedy):
-        content = read(file, largest_file(shapes))
+    with checkpoint_errors(file, remedy):
+        content = safe_read(file, max_file_bytes(shapes))
         _, metadata = read_header(io.BytesIO(content), len(content), shapes)
         tensors = from_bytes(content)
         for kind, part_LHD in tensors.items():

@@ -1,7 +1,7 @@
-"""Reads the header of a safetensors file by hand: what it holds is known before a weight is read.
+"""Validate the header of a safetensors file before its weights are read.
 
-The library checks the container alone: a name that stands twice, an empty dimension or a
-thousand tensors more than expected are fine with it.
+The library checks only the container: it accepts duplicate names, empty dimensions and any number
+of unexpected tensors.
 """
 
 from collections.abc import Mapping
@@ -12,85 +12,85 @@ from core.checkpoint.strict_json import parse
 from core.files import read_exactly
 from core.model.shapes import Shapes
 
-MOST_BYTES = 1 << 20  # of the header
-MOST_TENSORS = 2_000
-LARGEST_VALUE = 65_504.0  # of a float16, in which weights may be kept
+MAX_HEADER_BYTES = 1 << 20
+MAX_TENSORS = 2_000
+MAX_VALUE = 65_504.0  # of a float16, in which weights may be saved
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_MOST_ITEMS = 12 * MOST_TENSORS + 1_000  # a tensor has 3 names and 3 values, two of them lists
+_MAX_ITEMS = 12 * MAX_TENSORS + 1_000  # a tensor has 3 names and 3 values, two of them lists
 
 
-def largest_file(shapes: Shapes) -> int:
-    """How many bytes a safetensors file with tensors of these shapes can have."""
-    return 8 + MOST_BYTES + sum(map(prod, shapes.values())) * max(_ITEM_BYTES.values())
+def max_file_bytes(shapes: Shapes) -> int:
+    """Return the maximum size of a safetensors file with tensors of these shapes."""
+    return 8 + MAX_HEADER_BYTES + sum(map(prod, shapes.values())) * max(_ITEM_BYTES.values())
 
 
 def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dict[str, str]]:
-    """The header of an opened file of `size` bytes, its length in front, and its metadata.
+    """Return the header of a file of `size` bytes, including its length prefix, and its metadata.
 
-    Raises ValueError unless it names exactly the tensors of these shapes, all of one type, and the
-    rest of the file is what they take.
+    Raises ValueError unless the header lists exactly tensors of these shapes, all of one type,
+    which fill the rest of the file.
     """
-    if len(shapes) > MOST_TENSORS:
-        raise ValueError(f"{len(shapes):,} tensors, the limit is {MOST_TENSORS:,}")
+    if len(shapes) > MAX_TENSORS:
+        raise ValueError(f"{len(shapes):,} tensors, the limit is {MAX_TENSORS:,}")
     start = read_exactly(stream, 8)
     length = int.from_bytes(start, "little")
-    if length > MOST_BYTES:
-        raise ValueError(f"a header of {length:,} bytes, the limit is {MOST_BYTES:,}")
+    if length > MAX_HEADER_BYTES:
+        raise ValueError(f"a header of {length:,} bytes, the limit is {MAX_HEADER_BYTES:,}")
     header = read_exactly(stream, length)
-    count = header.count(b'"data_offsets"')  # before thousands of objects are made of them
-    if count > MOST_TENSORS:
-        raise ValueError(f"{count:,} tensors, the limit is {MOST_TENSORS:,}")
-    tensors = parse(header, _MOST_ITEMS)
+    count = header.count(b'"data_offsets"')  # before parsing creates that many objects
+    if count > MAX_TENSORS:
+        raise ValueError(f"{count:,} tensors, the limit is {MAX_TENSORS:,}")
+    tensors = parse(header, _MAX_ITEMS)
     if not isinstance(tensors, dict):
-        raise ValueError("its header is no object")
+        raise ValueError("its header is not an object")
     metadata = tensors.pop("__metadata__", {})
     if not isinstance(metadata, dict) or any(type(v) is not str for v in metadata.values()):
-        raise ValueError("its metadata is no object of texts")
+        raise ValueError("its metadata is not an object of strings")
     _compare(tensors, shapes, size - 8 - length)
     return start + header, metadata
 
 
 def check_range(name: str, tensor: Any) -> None:
-    """Raises ValueError unless each number of a tensor is finite and no larger than a float16's.
+    """Raise ValueError unless all values of a tensor are finite and within float16's range.
 
-    That bounds what a network computes of any text far below the largest float32.
+    This keeps all activations far below the largest float32.
     """
-    if not (tensor.abs() <= LARGEST_VALUE).all():  # false of NaN, too
-        what = f"beyond ±{LARGEST_VALUE:,.0f}" if tensor.isfinite().all() else "that are not finite"
-        raise ValueError(f"{name} holds values {what}")
+    if not (tensor.abs() <= MAX_VALUE).all():  # also rejects NaN
+        what = f"beyond ±{MAX_VALUE:,.0f}" if tensor.isfinite().all() else "that are not finite"
+        raise ValueError(f"{name} contains values {what}")
 
 
 def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:
-    if odd := sorted(set(shapes) ^ set(tensors)):
-        names = ", ".join(name[:80] for name in odd[:5])
+    if wrong := sorted(set(shapes) ^ set(tensors)):
+        names = ", ".join(name[:80] for name in wrong[:5])
         raise ValueError(f"missing or unexpected weights: {names}")
-    places, types = [], set()
+    offsets, types = [], set()
     for name, shape in shapes.items():
         entry = tensors[name]
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{name} needs a dtype, a shape and data_offsets, and nothing else")
-        found, place, kind = entry["shape"], entry["data_offsets"], entry["dtype"]
-        if not _are_counts(found) or 0 in found:
-            raise ValueError(f"{name} has an empty dimension, or one that is no whole number")
-        if tuple(found) != shape:
-            raise ValueError(f"{name} is {found[:8]}, not {list(shape)}")
-        if not isinstance(kind, str) or kind not in _ITEM_BYTES:
-            raise ValueError(f"{name} is of type {kind!r}: it must be {', '.join(_ITEM_BYTES)}")
-        if not _are_counts(place) or len(place) != 2:
-            raise ValueError(f"{name} has no two whole numbers as its place")
-        if place[1] - place[0] != prod(shape) * _ITEM_BYTES[kind]:
-            raise ValueError(f"{name} has not the bytes that its shape and type take")
-        places.append(tuple(place))
-        types.add(kind)
+        dims, span, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
+        if not _are_counts(dims) or 0 in dims:
+            raise ValueError(f"{name} has an empty or non-integer dimension")
+        if tuple(dims) != shape:
+            raise ValueError(f"{name} is {dims[:8]}, not {list(shape)}")
+        if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
+            raise ValueError(f"{name} is of type {dtype!r}: it must be {', '.join(_ITEM_BYTES)}")
+        if not _are_counts(span) or len(span) != 2:
+            raise ValueError(f"{name} needs two integers as data_offsets")
+        if span[1] - span[0] != prod(shape) * _ITEM_BYTES[dtype]:
+            raise ValueError(f"the data_offsets of {name} do not match its shape and type")
+        offsets.append(tuple(span))
+        types.add(dtype)
     if len(types) > 1:
         raise ValueError(f"its weights are of several types: {', '.join(sorted(types))}")
     end = 0
-    for start, stop in sorted(places):
+    for start, stop in sorted(offsets):
         if start != end:
-            raise ValueError(f"its weights overlap or leave a hole at byte {end:,}")
+            raise ValueError(f"its weights overlap or leave a gap at byte {end:,}")
         end = stop
     if end != size:
-        raise ValueError(f"its weights take {end:,} bytes, and it has {size:,} for them")
+        raise ValueError(f"its weights take {end:,} bytes, but the file has {size:,}")
 
 
 def _are_counts(values: Any) -> bool:

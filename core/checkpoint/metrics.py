@@ -1,26 +1,26 @@
-"""Reads and writes metrics.json, the curve and the scores: broken ones cost only themselves."""
+"""Read and write metrics.json; a broken file never makes its checkpoint unusable."""
 
 import math
 from pathlib import Path
 from typing import Any
 
 from core.checkpoint.configuration import FILE
-from core.checkpoint.errors import CheckpointError, about
+from core.checkpoint.errors import CheckpointError, checkpoint_errors
 from core.checkpoint.strict_json import read_small
-from core.files import MOST_SETTINGS, current, json_bytes, printable
+from core.files import MAX_CONFIG_BYTES, committed_file, json_bytes, printable
 
-_MOST_SCORES = 100  # corpora that a network was scored on
+_MAX_CORPORA = 100  # with scores
 
 
 def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
-    """What metrics.json holds and an empty line, or nothing and the line that says why not.
+    """Return the metrics and "", or {} and one line that says why they are unusable.
 
     `curve` is a list of objects of finite numbers, each with `step`, `train_loss` and `val_loss`;
-    `final` holds an object by corpus, of finite numbers and texts. A folder may have no such file.
+    `final` holds an object of finite numbers and texts for each corpus. The file may be missing.
     """
-    file = current(folder, "metrics.json", FILE)
+    file = committed_file(folder, "metrics.json", FILE)
     try:
-        with about(file):
+        with checkpoint_errors(file):
             try:
                 values = read_small(file)
             except FileNotFoundError:
@@ -32,12 +32,12 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def metrics_bytes(metrics: dict[str, Any]) -> bytes:
-    """The file that holds them; a curve too long for it loses every second point until it fits.
+    """Serialise metrics; drop every second point of the curve until the file is small enough.
 
-    Its last point stays, and so does the one of the lowest validation loss.
+    Keeps the last point and the one with the lowest validation loss.
     """
     content = json_bytes(metrics)
-    while len(content) > MOST_SETTINGS and len(curve := metrics["curve"]) > 2:
+    while len(content) > MAX_CONFIG_BYTES and len(curve := metrics["curve"]) > 2:
         best = min(curve, key=lambda row: row["val_loss"])
         thinned = [row for i, row in enumerate(reversed(curve)) if i % 2 == 0 or row is best]
         metrics = metrics | {"curve": thinned[::-1]}
@@ -47,28 +47,28 @@ def metrics_bytes(metrics: dict[str, Any]) -> bytes:
 
 def _check(values: Any) -> None:
     if not isinstance(values, dict):
-        raise ValueError("its results are not listed by name")
+        raise ValueError("it is not an object")
     curve, final = values.get("curve", []), values.get("final", {})
     if not isinstance(curve, list) or not isinstance(final, dict):
         raise ValueError("it needs a list 'curve' and an object 'final'")
     for row in curve:
         if not isinstance(row, dict) or not all(map(_is_number, row.values())):
-            raise ValueError("a row of its curve is no object of finite numbers")
-        if lacking := [name for name in ("step", "train_loss", "val_loss") if name not in row]:
-            raise ValueError(f"a row of its curve has no {lacking[0]}")
-    if len(final) > _MOST_SCORES:
-        raise ValueError(f"scores on {len(final):,} corpora, the limit is {_MOST_SCORES}")
+            raise ValueError("a row of its curve is not an object of finite numbers")
+        if missing := [name for name in ("step", "train_loss", "val_loss") if name not in row]:
+            raise ValueError(f"a row of its curve has no {missing[0]}")
+    if len(final) > _MAX_CORPORA:
+        raise ValueError(f"scores on {len(final):,} corpora, the limit is {_MAX_CORPORA}")
     for corpus, scores in final.items():
         if not corpus or printable(corpus) != corpus or len(corpus) > 600:
             raise ValueError(f"{corpus[:80]!r} is not the name of a corpus")
         if not isinstance(scores, dict) or not all(
             isinstance(value, str) or _is_number(value) for value in scores.values()
         ):
-            raise ValueError(f"its scores on {corpus} are no finite numbers")
+            raise ValueError(f"its scores on {corpus} are not finite numbers")
         if not _is_number(scores.get("sacrebleu")) or not _is_number(
             scores.get("bits_per_char", 0)
         ):
-            raise ValueError(f"its scores on {corpus} have no numbers for sacrebleu, bits_per_char")
+            raise ValueError(f"its scores on {corpus} lack numbers for sacrebleu or bits_per_char")
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""One sentence, translated once a network is loaded: what cannot do that is not let in."""
+"""Translate one sentence with a loaded network, to reject networks that cannot."""
 
 import math
 
@@ -8,22 +8,22 @@ from core.model.interface import Seq2Seq
 from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 _TEXT = "Ein Test, a test: 1, 2."
-_MOST_TOKENS = 8
+_MAX_TOKENS = 8
 
 
 @torch.inference_mode()
-def try_out(model: Seq2Seq, source: Tokenizer, target: Tokenizer, device: str) -> None:
-    """Raises ValueError unless a greedy search writes a finite hypothesis of a few tokens.
+def run_smoke_test(model: Seq2Seq, source: Tokenizer, target: Tokenizer, device: str) -> None:
+    """Raise ValueError unless greedy search yields a few tokens with a finite log-probability.
 
-    The network is in evaluation mode, on that device.
+    The network must be in evaluation mode and on that device.
     """
-    most = min(_MOST_TOKENS, model.config.max_length)
-    ids = [*[token.id for token in source.encode(_TEXT)][: most - 1], EOS]
+    limit = min(_MAX_TOKENS, model.config.max_length)
+    ids = [*[token.id for token in source.encode(_TEXT)][: limit - 1], EOS]
     state = model.start(torch.tensor([ids], device=device))
     token = torch.tensor([BOS], device=device)
     written: list[int] = []
     log_prob = 0.0
-    while len(written) < most and (not written or written[-1] != EOS):
+    while len(written) < limit and (not written or written[-1] != EOS):
         logits, state = model.step(token, state)
         log_probs = logits.float().log_softmax(dim=-1)
         log_probs[..., [PAD, BOS]] = -torch.inf
@@ -31,5 +31,5 @@ def try_out(model: Seq2Seq, source: Tokenizer, target: Tokenizer, device: str) -
         log_prob += best.item()
         written.append(int(token.item()))
     if not math.isfinite(log_prob):
-        raise ValueError(f"a trial sentence has the log-probability {log_prob}")
+        raise ValueError(f"a test sentence has the log-probability {log_prob}")
     target.decode(written)

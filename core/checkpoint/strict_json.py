@@ -1,29 +1,29 @@
-"""JSON as strangers may have written it: read strictly, and refused before it costs anything."""
+"""Parse untrusted JSON strictly, with limits on its size and depth."""
 
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from core.files import MOST_SETTINGS, read
+from core.files import MAX_CONFIG_BYTES, safe_read
 
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 
 def read_small(file: Path) -> Any:
-    """The value of a small JSON file. Raises ValueError and OSError."""
-    return parse(read(file, MOST_SETTINGS), MOST_SETTINGS)
+    """Read a small JSON file. Raises ValueError and OSError."""
+    return parse(safe_read(file, MAX_CONFIG_BYTES), MAX_CONFIG_BYTES)
 
 
-def parse(content: bytes, most_items: int, finite: bool = True) -> Any:
-    """The value of a JSON text, at most so many items long and 8 levels deep.
+def parse(content: bytes, max_items: int, finite: bool = True) -> Any:
+    """Parse a JSON text of at most `max_items` items and 8 levels.
 
-    Raises ValueError, in one line, for more, and for what JSON does not allow or leaves open:
-    names twice in one object, text that is not UTF-8, and unless `finite` is off NaN and infinity.
+    Raises a one-line ValueError for more, for invalid JSON, duplicate names, text that is not
+    UTF-8, and, if `finite`, for NaN and infinity.
     """
     items = content.count(b",") + content.count(b":")
-    if items > most_items:
-        raise ValueError(f"{items:,} items, the limit is {most_items:,}")
+    if items > max_items:
+        raise ValueError(f"{items:,} items, the limit is {max_items:,}")
     try:
         value = json.loads(
             content.decode("utf-8"),
@@ -31,34 +31,33 @@ def parse(content: bytes, most_items: int, finite: bool = True) -> Any:
             parse_constant=_refuse if finite else float,
         )
     except RecursionError:
-        deep = True
+        too_deep = True
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8: {error.reason} at byte {error.start:,}") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos:,}") from None
     else:
-        deep = _deeper(value)
-    if deep:
-        raise ValueError(f"nested deeper than {_DEEPEST} levels")
+        too_deep = _too_deep(value)
+    if too_deep:
+        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
     return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{twice[:80]!r} stands twice in one object")
-    return found
+        raise ValueError(f"{twice[:80]!r} occurs twice in one object")
+    return values
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
-def _deeper(value: Any) -> bool:
-    """Whether a value has more levels than it may."""
+def _too_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [
             inner
             for outer in level

@@ -1,1 +1,1 @@
-"""Parallel text: corpora by name or by file, pairs to padded batches, and what changes them."""
+"""Parallel text: corpora, padded batches and data augmentation."""

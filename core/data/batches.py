@@ -1,4 +1,4 @@
-"""Encoded pairs → padded batches by token budget, in an order that seed and epoch alone decide."""
+"""Encode pairs and group them into padded batches with a token budget, reproducibly."""
 
 import hashlib
 import multiprocessing
@@ -21,7 +21,7 @@ Pair = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """One padded batch of ids: source [B, S], target_in [B, T] from <bos>, target_out to <eos>."""
+    """A padded batch of ids: source [B, S], target_in [B, T] from <bos>, target_out to <eos>."""
 
     source: Tensor
     target_in: Tensor
@@ -32,13 +32,13 @@ class Batch:
 
 
 BREAK = "‖"
-"""Within a word: no token of a pair reaches across it, and it is none; a text's own is left out."""
+"""Splits a word: no token crosses it, and it is not encoded itself, even if a text contains it."""
 
 
 def encode_pairs(
     pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer
 ) -> Iterator[Pair]:
-    """Ids of each pair, both sides ending with <eos>, one pair in memory at a time."""
+    """Yield the ids of each pair, both sides ending with <eos>."""
     for left, right in pairs:
         yield (
             [t.id for t in source.encode(left) if t.text != BREAK] + [EOS],
@@ -47,42 +47,39 @@ def encode_pairs(
 
 
 class EncodedPairs(Sequence[Pair]):
-    """Pairs of ids in a temporary file, with only their lengths in memory.
-
-    The operating system pages in what is used, so a corpus may be larger than memory.
-    """
+    """Pairs of ids in a memory-mapped temporary file, so a corpus may be larger than memory."""
 
     def __init__(self, pairs: Iterable[Pair]):
-        """Write the pairs out as they come. Raises OSError where the disk is full."""
+        """Write the pairs to the file as they are iterated. Raises OSError if the disk is full."""
         with tempfile.TemporaryFile() as file:
             self._open(file, *_write(pairs, file))
 
     def _open(self, file: IO[bytes], lengths: np.ndarray, sha256: str) -> None:
-        nothing = np.empty(0, np.int32)  # no map can be made of it
-        # The map keeps the file after it is closed.
-        self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else nothing
+        # The map keeps the file after it is closed. An empty file cannot be mapped.
+        empty = np.empty(0, np.int32)
+        self._ids = np.memmap(file, np.int32, mode="r") if len(lengths) else empty
         self.lengths = lengths
-        """Tokens of each pair's source and target, int32 [pairs, 2]."""
+        """Number of source and target tokens of each pair, int32 [pairs, 2]."""
         self.sha256 = sha256
-        """Equal where all pairs are, in their order."""
+        """Identifies the pairs and their order."""
         self._ends = self.lengths.sum(1, dtype=np.int64).cumsum()
 
     @classmethod
-    def begin(cls, pairs: Iterable[Pair]) -> Callable[[], "EncodedPairs"]:
-        """Write them in a process beside this one, and return what waits until it has.
+    def in_background(cls, pairs: Iterable[Pair]) -> Callable[[], "EncodedPairs"]:
+        """Write the pairs in a background process; return a function that waits for the result.
 
-        That raises ValueError where the process did not come to its end; it has then said why.
+        That function raises ValueError if the process failed, which has then printed why.
         """
-        beside = multiprocessing.get_context("fork")  # whose process needs no copy of the pairs
-        receiving, sending = beside.Pipe(duplex=False)
-        file = tempfile.TemporaryFile()  # noqa: SIM115  # who waits closes it
+        fork = multiprocessing.get_context("fork")  # needs no copy of the pairs
+        receiving, sending = fork.Pipe(duplex=False)
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `wait`
 
         def work() -> None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends when the one that waits ends it
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent terminates this process
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             sending.send(_write(pairs, file))
 
-        process = beside.Process(target=work, daemon=True)
+        process = fork.Process(target=work, daemon=True)
         process.start()
         sending.close()
 
@@ -92,14 +89,13 @@ class EncodedPairs(Sequence[Pair]):
                     written = receiving.recv()
                 except EOFError:
                     raise ValueError(
-                        "the process that encodes pairs ended too early, as said above: "
-                        "go on with --resume"
+                        "the process that encodes pairs failed, see above: continue with --resume"
                     ) from None
                 finally:
                     process.join()
-                made = cls.__new__(cls)
-                made._open(file, *written)
-                return made
+                encoded = cls.__new__(cls)
+                encoded._open(file, *written)
+                return encoded
 
         return wait
 
@@ -116,7 +112,7 @@ class EncodedPairs(Sequence[Pair]):
 
 
 def _write(pairs: Iterable[Pair], file: IO[bytes]) -> tuple[np.ndarray, str]:
-    """Write out the ids of pairs; their lengths [pairs, 2], and a digest of both."""
+    """Write the ids of pairs; return their lengths [pairs, 2] and a digest of both."""
     lengths = array("i")
     digest = hashlib.sha256()
     for source, target in pairs:
@@ -125,19 +121,19 @@ def _write(pairs: Iterable[Pair], file: IO[bytes]) -> tuple[np.ndarray, str]:
         digest.update(ids)
         lengths.extend((len(source), len(target)))
     file.flush()
-    found = np.array(lengths, np.int32).reshape(-1, 2)
-    digest.update(found.tobytes())
-    return found, digest.hexdigest()
+    counts = np.array(lengths, np.int32).reshape(-1, 2)
+    digest.update(counts.tobytes())
+    return counts, digest.hexdigest()
 
 
 def pad(rows: list[list[int]]) -> Tensor:
-    """Rows of ids → int64 [rows, longest], padded on the right."""
+    """Pad rows of ids on the right: int64 [rows, longest]."""
     width = max(len(row) for row in rows)
     return torch.tensor([row + [PAD] * (width - len(row)) for row in rows], device="cpu")
 
 
 def collate(pairs: list[Pair]) -> Batch:
-    """Pad pairs to a batch; the target is fed in one place later than it is expected out."""
+    """Pad pairs to a batch; target_in is target_out shifted right by one."""
     return Batch(
         source=pad([source for source, _ in pairs]),
         target_in=pad([[BOS, *target[:-1]] for _, target in pairs]),
@@ -150,23 +146,22 @@ def plan(
     budget: int,
     seed: int | None = None,
     sentences: int | None = None,
-    as_they_stand: bool = False,
+    keep_order: bool = False,
 ) -> list[list[int]]:
-    """Indices of each batch: at most `budget` padded tokens on the longer side, lengths alike.
+    """Return the indices of each batch: similar lengths, at most `budget` padded tokens per side.
 
-    With `sentences`, each batch holds that many pairs instead, the last one what is left.
-    With a seed, pairs of equal lengths are shuffled and so are the batches; without, the order is
-    by length alone; `as_they_stand`, it is that of the pairs, whatever the seed.
-    The same arguments always give the same plan, so a run can be resumed in it.
+    With `sentences`, a batch holds that many pairs instead. A seed shuffles the batches and pairs
+    of equal length; without one, pairs are ordered by length. `keep_order` keeps their order.
+    The plan depends on the arguments only, so a run can be resumed within it.
     """
-    shuffled = random.Random(seed)
-    noise = [shuffled.random() if seed is not None else 0.0 for _ in range(len(pairs))]
+    rng = random.Random(seed)
+    noise = [rng.random() if seed is not None else 0.0 for _ in range(len(pairs))]
     lengths = pair_lengths(pairs)
     longer, difference = lengths.max(axis=1, initial=0), lengths[:, 0] - lengths[:, 1]
-    # By the longer side, which the budget counts. Of equal ones by the other side, up and down in
-    # turns: a batch that ends one length and begins the next is alike on both sides, too.
-    alike = np.lexsort((noise, np.where(longer % 2, difference, -difference), longer))
-    order = range(len(pairs)) if as_they_stand else alike.tolist()
+    # Sort by the longer side, which the budget limits. Sort ties by the other side, alternately up
+    # and down, so that a batch across two lengths is homogeneous on both sides.
+    by_length = np.lexsort((noise, np.where(longer % 2, difference, -difference), longer))
+    order = range(len(pairs)) if keep_order else by_length.tolist()
     longest = longer.tolist()
     batches: list[list[int]] = []
     batch: list[int] = []
@@ -183,19 +178,19 @@ def plan(
         batch.append(i)
     if batch:
         batches.append(batch)
-    if seed is not None and not as_they_stand:
-        shuffled.shuffle(batches)
+    if seed is not None and not keep_order:
+        rng.shuffle(batches)
     return batches
 
 
 def pair_lengths(pairs: Sequence[Pair]) -> np.ndarray:
-    """Tokens of each pair's source and target, int32 [pairs, 2]."""
+    """Return the number of source and target tokens of each pair, int32 [pairs, 2]."""
     if isinstance(pairs, EncodedPairs):
         return pairs.lengths
     return np.array([[len(s), len(t)] for s, t in pairs], np.int32).reshape(-1, 2)
 
 
 def batches(pairs: Sequence[Pair], budget: int, seed: int | None = None) -> Iterator[Batch]:
-    """The planned batches, padded."""
+    """Yield the batches of `plan`, padded."""
     for indices in plan(pairs, budget, seed):
         yield collate([pairs[i] for i in indices])

@@ -1,4 +1,4 @@
-"""TED talks of the IWSLT campaigns, in the XML in which they were published."""
+"""TED talks of the IWSLT campaigns, in their original XML."""
 
 import html
 import re
@@ -11,14 +11,14 @@ _TAG = re.compile(r"\s*</?[a-z]+[ >]")
 
 
 def read(campaign: str, split: str, find: Find | None) -> list[tuple[str, str]]:
-    """(German, English) pairs: `train`, or a development or test set such as `tst2015`.
+    """Read (German, English) pairs of `train`, or a development or test set such as `tst2015`.
 
-    `campaign` is the prefix of the set's files, IWSLT16 or IWSLT17. Raises ValueError if the two
-    sides do not hold the same number of segments.
+    `campaign` is the prefix of the files, IWSLT16 or IWSLT17. Raises ValueError if the two sides
+    have different numbers of segments.
     """
     if find is None:
         raise ValueError(
-            f"{campaign} lies behind a form and cannot be fetched: unpack its de-en.tgz in a "
+            f"{campaign} is behind a form and cannot be downloaded: unpack its de-en.tgz in a "
             "folder and pass the folder as --data"
         )
     if split == "train":
@@ -31,13 +31,13 @@ def read(campaign: str, split: str, find: Find | None) -> list[tuple[str, str]]:
     if len(german) != len(english):
         raise ValueError(
             f"{files[0].name} has {len(german)} segments and {files[1].name} has {len(english)}: "
-            "they are not of one edition"
+            "they are from different editions"
         )
     return list(zip(german, english, strict=True))
 
 
 def _untagged(file: Path) -> list[str]:
-    """The sentences of a training file, which is no real XML: tags stand on lines of their own."""
+    """Read a training file, which is not real XML: skip the lines that are tags."""
     return [html.unescape(line.strip()) for line in read_lines(file) if not _TAG.match(line)]
 
 
@@ -45,5 +45,5 @@ def _segments(file: Path) -> list[str]:
     try:
         root = ElementTree.fromstring("\n".join(read_lines(file)))
     except ElementTree.ParseError as error:
-        raise ValueError(f"{file} is not the XML of an IWSLT set: {error}") from None
+        raise ValueError(f"{file} is not an IWSLT XML file: {error}") from None
     return ["".join(segment.itertext()).strip() for segment in root.iter("seg")]

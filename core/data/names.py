@@ -1,4 +1,4 @@
-"""Generated pairs to score: names, places, numbers and dates that no training pair holds."""
+"""Generated test pairs with names, places, numbers and dates that no training pair contains."""
 
 import random
 import re
@@ -8,7 +8,7 @@ Pairs = list[tuple[str, str]]
 
 SIZE = 300
 
-# None of them is in the corpora's training pairs, nor among the names that training puts there.
+# None of them occurs in the training corpora or among the names inserted in training.
 _TEST_NAMES = (
     "Annika Bastian Bogdan Chiara Clemens Dimitri Dorothea Elif Friederike Giulia Gunther Hakan "
     "Henrike Ingolf Jamila Jolanda Korbinian Leila Leopold Mateusz Mechthild Nadia Norbert Olga "
@@ -32,20 +32,9 @@ _SPLITS = {"test": (_TEST_NAMES, _TEST_PLACES, 24), "val": (_VAL_NAMES, _VAL_PLA
 SPLITS = tuple(_SPLITS)
 RESERVED = frozenset(_TEST_NAMES + _TEST_PLACES + _VAL_NAMES + _VAL_PLACES)
 
-_MONTHS = {
-    "Januar": "January",
-    "Februar": "February",
-    "März": "March",
-    "April": "April",
-    "Mai": "May",
-    "Juni": "June",
-    "Juli": "July",
-    "August": "August",
-    "September": "September",
-    "Oktober": "October",
-    "November": "November",
-    "Dezember": "December",
-}
+_GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
+_ENGLISH = "January February March April May June July August September October November December"
+_MONTHS = dict(zip(_GERMAN.split(), _ENGLISH.split(), strict=True))
 
 # {n}, {m}: names, {p}, {q}: places, {i}: a number, {d}: a date.
 _TEMPLATES = (
@@ -79,7 +68,7 @@ _TEMPLATES = (
 
 
 def read(split: str) -> Pairs:
-    """`SIZE` (German, English) pairs of "val" or "test", the same each time."""
+    """Generate the `SIZE` (German, English) pairs of "val" or "test", always the same."""
     names, places, seed = _SPLITS[split]
     drawn = random.Random(seed)
     pairs = []
@@ -96,40 +85,35 @@ def read(split: str) -> Pairs:
 
 
 def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
-    """Shares in 0..1: of names and of numbers in the sources that are in the outputs letter for
-    letter, and of reference words found in the outputs, in whatever case, that have their case.
-    A number may have letters behind it, as in "5th", and a name what German writes for its 's.
+    """Return what share of names, numbers and capitals is right, each in 0..1.
+
+    Names and numbers: those of the sources that the outputs copy exactly, allowing "5th" for 5 and
+    a German genitive "s" for "'s". Capitals: reference words that the outputs contain in any case,
+    written in the right case.
     """
-    names, numbers, capitals = [0, 0], [0, 0], [0, 0]
+    right, total = Counter[str](), Counter[str]()
     for (source, reference), output in zip(pairs, outputs, strict=True):
-        has, wanted = (Counter(re.findall(r"\w+", text)) for text in (output, source))
+        written, expected = (Counter(re.findall(r"\w+", text)) for text in (output, source))
         digits = Counter(re.findall(r"\d+", output))
-        for word, count in wanted.items():
+        for word, count in expected.items():
             if word in RESERVED:
-                there, kind = has[word], names
+                key, copies = "names_copied", written[word]
                 if f"{word}'s" in source:
-                    there += has[f"{word}s"]
+                    copies += written[f"{word}s"]
             elif word.isdigit():
-                there, kind = digits[word], numbers
+                key, copies = "numbers_copied", digits[word]
             else:
                 continue
-            kind[0] += min(count, there)
-            kind[1] += count
-        right = Counter(re.findall(r"[^\W\d_]+", reference))
-        anyhow = _folded(right) & _folded(has)
-        capitals[0] += (right & has).total()
-        capitals[1] += anyhow.total()
-    return {
-        name: round(right / max(all_, 1), 4)
-        for name, (right, all_) in (
-            ("names_copied", names),
-            ("numbers_copied", numbers),
-            ("capitals_right", capitals),
-        )
-    }
+            right[key] += min(count, copies)
+            total[key] += count
+        words = Counter(re.findall(r"[^\W\d_]+", reference))
+        right["capitals_right"] += (words & written).total()
+        total["capitals_right"] += (_case_folded(words) & _case_folded(written)).total()
+    keys = ("names_copied", "numbers_copied", "capitals_right")
+    return {key: round(right[key] / max(total[key], 1), 4) for key in keys}
 
 
-def _folded(words: Counter[str]) -> Counter[str]:
+def _case_folded(words: Counter[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for word, count in words.items():
         counts[word.casefold()] += count

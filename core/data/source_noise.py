@@ -1,46 +1,45 @@
-"""Sources as people type them: several at once, with commas, lower-cased, without a last mark."""
+"""Source noise: sentence concatenation, lower-casing and missing final punctuation."""
 
 import random
 import re
 
 TextPair = tuple[str, str]
 
-BETWEEN = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number
-_LAST = re.compile(r"\s*[.!?]+$")
-_REMEMBERED = 1000  # pairs that a later one may be concatenated to
+SENTENCE_BREAK = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number
+_FINAL_MARKS = re.compile(r"\s*[.!?]+$")
+_RESERVOIR = 1000  # earlier pairs that a later one may be concatenated with
 
 
 def lower_cased(source: str, case: str) -> str:
-    """A source with all letters lower-cased ("lower"), the first ("lower first"), or none."""
+    """Lower-case all letters ("lower"), the first letter ("lower first"), or none."""
     if case == "lower":
         return source.lower()
     return source[:1].lower() + source[1:] if case == "lower first" else source
 
 
-def without_last_mark(source: str, target: str) -> TextPair:
-    """A pair without the marks at its end, if both sides have some."""
-    if _LAST.search(source) and _LAST.search(target):
-        return _LAST.sub("", source), _LAST.sub("", target)
+def without_final_marks(source: str, target: str) -> TextPair:
+    """Remove the final punctuation, if both sides have some."""
+    if _FINAL_MARKS.search(source) and _FINAL_MARKS.search(target):
+        return _FINAL_MARKS.sub("", source), _FINAL_MARKS.sub("", target)
     return source, target
 
 
-def several_at_once(pairs: list[TextPair], number: int) -> list[TextPair]:
-    """Texts of so many pairs that follow each other; the last may be of fewer."""
-    return [in_a_row(pairs[i : i + number]) for i in range(0, len(pairs), number)]
+def concatenated_groups(pairs: list[TextPair], number: int) -> list[TextPair]:
+    """Concatenate each `number` consecutive pairs; the last group may be smaller."""
+    return [concatenated(pairs[i : i + number]) for i in range(0, len(pairs), number)]
 
 
-def in_a_row(some: list[TextPair]) -> TextPair:
-    """Pairs as one: their sources one after the other, and their targets."""
-    sources, targets = zip(*some, strict=True)
+def concatenated(pairs: list[TextPair]) -> TextPair:
+    """Join the sources of several pairs, and their targets."""
+    sources, targets = zip(*pairs, strict=True)
     return " ".join(sources), " ".join(targets)
 
 
-def remember(earlier: list[TextPair], pair: TextPair, count: int, drawn: random.Random) -> None:
-    """Add the pair behind `count` others to those that a later one may be concatenated to.
-
-    No more than 1,000 are remembered, and each pair so far is as likely as any other to be.
-    """
-    if len(earlier) < _REMEMBERED:
-        earlier.append(pair)
-    elif (place := drawn.randrange(count + 1)) < _REMEMBERED:
-        earlier[place] = pair
+def add_to_reservoir(
+    reservoir: list[TextPair], pair: TextPair, count: int, rng: random.Random
+) -> None:
+    """Add a pair to a uniform sample of at most 1,000; `count` pairs came before it."""
+    if len(reservoir) < _RESERVOIR:
+        reservoir.append(pair)
+    elif (index := rng.randrange(count + 1)) < _RESERVOIR:
+        reservoir[index] = pair

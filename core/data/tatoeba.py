@@ -1,4 +1,4 @@
-"""Everyday sentences of Tatoeba, and the hold-out that is never trained on."""
+"""Everyday sentences from Tatoeba, with a held-out validation and test set."""
 
 import hashlib
 import re
@@ -7,23 +7,23 @@ import zlib
 from pathlib import Path
 
 HOLD_OUT = 1000
-_LARGEST = 512 << 20  # bytes of its text, which has some 50 MB
+_MAX_BYTES = 512 << 20  # of unpacked text; the real file has about 50 MB
 _BLANKS = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u00ad": None, "\u200b": None})
 
 Pairs = list[tuple[str, str]]
 
 
 def read(file: Path) -> Pairs:
-    """(German, English) pairs of the zip that manythings.org gives out: `English<tab>German`.
+    """Read (German, English) pairs from manythings.org's zip of `English<tab>German` lines.
 
-    Special blanks become plain ones, for nobody types them. Raises ValueError for another file.
+    Special spaces become plain ones, as users type them. Raises ValueError for any other file.
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            if (size := archive.getinfo("deu.txt").file_size) > _LARGEST:
-                raise ValueError(f"it unpacks to {size:,} bytes, the limit is {_LARGEST:,}")
+            if (size := archive.getinfo("deu.txt").file_size) > _MAX_BYTES:
+                raise ValueError(f"it unpacks to {size:,} bytes, the limit is {_MAX_BYTES:,}")
             text = archive.read("deu.txt").decode("utf-8").translate(_BLANKS)
-    # The last two are zipfile's own of an encrypted file, and of one that is packed otherwise.
+    # zipfile raises the last two for encryption and for unknown compression.
     except (
         *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError),
         *(RuntimeError, NotImplementedError),
@@ -34,12 +34,11 @@ def read(file: Path) -> Pairs:
 
 
 def split(pairs: Pairs) -> dict[str, Pairs]:
-    """`test` and `val` of 1,000 pairs each, and `train` without any sentence of either.
+    """Split into `test` and `val` with 1,000 pairs each, and `train` without their sentences.
 
-    English sentences stand in the order of their SHA-256; each brings its first German translation;
-    of these pairs, the first thousand whose sides are all different are `test`, the next `val`.
-    Sentences count as the same if their letters and digits are, so no pair with a held-out
-    sentence on either side, in any spelling of case and punctuation, is left in `train`.
+    English sentences, each with its first German translation, are ordered by their SHA-256. The
+    first thousand pairs with distinct sides are `test`, the next thousand `val`. Sentences that
+    differ only in case, punctuation and spacing count as the same, on either side.
     """
     first: dict[str, str] = {}
     for german, english in pairs:

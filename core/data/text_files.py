@@ -1,4 +1,4 @@
-"""Text files: fetched once and verified, or vouched for by the user; read line by line."""
+"""Text files: downloaded and verified, or provided by the user; read line by line."""
 
 import bz2
 import gzip
@@ -14,16 +14,16 @@ from typing import Any
 from core.files import cache_folder, sha256, write_atomic
 
 Find = Callable[[str], Path]
-"""From the name of a corpus's file to where it lies on this machine."""
+"""Maps the name of a corpus file to its local path."""
 
 
 def finder(name: str, home: str | None, digests: dict[str, str], data: Path | None) -> Find | None:
-    """Find files below `data`, or else in the user's cache, fetched from `home` and verified.
+    """Return a function that finds files in `data`, or else downloads and verifies them.
 
-    None where there is neither `data` nor a home that serves the corpus file by file.
+    Returns None without `data` and without a `home` to download from.
     """
     if data is not None:
-        return lambda filename: _vouched_for(name, filename, data)
+        return lambda filename: _local_file(name, filename, data)
     if home is None:
         return None
 
@@ -32,7 +32,7 @@ def finder(name: str, home: str | None, digests: dict[str, str], data: Path | No
         if not file.is_file():
             _fetch(home + filename, file, digests[filename])
         elif sha256(file.read_bytes()) != digests[filename]:
-            raise ValueError(f"{file} has changed since it was fetched: delete it to fetch it anew")
+            raise ValueError(f"{file} has changed since the download: delete it to get it again")
         return file
 
     return find
@@ -51,28 +51,28 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 def stream_lines(file: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, plain or compressed by gzip, xz or bzip2, one at a time.
 
-    A line ends with \\n and nothing else; a byte-order mark at the start is dropped. The file is
-    opened once, so that it may be a pipe. Raises ValueError where it is no text.
+    Only \\n ends a line; a byte-order mark at the start is dropped. The file is opened once, so it
+    may be a pipe. Raises ValueError if it is not text.
     """
     try:
         with file.open("rb") as raw:
             start = raw.peek(6)[:6]
             if start.startswith(_ZSTD):
-                raise ValueError(f"{file} is compressed by zstd: unpack it first")
+                raise ValueError(f"{file} is compressed with zstd: unpack it first")
             unpack = next((opener for magic, opener in _MAGIC if start.startswith(magic)), None)
             with unpack(raw) if unpack else nullcontext(raw) as lines:
-                yield from decoded(lines, str(file))
+                yield from decode_lines(lines, str(file))
     except FileNotFoundError:
         raise ValueError(f"{file} does not exist: check the path") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
 
 
-def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
-    """Yield lines of UTF-8 without their \\n; the first of a file without its byte-order mark.
+def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
+    """Decode UTF-8 lines without their \\n and without a byte-order mark in line 1.
 
-    `first` is the number of the first line. Raises ValueError for a line that is no UTF-8, by its
-    number, and for a file whose lines end with \\r.
+    `first` is the number of the first line. Raises ValueError for a line that is not UTF-8, naming
+    its number, and for a file with \\r as line end.
     """
     for number, line in enumerate(lines, start=first):
         if number == 1:
@@ -83,7 +83,7 @@ def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
                 raise ValueError(f"{name} ends its lines with \\r only: convert them to \\n first")
         if b"\0" in line:
             raise ValueError(
-                f"{name} line {number} holds a NUL byte: it is no text, or UTF-16; "
+                f"{name} line {number} contains a NUL byte: it is not text, or it is UTF-16; "
                 "convert it to UTF-8 first"
             )
         try:
@@ -95,26 +95,26 @@ def decoded(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
 
 
 def refuse_pipes(files: Iterable[Path], reader: str) -> None:
-    """Raise ValueError for a pipe among files that `reader` reads more than once."""
+    """Raise ValueError for a pipe among files that the `reader` needs to read more than once."""
     for file in files:
         if file.exists() and not file.is_file():
             raise ValueError(f"{file} is a pipe, and {reader} reads it more than once: give a file")
 
 
 def read_lines(file: Path) -> list[str]:
-    """All lines of `stream_lines`."""
+    """Return all lines of `stream_lines` as a list."""
     return list(stream_lines(file))
 
 
 @dataclass(frozen=True)
 class LinePairs:
-    """Line i of one file beside line i of the other; each iteration reads both files again."""
+    """Pairs of line i of both files; each iteration reads the files again."""
 
     source: Path
     target: Path
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yields (source, target). Raises ValueError if the counts differ, where one ends."""
+        """Yield (source, target). Raises ValueError at the end of the shorter file."""
         if self._same_pipe():
             raise ValueError(f"{self.source} is the source and the target: give two files or pipes")
         source, target = stream_lines(self.source), stream_lines(self.target)
@@ -141,7 +141,7 @@ class LinePairs:
         )
 
 
-def _vouched_for(name: str, filename: str, data: Path) -> Path:
+def _local_file(name: str, filename: str, data: Path) -> Path:
     plain = filename.removesuffix(".gz")
     names = (filename, plain, Path(plain).name)
     candidates = [folder / f for folder in (data / name, data) for f in names]
@@ -152,13 +152,13 @@ def _vouched_for(name: str, filename: str, data: Path) -> Path:
 
 
 def _fetch(url: str, file: Path, digest: str) -> None:
-    """Download, verify, then keep: a broken download never counts as one."""
+    """Download and verify a file, then store it."""
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
             content = response.read()
     except OSError as error:
         raise ValueError(
-            f"cannot fetch {url} ({error}): check the network or pass --data"
+            f"cannot download {url} ({error}): check the network or pass --data"
         ) from None
     if sha256(content) != digest:
         raise ValueError(f"{url} has SHA-256 {sha256(content)}, expected {digest}: not kept")

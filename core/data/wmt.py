@@ -1,4 +1,4 @@
-"""The news test sets of the WMT campaigns, by sacreBLEU, which fetches and verifies them."""
+"""The WMT news test sets, downloaded and verified by sacreBLEU."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ SETS = tuple(f"wmt{year}" for year in range(13, 24))
 
 
 def read(split: str, find: Find | None, source: str, target: str) -> list[tuple[str, str]]:
-    """(source, target) pairs of one year's set for this direction (from 2019 on they differ).
+    """Read one year's (source, target) pairs; since 2019, each direction has its own set.
 
-    With `find`, from the files `<set>.<source>-<target>.<language>`; without, by sacreBLEU.
-    Raises ValueError where neither can be had.
+    Reads the files `<set>.<source>-<target>.<language>` with `find`, else uses sacreBLEU. Raises
+    ValueError if neither works.
     """
     if find is not None:
         names = [f"{split}.{source}-{target}.{language}" for language in (source, target)]
@@ -21,8 +21,8 @@ def read(split: str, find: Find | None, source: str, target: str) -> list[tuple[
     try:
         left = sacrebleu.get_source_file(split, f"{source}-{target}")
         right = sacrebleu.get_reference_files(split, f"{source}-{target}")[0]
-    except (OSError, SystemExit):  # without a network it logs why, and leaves by exit()
+    except (OSError, SystemExit):  # offline, it logs why and calls exit()
         raise ValueError(
-            f"sacreBLEU cannot fetch {split}: check the network or pass --data"
+            f"sacreBLEU cannot download {split}: check the network or pass --data"
         ) from None
     return list(LinePairs(Path(left), Path(right)))

@@ -1,6 +1,6 @@
 """torch.nn.Transformer behind the same interface; the only file that inverts masks.
 
-torch's masks say True = may NOT attend; the interface's say True = may attend.
+In torch's masks True = may NOT attend; in the interface's True = may attend.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,24 +21,24 @@ from core.text.tokenizer import PAD
 
 @dataclass(frozen=True)
 class BaselineState:
-    """The prefix so far and the encoder's output: nn.Transformer has no cache."""
+    """The prefix so far and the encoder's output; nn.Transformer has no KV cache."""
 
     prefix_BT: Tensor
     memory_BSD: Tensor
     source_mask: Tensor
 
     def select(self, rows_N: Tensor) -> "BaselineState":
-        """The state whose row i is this state's row rows[i]."""
+        """Reorder the state: new row i is old row rows[i]."""
         return BaselineState(
             self.prefix_BT[rows_N], self.memory_BSD[rows_N], self.source_mask[rows_N]
         )
 
 
-def forbidden(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
-    """torch's form of a mask: True = may not attend; with `mask_score`, what is added there.
+def torch_mask(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
+    """Convert a mask to torch's form: inverted, or with `mask_score` as an additive float mask.
 
-    The library can only add: a query that may attend to nothing then looks as if unmasked,
-    where the scratch model looks at every key alike. Every other query sees the same.
+    torch can only add to scores. A query with every key masked then attends as if unmasked, where
+    the scratch model attends to all keys equally. All other queries get the same weights.
     """
     if mask_score is None:
         return ~mask
@@ -47,7 +47,7 @@ def forbidden(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LibrarySite(AttentionSite):
-    """An nn.MultiheadAttention: three projections packed in one, and two masks, both inverted."""
+    """An nn.MultiheadAttention: packed q, k, v projections and two inverted masks."""
 
     module: nn.MultiheadAttention
     mask_score: float | None = None
@@ -60,8 +60,8 @@ class LibrarySite(AttentionSite):
         return Projections(*packed, Projection(module.out_proj.weight, module.out_proj.bias))
 
     def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
-        padding_BK = mask_B1QK[:, 0, -1]  # what the last query sees, who has no future
-        keywords = {"key_padding_mask": forbidden(padding_BK, self.mask_score, call.args[0])}
+        padding_BK = mask_B1QK[:, 0, -1]  # the last query's row, which the causal mask leaves alone
+        keywords = {"key_padding_mask": torch_mask(padding_BK, self.mask_score, call.args[0])}
         if not causal:
             keywords |= {"attn_mask": None, "is_causal": False}
         return Call(call.args, {**call.kwargs, **keywords})
@@ -73,13 +73,13 @@ class LibrarySite(AttentionSite):
         padding = call.kwargs.get("key_padding_mask")
         padding = None if padding is None else padding[:, None, :]
         for mask in (call.kwargs.get("attn_mask"), padding):
-            if mask is not None:  # True, or a score to be added
+            if mask is not None:  # boolean, or a score to add
                 allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
         return allowed
 
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
-        def split(x_BTD: Tensor, to: Projection) -> Tensor:
-            return F.linear(x_BTD, *to).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        def split(x_BTD: Tensor, projection: Projection) -> Tensor:
+            return F.linear(x_BTD, *projection).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
         def forward(
             query: Tensor,
@@ -102,14 +102,14 @@ class LibrarySite(AttentionSite):
                 return output_BTD, None
             return output_BTD, weights_BHTS.mean(1) if average_attn_weights else weights_BHTS
 
-        remove = self._put("forward", forward)
-        # In evaluation torch's encoder layer passes its modules by, unless one of them has a hook.
+        remove = self._override_method("forward", forward)
+        # In eval mode torch's encoder layer bypasses its submodules unless one of them has a hook.
         hook = self.module.register_forward_pre_hook(lambda module, args: None)
         return lambda: (remove(), hook.remove())
 
 
 class Baseline(nn.Module):
-    """The library's two stacks, between the same embeddings and classifier as the scratch ones."""
+    """torch.nn.Transformer between the embeddings and classifier of the scratch model."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -125,7 +125,7 @@ class Baseline(nn.Module):
             batch_first=True,
             norm_first=config.norm_first,
         )
-        # Nested tensors would turn padded query rows into zeros, so the encoder is built without.
+        # Nested tensors would zero the padded query rows.
         encoder = nn.TransformerEncoder(
             nn.TransformerEncoderLayer(**shape),
             config.num_encoder_layers,
@@ -145,7 +145,7 @@ class Baseline(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, xavier_embeddings: bool = False) -> None:
-        """Fresh weights, drawn as the scratch model's are; norms begin as the identity."""
+        """Initialise the weights from the same distributions as the scratch model's."""
         self.embeddings.reset_parameters(xavier_embeddings)
         for name, parameter in self.transformer.named_parameters():
             if parameter.dim() > 1:
@@ -156,52 +156,54 @@ class Baseline(nn.Module):
                 nn.init.ones_(parameter)
 
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
+        """Encode source ids to memory [B, S, D] and its padding mask [B, 1, 1, S]."""
         mask = padding_mask(source_BS, PAD)
         x_BSD = self.embeddings.source(source_BS)
-        memory = self.transformer.encoder(x_BSD, src_key_padding_mask=self.forbidden(mask[:, 0, 0]))
+        memory = self.transformer.encoder(
+            x_BSD, src_key_padding_mask=self.torch_mask(mask[:, 0, 0])
+        )
         return memory, mask
 
     def decode(self, target_BT: Tensor, memory_BSD: Tensor, source_mask: Tensor) -> Tensor:
-        """Target ids so far → hidden states [B, T, D]; row t knows tokens 0…t only."""
+        """Decode target ids to hidden states [B, T, D]; row t depends on tokens 0…t only."""
         return self.transformer.decoder(
             self.embeddings.target(target_BT),
             memory_BSD,
-            tgt_mask=self.forbidden(causal_mask(target_BT.shape[1], target_BT.device)),
-            tgt_key_padding_mask=self.forbidden(padding_mask(target_BT, PAD)[:, 0, 0]),
-            memory_key_padding_mask=self.forbidden(source_mask[:, 0, 0]),
+            tgt_mask=self.torch_mask(causal_mask(target_BT.shape[1], target_BT.device)),
+            tgt_key_padding_mask=self.torch_mask(padding_mask(target_BT, PAD)[:, 0, 0]),
+            memory_key_padding_mask=self.torch_mask(source_mask[:, 0, 0]),
         )
 
-    def forbidden(self, mask: Tensor) -> Tensor:
-        """A mask in torch's form."""
-        return forbidden(mask, self.config.mask_score, self.embeddings.target_weight)
+    def torch_mask(self, mask: Tensor) -> Tensor:
+        """Convert a mask to torch's form."""
+        return torch_mask(mask, self.config.mask_score, self.embeddings.target_weight)
 
     def classify(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → logits [..., V]."""
+        """Project hidden states [..., D] to logits [..., V]."""
         return self.embeddings.classify(hidden)
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Teacher forcing: source and target-in ids → logits [B, T, V] for the next tokens."""
+        """Run a teacher-forced pass: source and target-in ids → next-token logits [B, T, V]."""
         return self.classify(self.decode(target_BT, *self.encode(source_BS)))
 
     def start(self, source_BS: Tensor) -> BaselineState:
-        """Encode once; the prefix is empty."""
+        """Encode the source; the prefix is empty."""
         return BaselineState(source_BS[:, :0], *self.encode(source_BS))
 
     def step(self, token_B: Tensor, state: BaselineState) -> tuple[Tensor, BaselineState]:
-        """Feed one token a row, decode the whole prefix again, and keep the last row's logits."""
+        """Append one token per row and decode the whole prefix; return the last logits [B, V]."""
         prefix_BT = torch.cat((state.prefix_BT, token_B[:, None]), dim=1)
         hidden = self.decode(prefix_BT, state.memory_BSD, state.source_mask)
         state = BaselineState(prefix_BT, state.memory_BSD, state.source_mask)
         return self.classify(hidden[:, -1]), state
 
     def stack(self, side: Side) -> Stack:
-        """The layers of the encoder or the decoder, and the norm behind them."""
+        """Return the layers of the encoder or decoder and their final norm."""
         half = self.transformer.encoder if side == "encoder" else self.transformer.decoder
         return Stack(half.layers, half.get_submodule("norm"))
 
     def attention_sites(self) -> list[LibrarySite]:
-        """Every place where attention happens, by kind and layer."""
+        """Return every attention module, by kind and layer."""
         encoder, decoder = self.transformer.encoder.layers, self.transformer.decoder.layers
         call = {"need_weights": True, "average_attn_weights": False}, self.config.mask_score
         return [
@@ -221,7 +223,7 @@ _PACKED = {"self_attn.in_proj_": "self_attention", "multihead_attn.in_proj_": "c
 
 
 def scratch_names(name: str) -> tuple[str, ...]:
-    """The scratch name(s) for a baseline parameter: three for a packed q, k, v projection."""
+    """Map a baseline parameter to its scratch name, or to three for a packed q, k, v projection."""
     name = name.removeprefix("transformer.")
     name = name.replace("encoder.norm.", "encoder_norm.").replace("decoder.norm.", "decoder_norm.")
     name = name.replace(".layers.", ".")
@@ -235,9 +237,9 @@ def scratch_names(name: str) -> tuple[str, ...]:
 
 
 def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
-    """Give the scratch model the baseline's weights; the packed in_proj becomes three projections.
+    """Copy the baseline's weights to the scratch model, splitting each packed in_proj in three.
 
-    Raises ValueError if a parameter is left over on either side.
+    Raises ValueError if the parameters of the two do not match one to one.
     """
     ours = dict(scratch.named_parameters())
     with torch.no_grad():
@@ -247,7 +249,7 @@ def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
 
 
 def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
-    """The other way round: three projections become the packed in_proj. Raises ValueError."""
+    """Copy in the other direction, packing three projections into one. Raises ValueError."""
     ours = dict(scratch.named_parameters())
     with torch.no_grad():
         for parameter, names in _matched(baseline, ours):
@@ -255,7 +257,7 @@ def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
 
 
 def copy_weights(source: Transformer | Baseline, target: Transformer | Baseline) -> None:
-    """Give one network the weights of another, of either architecture. Raises ValueError."""
+    """Copy weights between networks of either architecture. Raises ValueError on a mismatch."""
     if isinstance(source, Baseline) and isinstance(target, Transformer):
         copy_to_scratch(source, target)
     elif isinstance(source, Transformer) and isinstance(target, Baseline):
@@ -267,7 +269,7 @@ def copy_weights(source: Transformer | Baseline, target: Transformer | Baseline)
 def _matched(
     baseline: Baseline, ours: Mapping[str, Tensor]
 ) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
-    """Each baseline parameter beside the scratch names that it holds, after a full comparison."""
+    """Pair each baseline parameter with its scratch names, after comparing names and shapes."""
     matched = [(p, scratch_names(name)) for name, p in baseline.named_parameters()]
     theirs = {
         name: part.shape

@@ -1,4 +1,4 @@
-"""A fresh network by the name of its architecture."""
+"""Build an untrained network by the name of its architecture."""
 
 from core.config import ModelConfig
 from core.model.baseline import Baseline
@@ -13,7 +13,7 @@ ARCHITECTURES: dict[str, type[Transformer] | type[Baseline]] = {
 
 
 def build(architecture: str, config: ModelConfig) -> Model:
-    """A network with fresh weights: "scratch" or "baseline". Raises ValueError for another name."""
+    """Return an untrained "scratch" or "baseline" network. Raises ValueError for another name."""
     if architecture not in ARCHITECTURES:
         raise ValueError(
             f"unknown model {architecture!r}: choose one of {', '.join(ARCHITECTURES)}"

@@ -1,4 +1,4 @@
-"""What every translation network offers: the Seq2Seq protocol and its attention sites."""
+"""The interface of every translation network: the Seq2Seq protocol and its attention sites."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,14 +16,14 @@ Side = Literal["encoder", "decoder"]
 
 
 class Projection(NamedTuple):
-    """W [out, in] and b [out] of x ↦ W x + b; no bias is None."""
+    """W [out, in] and b [out] of x ↦ W x + b; None for no bias."""
 
     weight: Tensor
     bias: Tensor | None
 
 
 class Projections(NamedTuple):
-    """W^Q, W^K and W^V, whose heads lie below each other, and the W^O behind the heads."""
+    """W^Q, W^K and W^V, with the heads stacked along the output axis, and W^O."""
 
     query: Projection
     key: Projection
@@ -32,60 +32,60 @@ class Projections(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a module is called with."""
+    """Positional and keyword arguments of a module call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
 Weigh = Callable[[Tensor, Tensor], Tensor]
-"""Scores q·k/√d_k [batch, head, query, key], and a mask that broadcasts to them → weights."""
+"""Scores q·k/√d_k [batch, head, query, key] and a broadcastable mask → attention weights."""
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """One attention module, by kind and layer, and how it is called.
+    """One attention module, by kind and layer.
 
-    Its forward returns (output, weights) with weights [batch, head, query, key], or None unasked:
-    `ask` are the keywords that ask. What stands here holds for the scratch model, whose modules
-    are called with what looks, what is looked at, and a mask that says True = may attend.
+    Its forward returns (output, weights). The weights [batch, head, query, key] are None unless
+    requested by the keyword arguments `weights_kwargs`. The methods of this class fit the scratch
+    model, whose modules are called with queries, memory, and a mask with True = may attend.
     """
 
     kind: Kind
     layer: int
     module: nn.Module
-    ask: dict[str, Any] = field(default_factory=lambda: {"need_weights": True})
+    weights_kwargs: dict[str, Any] = field(default_factory=lambda: {"need_weights": True})
 
     @classmethod
     def each(cls, kind: Kind, layers: Iterable[nn.Module], name: str, *call: Any) -> Iterator[Self]:
-        """The attention of that name in each of some layers; `call` is how they are called."""
+        """Yield the attention called `name` of each layer; `call` are the remaining fields."""
         return (cls(kind, i, getattr(x, name), *call) for i, x in enumerate(layers))
 
     @property
     def num_heads(self) -> int:
-        """H of this attention."""
-        module: Any = self.module  # torch takes an attribute of its own for a Tensor or a Module
+        """The number of heads H."""
+        module: Any = self.module  # torch types every module attribute as Tensor or Module
         return module.num_heads
 
     def projections(self) -> Projections:
-        """The module's own tensors, which share its memory."""
+        """Return the module's projection tensors, which share its memory."""
         layers = (getattr(self.module, name) for name in Projections._fields)
         return Projections(*(Projection(layer.weight, layer.bias) for layer in layers))
 
     def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
-        """The same call with another mask; `causal` says that the mask hides what is to come."""
+        """Replace the mask of a call; `causal` says whether the new one is causal."""
         return Call((*call.args[:2], mask_B1QK), call.kwargs)
 
     def mask(self, call: Call) -> Tensor:
-        """The mask that a call was made with: bool [batch, query, key], True = may attend."""
+        """Return the mask of a call: bool [batch, query, key], True = may attend."""
         query, memory, mask = call.args
         return mask[:, 0].expand(len(query), query.shape[1], memory.shape[1])
 
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
-        """Let `weigh` stand in place of the masked softmax, until what is returned is called.
+        """Replace the masked softmax with `weigh`; return a function that undoes it.
 
-        The module gets a method of its own in front of its class's: for whole passes, and for a
-        search's steps, which come with keys and values that were projected before.
+        Sets an instance method that hides the class's. It serves whole passes and decoding steps,
+        which pass keys and values from the KV cache.
         """
         module: Any = self.module
 
@@ -97,7 +97,7 @@ class AttentionSite:
             output_BTD = module.output(heads_BHTE.transpose(1, 2).flatten(2))
             return output_BTD, weights_BHTS if need_weights else None
 
-        return self._put("attend", attend)
+        return self._override_method("attend", attend)
 
     def _attend(
         self, q_BHTE: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor, weigh: Weigh
@@ -105,28 +105,28 @@ class AttentionSite:
         module: Any = self.module
         q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])
         weights_BHTS = weigh(q_BHTE @ k_BHSE.transpose(-2, -1), mask)
-        kept_BHTS = F.dropout(weights_BHTS, module.dropout, training=module.training)
-        return kept_BHTS @ v_BHSE, weights_BHTS
+        dropped_BHTS = F.dropout(weights_BHTS, module.dropout, training=module.training)
+        return dropped_BHTS @ v_BHSE, weights_BHTS
 
-    def _put(self, name: str, method: Callable[..., Any]) -> Callable[[], object]:
-        own = vars(self.module)
-        if name in own:
+    def _override_method(self, name: str, method: Callable[..., Any]) -> Callable[[], object]:
+        attributes = vars(self.module)
+        if name in attributes:
             raise RuntimeError(
-                "the weights of this attention are edited already: edits of weights do not nest"
+                "the weights of this attention are already edited: weight edits cannot be nested"
             )
-        own[name] = method
-        return lambda: own.pop(name)
+        attributes[name] = method
+        return lambda: attributes.pop(name)
 
 
 class Stack(NamedTuple):
-    """The layers of one side, each of which returns its activations, and the norm behind them."""
+    """The layers of one side, each returning its activations, and the final norm."""
 
     layers: Sequence[nn.Module]
     norm: nn.Module
 
 
 class Embeddings(Protocol):
-    """Ids to vectors; see core.model.transformer."""
+    """Token embeddings; see core.model.transformer."""
 
     @property
     def source_table(self) -> nn.Embedding: ...
@@ -145,7 +145,7 @@ class Embeddings(Protocol):
 
 
 class State(Protocol):
-    """Opaque decoding state: a value with one row a hypothesis."""
+    """Opaque immutable decoding state with one row per hypothesis."""
 
     def select(self, rows_N: Tensor, /) -> "State": ...
 
@@ -168,6 +168,6 @@ class Seq2Seq(Protocol):
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def __call__(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def start(self, source_BS: Tensor) -> State: ...
-    def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, State]: ...  # a state of its own
+    def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, State]: ...  # its own State
     def stack(self, side: Side) -> Stack: ...
     def attention_sites(self) -> Sequence[AttentionSite]: ...

@@ -5,18 +5,18 @@ from torch import Tensor
 
 
 def padding_mask(ids_BS: Tensor, pad_id: int) -> Tensor:
-    """Which keys are real tokens and not padding: ids [batch, length] → bool [batch, 1, 1, length].
+    """Mark the keys that are not padding: ids [batch, length] → bool [batch, 1, 1, length].
 
-    The two middle axes (head, query) broadcast: padding is hidden from every head and query.
+    The head and query axes broadcast: padding is masked for every head and query.
     """
     return (ids_BS != pad_id)[:, None, None, :]
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Query t may attend to keys 0…t: bool [length, length], lower triangle (paper §3.2.3)."""
+    """Let query t attend to keys 0…t: bool [length, length], lower triangle (paper §3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 def target_mask(ids_BT: Tensor, pad_id: int) -> Tensor:
-    """Neither padding nor the future: ids [batch, length] → bool [batch, 1, length, length]."""
+    """Mask padding and the future: ids [batch, length] → bool [batch, 1, length, length]."""
     return padding_mask(ids_BT, pad_id) & causal_mask(ids_BT.shape[1], ids_BT.device)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """The table of paper §3.5, float64 [length, d_model].
+    """Return the table of paper §3.5, float64 [length, d_model].
 
     PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos of the same angle.
     """
@@ -13,14 +13,14 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 def sinusoids_at(position_N: Tensor, d_model: int) -> Tensor:
-    """The rows of that table for any positions, float64 [N, d_model]: the formula has no end."""
+    """Return the table's rows for arbitrary positions, float64 [N, d_model]."""
     rate_I = 10_000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angle_NI = position_N.double()[:, None] * rate_I
     return torch.stack((angle_NI.sin(), angle_NI.cos()), dim=-1).flatten(1)
 
 
 class SinusoidalPositions(nn.Module):
-    """A fixed table of sinusoids (paper §3.5); nothing is learned or stored in a checkpoint."""
+    """A fixed table of sinusoids (paper §3.5), not stored in checkpoints."""
 
     table: Tensor
 
@@ -30,12 +30,12 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, length: int, offset: int = 0) -> Tensor:
-        """Rows offset … offset+length−1 of the table: [length, d_model]."""
+        """Return rows offset … offset+length−1 of the table: [length, d_model]."""
         return self.table[offset : offset + length]
 
 
 class LearnedPositions(nn.Module):
-    """One trained vector for each position up to max_length."""
+    """One trained vector per position up to max_length."""
 
     def __init__(self, max_length: int, d_model: int):
         super().__init__()
@@ -43,5 +43,5 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, length: int, offset: int = 0) -> Tensor:
-        """Rows offset … offset+length−1 of the table: [length, d_model]."""
+        """Return rows offset … offset+length−1 of the table: [length, d_model]."""
         return self.weight[offset : offset + length]

@@ -1,6 +1,6 @@
-"""The names and shapes of a network's weights, computed from its configuration without building it.
+"""Names and shapes of a network's weights, computed from its configuration without torch.
 
-torch is not imported: whether a file of weights fits is known before anything is allocated.
+A file of weights can thus be checked before anything is allocated.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def weight_shapes(architecture: str, config: ModelConfig) -> Shapes:
-    """Name → shape of every parameter of "scratch" or "baseline".
+    """Return name → shape of every parameter of "scratch" or "baseline".
 
     Raises ValueError for another architecture.
     """
@@ -24,7 +24,7 @@ def weight_shapes(architecture: str, config: ModelConfig) -> Shapes:
 
 
 def count_parameters(shapes: Shapes) -> int:
-    """How many numbers weights of these shapes hold."""
+    """Return the total number of elements."""
     return sum(map(prod, shapes.values()))
 
 
@@ -43,10 +43,10 @@ def _embeddings(config: ModelConfig) -> Named:
         yield from _linear("embeddings.classifier", d_model, target)
 
 
-def _linear(name: str, given: int, made: int, bias: bool = True) -> Named:
-    yield f"{name}.weight", (made, given)
+def _linear(name: str, inputs: int, outputs: int, bias: bool = True) -> Named:
+    yield f"{name}.weight", (outputs, inputs)
     if bias:
-        yield f"{name}.bias", (made,)
+        yield f"{name}.bias", (outputs,)
 
 
 def _norm(name: str, d_model: int) -> Named:
@@ -89,7 +89,7 @@ def _baseline(config: ModelConfig) -> Named:
 
 
 def _sides(config: ModelConfig) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
-    """Each stack with its number of layers and the attentions of one."""
+    """Return each stack with its number of layers and the attentions of a layer."""
     return (
         ("encoder", config.num_encoder_layers, ("self",)),
         ("decoder", config.num_decoder_layers, ("self", "cross")),

@@ -1,4 +1,4 @@
-"""Choose tokens from logits: the best of each row, and the best continuations of a beam.
+"""Choose tokens from logits: the best token of each row, and the candidates of a beam.
 
 Axes: N sentences, K beam, V vocabulary.
 """
@@ -22,22 +22,21 @@ def log_probabilities(logits: Tensor) -> Tensor:
 
 
 class TopTokens:
-    """What a search asks of logits; `core.accelerate` has a compiled subclass."""
+    """Token selection for a search; `core.accelerate` has a compiled subclass."""
 
     def best(self, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each row's largest log-probability and its id, both [N]; the first of equals."""
+        """Return each row's largest log-probability and its id, both [N]; the lowest of equals."""
         log_probs_N, id_N = log_probabilities(logits_NV).max(dim=-1)
         return log_probs_N, id_N
 
-    def continuations(
-        self, logits_NKV: Tensor, total_NK: Tensor, each: int, wanted: int
+    def beam_candidates(
+        self, logits_NKV: Tensor, total_NK: Tensor, per_row: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the `wanted` best continuations of each sentence: sums, rows 0…K−1, and ids.
+        """Return the `count` best continuations of each sentence: sums, rows 0…K−1, and ids.
 
-        All are [N, wanted], best first. A sum is a hypothesis's total, float64 on the CPU (few GPUs
-        have it), plus one token's log-probability; only the `each` best tokens of a hypothesis are
-        candidates.
+        All are [N, count], best first. A sum is a hypothesis's total, in float64 on the CPU (not
+        all GPUs support it), plus the log-probability of one of its `per_row` best tokens.
         """
-        log_probs_NKC, id_NKC = (x.cpu() for x in log_probabilities(logits_NKV).topk(each))
-        best, place = (total_NK[:, :, None] + log_probs_NKC).flatten(1).topk(wanted)
-        return best, place // each, id_NKC.flatten(1).gather(1, place)
+        log_probs_NKC, id_NKC = (x.cpu() for x in log_probabilities(logits_NKV).topk(per_row))
+        best, index = (total_NK[:, :, None] + log_probs_NKC).flatten(1).topk(count)
+        return best, index // per_row, id_NKC.flatten(1).gather(1, index)

@@ -1,8 +1,7 @@
 """The Transformer of Vaswani et al. 2017, from scratch, in the order of a forward pass.
 
 Axes: B batch, S source length, T target length, D d_model, V vocabulary, H head, E = d_k = d_v (the
-size of one head). In a mask True = may attend. `core.accelerate` makes a network of this file
-faster on a CPU.
+size of one head). In a mask True = may attend. `core.accelerate` speeds up this model on a CPU.
 """
 
 import math
@@ -23,7 +22,7 @@ from core.text.tokenizer import PAD
 
 
 class Embeddings(nn.Module):
-    """Ids to vectors on both sides, and hidden states back to logits (§3.4, §3.5)."""
+    """Token and position embeddings of both sides, and the output projection (§3.4, §3.5)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -41,48 +40,48 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def reset_parameters(self, xavier: bool = False) -> None:
-        """Tables N(0, 1/d_model), or as tutorials do by Xavier's rule, like the classifier."""
-        for name, part in self.named_children():
+        """Draw tables from N(0, 1/d_model) or, as in many tutorials, by Xavier's rule."""
+        for name, module in self.named_children():
             if xavier or name == "classifier":
-                _xavier(part)
+                _xavier(module)
             else:
-                for table in part.parameters():
+                for table in module.parameters():
                     nn.init.normal_(table, std=table.shape[-1] ** -0.5)
 
     @property
     def target_weight(self) -> Tensor:
-        """The target's table [V, D]: the source's own where the two sides share one."""
+        """The target embedding table [V, D], which is the source table if they are shared."""
         return self.source_table.weight if self.shared else self.target_table.weight
 
     @property
     def projection(self) -> Projection:
-        """What `classify` multiplies by, [V, D], and adds; tied: the target's table and nothing."""
+        """The output projection's weight [V, D] and bias; tied: the target table without bias."""
         if self.tied:
             return Projection(self.target_weight, None)
         return Projection(self.classifier.weight, self.classifier.bias)
 
     def source(self, ids_BS: Tensor) -> Tensor:
-        """embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
+        """Return embedding·√d_model (if scaled) + position: ids [B, S] → [B, S, D]."""
         x_BSD = self.look_up(ids_BS, self.source_table.weight)
         return self.dropout(x_BSD + self.source_positions(ids_BS.shape[1]))
 
     def target(self, ids_BT: Tensor, offset: int = 0) -> Tensor:
-        """The same for the target; `offset` is the position of its first column."""
+        """Embed target ids [B, T] → [B, T, D]; `offset` is the position of the first column."""
         x_BTD = self.look_up(ids_BT, self.target_weight)
         return self.dropout(x_BTD + self.target_positions(ids_BT.shape[1], offset))
 
     def target_token(self, ids_B: Tensor, position: int) -> Tensor:
-        """The same for one column of tokens, none of them padding, without dropout: [B, D]."""
+        """Embed one unpadded target token per row at `position`, without dropout: [B, D]."""
         rows_BD = F.embedding(ids_B, self.target_weight) * self.scale
         return rows_BD + self.target_positions(1, position)
 
     def look_up(self, ids: Tensor, table_VD: Tensor) -> Tensor:
-        """Scaled rows of a table; padding is 0, so that nothing stored for <pad> can spread."""
+        """Look up and scale rows of a table; <pad> becomes 0, whatever its row holds."""
         rows = F.embedding(ids, table_VD) * self.scale
         return rows.masked_fill((ids == PAD)[..., None], 0.0)
 
     def classify(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → logits [..., V]; tied: by the target's table (§3.4)."""
+        """Project hidden states [..., D] to logits [..., V]; tied: by the target table (§3.4)."""
         return F.linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
 
 
@@ -94,12 +93,12 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     mask_score: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """softmax(QKᵀ/√d_k)V (§3.2.1, eq. 1), step by step.
+    """Compute softmax(QKᵀ/√d_k)V (§3.2.1, eq. 1), step by step.
 
-    `mask` broadcasts to [B, H, T, S]. Returns the values [B, H, T, E] and the weights [B, H, T, S]
-    after softmax and before dropout; a masked weight is exactly 0, and a query that may attend to
-    nothing gets zeros, not NaN. A finite `mask_score` in place of −∞ gives the same weights, except
-    that such a query then looks at every key alike.
+    `mask` broadcasts to [B, H, T, S]. Returns the outputs [B, H, T, E] and the weights [B, H, T, S]
+    after softmax and before dropout. A masked weight is exactly 0; a query with every key masked
+    gets zeros, not NaN. A finite `mask_score` instead of −∞ changes only such a query: it attends
+    to all keys equally.
     """
     q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])  # 1. scale
     scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)  # 2. QKᵀ
@@ -108,7 +107,7 @@ def scaled_dot_product_attention(
         scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)  # 3. mask
     weights_BHTS = scores_BHTS.softmax(dim=-1)  # 4. softmax
     if mask is not None and mask_score is None:
-        weights_BHTS = weights_BHTS.masked_fill(~mask, 0.0)  # only changes rows that are all masked
+        weights_BHTS = weights_BHTS.masked_fill(~mask, 0.0)  # only affects fully masked rows
     return F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE, weights_BHTS  # 5. ·V
 
 
@@ -127,26 +126,26 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
 
     def reset_parameters(self) -> None:
-        """Xavier's rule; q, k and v as if they were rows of one matrix, which torch's own has."""
+        """Use Xavier's rule, for q, k and v as rows of one matrix, like torch."""
         for layer in (self.query, self.key, self.value):
             _xavier(layer, gain=math.sqrt(0.5))
         _xavier(self.output)
 
     def split_heads(self, x_BTD: Tensor) -> Tensor:
-        """[B, T, D] → [B, H, T, E]: each head gets its own slice of the features."""
+        """Give each head its own slice of the features: [B, T, D] → [B, H, T, E]."""
         return x_BTD.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def keys_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """Project what is looked at to keys and values, both [B, H, S, E]: what a cache keeps."""
+        """Project memory [B, S, D] to keys and values, both [B, H, S, E], as kept in a KV cache."""
         return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))
 
     def attend(
         self, x_BTD: Tensor, k_BHSE: Tensor, v_BHSE: Tensor, mask: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from x with given keys and values: output [B, T, D], and weights if needed."""
+        """Attend from x to projected keys and values: output [B, T, D] and, if needed, weights."""
         q_BHTE = self.split_heads(self.query(x_BTD))
         dropout = self.dropout if self.training else 0.0
-        if need_weights or self.mask_score is not None:  # the fused path knows −∞ only
+        if need_weights or self.mask_score is not None:  # the fused kernel supports only −∞
             heads_BHTE, weights_BHTS = scaled_dot_product_attention(
                 q_BHTE, k_BHSE, v_BHSE, mask, dropout, self.mask_score
             )
@@ -159,12 +158,12 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, query: Tensor, memory: Tensor, mask: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """From query [B, T, D] look at memory [B, S, D]; see `attend` for what comes back."""
+        """Attend from query [B, T, D] to memory [B, S, D]; returns what `attend` returns."""
         return self.attend(query, *self.keys_values(memory), mask, need_weights)
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂, at each position alike (§3.3)."""
+    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -180,19 +179,19 @@ class FeedForward(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Normalise each vector, then scale and shift it (Ba et al. 2016): [..., D] → [..., D].
+    """Layer normalisation of each vector [..., D] (Ba et al. 2016).
 
-    `formula` is what it does; `forward` is torch's one kernel for it, equal in value and gradient.
+    `forward` is torch's fused kernel; `formula` spells it out, with equal values and gradients.
     """
 
     def formula(self, x: Tensor) -> Tensor:
-        """(x − mean) / √(variance + eps) · weight + bias."""
+        """Return (x − mean) / √(variance + eps) · weight + bias."""
         variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
         return (x - mean) / torch.sqrt(variance + self.eps) * self.weight + self.bias
 
 
 class _Layer(nn.Module):
-    """What a layer of either stack has: a residual connection and a norm around each sublayer."""
+    """Base of both layers: a residual connection and a norm around each sublayer."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -200,7 +199,7 @@ class _Layer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises each sublayer's input."""
+        """Return LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises the input instead."""
         if self.norm_first:
             return x + self.dropout(sublayer(norm(x)))
         return norm(x + self.dropout(sublayer(x)))
@@ -222,7 +221,7 @@ class EncoderLayer(_Layer):
 
 
 class DecoderLayer(_Layer):
-    """Masked self-attention, cross-attention to the encoder's output, feed-forward (§3.1)."""
+    """Masked self-attention, cross-attention to the encoder's output, then feed-forward (§3.1)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
@@ -241,7 +240,7 @@ class DecoderLayer(_Layer):
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder, and the projection to the target vocabulary (figure 1)."""
+    """Encoder, decoder and output projection (figure 1)."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -255,14 +254,14 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, xavier_embeddings: bool = False) -> None:
-        """Fresh weights; see the parts for how each is drawn."""
+        """Initialise all weights; see the submodules for the distributions."""
         self.embeddings.reset_parameters(xavier_embeddings)
         for module in self.modules():
             if isinstance(module, MultiHeadAttention | FeedForward | LayerNorm):
                 module.reset_parameters()
 
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """Source ids → memory [B, S, D] and its padding mask [B, 1, 1, S]."""
+        """Encode source ids to memory [B, S, D] and its padding mask [B, 1, 1, S]."""
         source_mask = padding_mask(source_BS, PAD)
         x_BSD = self.embeddings.source(source_BS)
         for layer in self.encoder:
@@ -270,7 +269,7 @@ class Transformer(nn.Module):
         return self.encoder_norm(x_BSD), source_mask
 
     def decode(self, target_BT: Tensor, memory_BSD: Tensor, source_mask: Tensor) -> Tensor:
-        """Target ids so far → hidden states [B, T, D]; row t knows tokens 0…t only."""
+        """Decode target ids to hidden states [B, T, D]; row t depends on tokens 0…t only."""
         mask = target_mask(target_BT, PAD)
         x_BTD = self.embeddings.target(target_BT)
         for layer in self.decoder:
@@ -278,29 +277,29 @@ class Transformer(nn.Module):
         return self.decoder_norm(x_BTD)
 
     def classify(self, hidden: Tensor) -> Tensor:
-        """Hidden states [..., D] → logits [..., V]."""
+        """Project hidden states [..., D] to logits [..., V]."""
         return self.embeddings.classify(hidden)
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Teacher forcing: source and target-in ids → logits [B, T, V] for the next tokens."""
+        """Run a teacher-forced pass: source and target-in ids → next-token logits [B, T, V]."""
         return self.classify(self.decode(target_BT, *self.encode(source_BS)))
 
-    # A forward pass ends here; the rest is for a search's single steps and for looking inside.
+    # End of the forward pass; the rest serves decoding step by step and introspection.
 
     def start(self, source_BS: Tensor) -> Any:
-        """Encode a source for a search; see `core.model.decoding`."""
+        """Encode a source for decoding; see `core.model.decoding`."""
         return decoding.start(self, source_BS)
 
     def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Feed one token to each hypothesis; see `core.model.decoding`."""
+        """Feed one token per hypothesis; see `core.model.decoding`."""
         return decoding.step(self, token_B, state)
 
     def stack(self, side: Side) -> Stack:
-        """The layers of the encoder or the decoder, and the norm behind them."""
+        """Return the layers of the encoder or decoder and their final norm."""
         return Stack(getattr(self, side), getattr(self, f"{side}_norm"))
 
     def attention_sites(self) -> list[AttentionSite]:
-        """Every place where attention happens, by kind and layer."""
+        """Return every attention module, by kind and layer."""
         return [
             *AttentionSite.each("encoder", self.encoder, "self_attention"),
             *AttentionSite.each("decoder", self.decoder, "self_attention"),
@@ -313,7 +312,7 @@ def _norm(config: ModelConfig) -> LayerNorm:
 
 
 def _xavier(module: nn.Module, gain: float = 1.0) -> None:
-    """Uniform matrices by the rule of Glorot & Bengio 2010, biases 0."""
+    """Initialise matrices by the rule of Glorot & Bengio 2010 and biases with 0."""
     for parameter in module.parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter, gain)

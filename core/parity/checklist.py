@@ -1,9 +1,6 @@
 """The parity checklist: the from-scratch model against torch.nn.Transformer, line by line.
 
-Both models get the same weights and no dropout, and run in float64, where a difference beyond
-1e-12 can only be a mistake; the forward pass runs again in float32. Without a checkpoint the
-checklist runs on small fresh networks: both norm orders, tied and untied, 1 to 6 layers, and the
-variants of other implementations. Padded positions are never compared: nothing reads them.
+See core.verify for what is compared.
 """
 
 import copy
@@ -42,17 +39,15 @@ LIMIT = 1e-12
 FLOAT32_ATOL, FLOAT32_RTOL = 1e-5, 1.3e-6  # the defaults of torch.testing.assert_close
 ADAM_STEPS, ADAM_RATE, ADAM_EPS = 20, 1e-3, 1e-8
 BEAM = DecodeConfig(beam=4)
-_UNBOUNDED = (
-    sys.float_info.max
-)  # for a difference that is NaN or infinite: JSON has no word for either
+_UNBOUNDED = sys.float_info.max  # replaces NaN and infinity, which JSON lacks
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the checklist: the largest difference found and the limit it was held to.
+    """One line of the checklist: the largest difference and its limit.
 
-    A line of float64 reports the largest absolute difference. In float32 the limit grows with the
-    value, so both figures are those of the number nearest to its limit. Counts have the limit 0.
+    In float64 it is the largest absolute difference. In float32 the limit grows with the value, so
+    both numbers belong to the element closest to its limit. Counts have the limit 0.
     """
 
     name: str
@@ -65,9 +60,10 @@ class Check:
 def checklist(
     checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
 ) -> Iterator[Check]:
-    """Every line as it is done: of a checkpoint's weights, or of fresh networks by their names.
+    """Yield the lines for a checkpoint's weights, or for each of the `variants`.
 
-    The checkpoint's own network is only read. Raises ValueError if its weights fit no other one.
+    The checkpoint's network is not changed. Raises ValueError if its weights do not fit both
+    implementations.
     """
     if checkpoint is not None:
         yield from compare(*same_weights(checkpoint.model), checkpoint_pairs(checkpoint))
@@ -80,7 +76,7 @@ def checklist(
 def count_lines(
     checkpoint: Checkpoint | None = None, variants: Mapping[str, ModelConfig] = VARIANTS
 ) -> int:
-    """How many lines `checklist` will yield, for a progress bar."""
+    """Return the number of lines that `checklist` yields, for a progress bar."""
 
     def lines(config: ModelConfig) -> int:
         encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
@@ -94,9 +90,9 @@ def count_lines(
 
 
 def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iterator[Check]:
-    """Every line for two networks that should agree on any input; neither is changed.
+    """Yield all lines for two networks that should be equivalent; neither is changed.
 
-    What is compared is these batches: lines that pass show agreement on them, not on all inputs.
+    A passed line shows agreement on these batches, not on all inputs.
     """
     batches = case_batches(pairs)
     padded = batches["with padding"]
@@ -113,14 +109,14 @@ def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iter
 
 
 def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """Do the two have the same weights, under whatever names?"""
+    """Compare the parameters' number, names, shapes and values."""
     sizes = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
     yield _count("number of parameters", abs(sizes[0] - sizes[1]), f"{sizes[0]:,} and {sizes[1]:,}")
     ours = {name: p.shape for name, p in scratch.named_parameters()}
     theirs = {name: p.shape for name, p, _ in _matched(baseline, scratch, _value)}
-    odd = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
-    detail = odd[0] if odd else f"{len(dict(baseline.named_parameters()))} names to {len(ours)}"
-    yield _count("every parameter's name and shape", len(odd), detail)
+    wrong = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    detail = wrong[0] if wrong else f"{len(dict(baseline.named_parameters()))} names to {len(ours)}"
+    yield _count("every parameter's name and shape", len(wrong), detail)
     yield _worst("every weight after copying", _matched(baseline, scratch, _value), limit=0.0)
     with torch.no_grad():
         shapes = [list(model(batch.source, batch.target_in).shape) for model in (scratch, baseline)]
@@ -128,9 +124,9 @@ def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterat
 
 
 def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """embedding·√d_model + position: both models use one class for it, so it is written out here.
+    """Check embedding·√d_model + position against the formula, because both models share the class.
 
-    The sinusoids are stored in float32, and so they are here.
+    Sinusoids are in float32, as in the models.
     """
     embeddings, width = scratch.embeddings, scratch.config.d_model
     scale = math.sqrt(width) if scratch.config.scale_embeddings else 1.0
@@ -155,7 +151,7 @@ def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
 
 
 def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) -> Iterator[Check]:
-    """The activations of one forward pass, from the embeddings to the logits."""
+    """Compare all activations of a forward pass, from the embeddings to the logits."""
     training = case == CASES[3]
     ours, theirs = (activations(model.train(training), batch) for model in (scratch, baseline))
     for model in (scratch, baseline):
@@ -168,10 +164,10 @@ def _forward(baseline: Baseline, scratch: Transformer, case: str, batch: Batch) 
 def _forward_float32(
     baseline: Baseline, scratch: Transformer, batches: dict[str, Batch]
 ) -> Iterator[Check]:
-    """What each stack returns, in float32, all cases together, under torch's own tolerances.
+    """Compare the stacks' outputs in float32 over all cases, under torch's default tolerances.
 
-    Inside a pre-norm stack the sums grow large, and their rounding with them, while the tolerance
-    near 0 stays 1e-5: the layers are left to float64, and the normalised outputs compared here.
+    Layers are compared only in float64: in a pre-norm stack the residual stream grows, and its
+    rounding exceeds the tolerance of 1e-5 near 0.
     """
     models = [copy.deepcopy(model).float() for model in (scratch, baseline)]
     passes = [[activations(model, batch) for batch in batches.values()] for model in models]
@@ -181,7 +177,7 @@ def _forward_float32(
 
 
 def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
-    """Nobody watching and no gradient: the library then runs its encoder in one fused kernel."""
+    """Compare logits without hooks and gradients, which is when torch fuses its encoder layers."""
     real = batch.target_in != PAD
     with torch.inference_mode():
         logits = [model(batch.source, batch.target_in)[real] for model in (scratch, baseline)]
@@ -189,7 +185,7 @@ def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
 
 
 def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """The mask passed to every attention, against the definition written out here."""
+    """Check the mask passed to every attention against its definition."""
     source, target = batch.source != PAD, batch.target_in != PAD
     t = torch.arange(target.shape[1])
     padding, causal = source[:, None, :], target[:, None, :] & (t[None, :] <= t[:, None])
@@ -205,7 +201,7 @@ def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[C
 
 
 def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """Every weight that every head gives, after the softmax; queries that are padding left out."""
+    """Compare every head's attention weights at non-padding queries."""
     passes = []
     for model in (scratch, baseline):
         with torch.no_grad(), capture(model) as captured:
@@ -216,7 +212,7 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
     for kind in KINDS:
         real = (batch.source if kind == "encoder" else batch.target_in) != PAD
         for layer, maps in enumerate(ours.maps(kind)):
-            # One side as a record holds it, the other as its layer ran: an order shows.
+            # Stacked maps against single calls, so that a wrong layer order is noticed.
             mine, its = maps.transpose(1, 2), calls[kind, layer].transpose(1, 2)
             heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
             check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
@@ -226,12 +222,11 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
 
 
 def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """The loss, its gradients, and where 20 steps of Adam lead.
+    """Compare the loss, its gradients, and weights and logits after 20 Adam steps.
 
-    A key's bias adds the same to all scores of a query, and the softmax takes it away again: its
-    gradient is 0 on paper and 1e-18 in arithmetic. Adam divides by √v + eps, so it turns that
-    rounding into steps; a difference within the limit on gradients may grow to the limit shown
-    here. Every other weight keeps 1e-12, and so do the logits, which no key bias can move.
+    A key bias adds the same value to all scores of a query, and the softmax is invariant to it. Its
+    true gradient is 0, its computed one about 1e-18. Adam divides by √v + eps and so amplifies this
+    rounding up to the limit used here. All other weights and the logits keep 1e-12.
     """
     models = copy.deepcopy(baseline).train(), copy.deepcopy(scratch).train()
     theirs, ours = (_loss(model, batch) for model in models)
@@ -255,7 +250,7 @@ def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterato
 
 
 def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> Iterator[Check]:
-    """Do both write the same, equally scored? The scratch model caches, the library does not."""
+    """Compare search results and scores; only the scratch model uses a KV cache."""
     for decode in (DecodeConfig(beam=1), BEAM):
         ours, theirs = (search(model, source_NS, decode) for model in (scratch, baseline))
         differing = sum(
@@ -276,7 +271,7 @@ def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> It
 
 
 def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
-    """The label-smoothed mean over real tokens that training lowers."""
+    """Return the label-smoothed mean training loss over real tokens."""
     logits = model(batch.source, batch.target_in).flatten(0, 1)
     target = batch.target_out.flatten()
     return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=0.1)
@@ -288,9 +283,6 @@ def _adam(model: Model, batch: Batch) -> None:
         optimiser.zero_grad()
         _loss(model, batch).backward()
         optimiser.step()
-
-
-# --- from values to lines
 
 
 def _value(parameter: nn.Parameter) -> Tensor:
@@ -307,7 +299,7 @@ Named = tuple[str, Tensor, Tensor]
 def _matched(
     baseline: Baseline, scratch: Transformer, of: Callable[[nn.Parameter], Tensor]
 ) -> Iterator[Named]:
-    """Scratch name, and the same of both models' parameters; a packed one comes in its parts."""
+    """Yield scratch name and both models' values of each parameter, splitting packed ones."""
     ours = dict(scratch.named_parameters())
     for theirs, parameter in baseline.named_parameters():
         names = scratch_names(theirs)
@@ -316,7 +308,7 @@ def _matched(
 
 
 def _gap(ours: Tensor, theirs: Tensor) -> float:
-    """The largest absolute difference; beyond all bounds if a shape or a NaN stands in the way."""
+    """Return the largest absolute difference; _UNBOUNDED for different shapes or NaN."""
     if ours.shape != theirs.shape:
         return _UNBOUNDED
     gap = (ours - theirs).abs().max()
@@ -329,7 +321,7 @@ def _close(name: str, ours: Tensor, theirs: Tensor) -> Check:
 
 
 def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
-    """assert_close's rule, by the number that comes nearest to its limit."""
+    """Apply assert_close's rule; report the element closest to its limit."""
     gap = (ours - theirs).abs().nan_to_num(torch.inf).flatten()
     limits = (FLOAT32_ATOL + FLOAT32_RTOL * theirs.abs()).nan_to_num(FLOAT32_ATOL).flatten()
     nearest = (gap / limits).argmax()
@@ -338,7 +330,7 @@ def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
 
 
 def _worst(name: str, values: Iterable[Named], limit: float = LIMIT) -> Check:
-    """One line for many tensors; the detail names the one that differs most."""
+    """Combine many tensors into one line; the detail names the one that differs most."""
     gaps = {each: _gap(ours, theirs) for each, theirs, ours in values}
     worst = max(gaps, key=gaps.__getitem__)
     detail = f"{len(gaps)} tensors, largest in {worst}" if gaps[worst] else f"{len(gaps)} tensors"

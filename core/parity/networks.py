@@ -1,4 +1,4 @@
-"""The networks that the checklist compares, and the sentences that they are fed."""
+"""Networks and input batches for the parity checklist."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,8 +15,7 @@ from core.model.build import Model, build
 from core.model.transformer import Transformer
 from core.text.tokenizer import EOS, PAD
 
-TAIL = 3  # columns of nothing but padding
-
+TAIL = 3  # padding-only columns
 
 CASES = (
     "without padding",
@@ -25,7 +24,6 @@ CASES = (
     "in training mode, dropout 0",
 )
 
-
 SENTENCES = {
     "de": ("Zwei junge Männer spielen im Park Fußball.", "Ein Hund läuft.", "Kinder lachen laut."),
     "en": ("Two young men play soccer in the park.", "A dog runs fast.", "Children laugh."),
@@ -33,7 +31,7 @@ SENTENCES = {
 
 
 def small(**changes: Any) -> ModelConfig:
-    """A network of a few thousand weights."""
+    """Return the configuration of a network with a few thousand weights."""
     values: dict[str, Any] = dict(
         source_vocab_size=40,
         target_vocab_size=40,
@@ -89,7 +87,7 @@ VARIANTS: Mapping[str, ModelConfig] = {
 
 
 def fresh(config: ModelConfig) -> Model:
-    """A baseline with random weights; none is 0 or 1, so that swapped biases and norms show."""
+    """Return a baseline with random weights, biases and norms, so that swapped ones are noticed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = build("baseline", config)
@@ -100,9 +98,9 @@ def fresh(config: ModelConfig) -> Model:
 
 
 def same_weights(network: Model) -> tuple[Baseline, Transformer]:
-    """Both architectures with this network's weights, in float64, without dropout, on the CPU.
+    """Return both architectures with this network's weights, in float64 on the CPU, no dropout.
 
-    Raises ValueError if a weight is left over on either side.
+    Raises ValueError if the parameters do not match.
     """
     config = replace(network.config, dropout=0.0, attention_dropout=None)
     baseline, scratch = Baseline(config).double(), Transformer(config).double()
@@ -112,7 +110,7 @@ def same_weights(network: Model) -> tuple[Baseline, Transformer]:
 
 
 def random_pairs(config: ModelConfig) -> list[Pair]:
-    """Three pairs of random ids; source and target differ in length, and so do the pairs."""
+    """Return three pairs of random ids, all of different lengths."""
     generator = torch.Generator().manual_seed(1)
 
     def row(length: int, size: int) -> list[int]:
@@ -123,7 +121,7 @@ def random_pairs(config: ModelConfig) -> list[Pair]:
 
 
 def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
-    """Real sentences as the checkpoint's tokenizers cut them, within its positions."""
+    """Return sentences encoded by the checkpoint's tokenizers, truncated to its positions."""
     card = checkpoint.card
     sides = (card.source_language, card.target_language)
     sources, targets = (SENTENCES.get(language, SENTENCES["en"]) for language in sides)
@@ -137,7 +135,7 @@ def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
 
 
 def case_batches(pairs: list[Pair]) -> dict[str, Batch]:
-    """One batch for each of CASES, in their order."""
+    """Return one batch for each of CASES."""
     padded = collate(pairs)
     tailed = (F.pad(ids, (0, TAIL), value=PAD) for ids in vars(padded).values())
     return dict(zip(CASES, (collate(pairs[:1]), padded, Batch(*tailed), padded), strict=True))

@@ -1,4 +1,4 @@
-"""The map between the two models' state dicts: which parameters hold the same numbers."""
+"""The mapping between the two models' state dicts."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from core.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class MapRow:
-    """One parameter of the baseline, and the scratch parameters that hold the same numbers."""
+    """A baseline parameter and the scratch parameters that correspond to it."""
 
     baseline: str
     baseline_shape: tuple[int, ...]
@@ -20,7 +20,7 @@ class MapRow:
 
 
 def state_dict_map(config: ModelConfig) -> list[MapRow]:
-    """Both models' parameters side by side, in the baseline's order; no weights are made."""
+    """Return the mapping in the baseline's order, without allocating weights."""
     with torch.device("meta"):
         baseline, scratch = Baseline(config), Transformer(config)
     ours = {name: tuple(p.shape) for name, p in scratch.named_parameters()}

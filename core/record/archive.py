@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from core.checkpoint.strict_json import parse
-from core.files import opened, printable
+from core.files import printable, safe_open
 
 _MAX_MEMBERS = 4_096
 _MAX_JSON_ITEMS = 500_000  # about 100 bytes each in memory
@@ -101,7 +101,7 @@ def archive(
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         if isinstance(file, Path | str):
-            source = opened(Path(file), max_file_bytes, links=True)
+            source = safe_open(Path(file), max_file_bytes, follow_links=True)
             with source as stream, zipfile.ZipFile(stream) as found:
                 yield Archive(found, max_bytes)
         else:

@@ -32,7 +32,7 @@ def explicit_attention(
 
 def _need_weights(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
     def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return args, {**kwargs, **site.ask}
+        return args, {**kwargs, **site.weights_kwargs}
 
     return hook
 

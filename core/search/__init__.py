@@ -1,1 +1,1 @@
-"""Search for a translation: greedy and beam, the same as a tree, and many sentences at once."""
+"""Decoding: greedy and beam search, the search tree, and batches of many sentences."""

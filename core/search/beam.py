@@ -1,4 +1,4 @@
-"""Greedy and beam search with the length penalty; they see no tokenizer and no recorder.
+"""Greedy and beam search with length penalty, independent of tokenizers and of recording.
 
 Axes: N sentences, K beam, V vocabulary.
 """
@@ -21,8 +21,8 @@ from core.text.tokenizer import BOS, EOS, PAD
 class Hypothesis:
     """One finished translation: ids without <bos>, with <eos> unless it hit the length limit.
 
-    `log_prob` is the sum of its tokens' log-probabilities in nats, `score` that sum after the
-    length penalty: what a beam compares.
+    `log_prob` is the sum of its tokens' log-probabilities in nats; `score`, which the beam
+    compares, is that sum after the length penalty.
     """
 
     ids: tuple[int, ...]
@@ -31,51 +31,51 @@ class Hypothesis:
 
 
 def length_limit(source_length: int, max_length: int) -> int:
-    """How many tokens a translation may have: 50 more than the source (Vaswani et al. 2017, §6.1).
+    """Return the maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1).
 
-    Of a short source no more than twice its number and 20; never more than the model's.
+    For short sources at most twice their length + 20; never more than the model's `max_length`.
     """
     return min(source_length + 50, 2 * source_length + 20, max_length)
 
 
 def penalised(log_prob: float, length: int, alpha: float) -> float:
-    """log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14)."""
+    """Return log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14)."""
     return log_prob / ((5 + length) / 6) ** alpha
 
 
 @torch.inference_mode()
 def search(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
-    """The finished hypotheses of each source row, best first: one if greedy, else up to `beam`."""
+    """Return each row's finished hypotheses, best first: one if greedy, else up to `beam`."""
     return greedy(model, source_NS) if config.beam == 1 else beam(model, source_NS, config)
 
 
 @torch.inference_mode()
 def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
-    """The likeliest token at each step, until every row has written <eos>."""
+    """Take the most likely token at each step until <eos> or the length limit."""
     lengths = (source_NS != PAD).sum(dim=1).tolist()
     limits = [length_limit(length, model.config.max_length) for length in lengths]
     state = model.start(source_NS)
     token_N = torch.full((len(source_NS),), BOS, device=source_NS.device)
     written: list[list[int]] = [[] for _ in lengths]
     log_prob = [0.0] * len(lengths)
-    active = list(range(len(lengths)))  # the sentences of the state's rows
+    active = list(range(len(lengths)))  # the sentence of each row of the state
     while active:
         logits, state = model.step(token_N, state)
         best_N, token_N = model.top_tokens.best(logits)
-        left = []
+        open_rows = []
         for row, (n, token, lp) in enumerate(
             zip(active, token_N.tolist(), best_N.tolist(), strict=True)
         ):
             written[n].append(token)
             log_prob[n] += lp
             if token != EOS and len(written[n]) < limits[n]:
-                left.append(row)
-        if not left:
+                open_rows.append(row)
+        if not open_rows:
             break
-        if len(left) < len(active):
-            rows = torch.tensor(left, dtype=torch.int64, device=source_NS.device)
+        if len(open_rows) < len(active):
+            rows = torch.tensor(open_rows, dtype=torch.int64, device=source_NS.device)
             state, token_N = state.select(rows), token_N[rows]
-            active = [active[row] for row in left]
+            active = [active[row] for row in open_rows]
     return [
         [Hypothesis(tuple(ids), lp, penalised(lp, len(ids), 0.0))]
         for ids, lp in zip(written, log_prob, strict=True)
@@ -85,9 +85,9 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
 class BeamState(NamedTuple):
     """One sentence's beam between two steps.
 
-    `prefixes` are the K open ones, best first, each with the sum of its log-probabilities in
-    `totals` and, in `rows`, the row of the state before that it continues. A row that only fills
-    the beam is empty, and its sum is −∞. `finished` are the K best so far, best first.
+    `prefixes` are the K open hypotheses, best first; `totals` the sums of their log-probabilities;
+    `rows` the rows of the previous state that they extend. Unused slots have an empty prefix and a
+    total of −∞. `finished` are the K best finished hypotheses so far, best first.
     """
 
     prefixes: Sequence[tuple[int, ...]]
@@ -98,7 +98,7 @@ class BeamState(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A prefix of a beam, by its row, with one more token; `total` is the sum with that token."""
+    """The prefix in `row` of a beam extended by one token; `total` includes that token."""
 
     total: float
     row: int
@@ -106,10 +106,9 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a beam search, sentence by sentence: logits, candidates, beams.
+    """One step of a beam search.
 
-    The beams are those of all sentences; the rest is of those that were still active, in their
-    order.
+    `beams` covers all sentences; logits and candidates only those that were active, in order.
     """
 
     logits_NKV: Tensor
@@ -117,19 +116,19 @@ class Step(NamedTuple):
     beams: list[BeamState]
 
     def log_probs(self) -> Tensor:
-        """Of all tokens, [N, K, V]: who only searches needs a few of them."""
+        """Return the log-probabilities of all tokens, [N, K, V]; a plain search needs few."""
         return log_probabilities(self.logits_NKV)
 
 
 def first_beam_state(beam: int) -> BeamState:
-    """Before the first step all K prefixes are the same, so only one of them counts."""
-    filling = beam - 1
-    return BeamState([()] * beam, [0.0] + [-math.inf] * filling, [0] * beam, [], False)
+    """Return the initial beam: all K prefixes are equal, so only one gets a finite total."""
+    unused = beam - 1
+    return BeamState([()] * beam, [0.0] + [-math.inf] * unused, [0] * beam, [], False)
 
 
 @torch.inference_mode()
 def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[Hypothesis]]:
-    """Beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
+    """Run beam search (Sutskever et al. 2014, §3.2) with the length penalty of Wu et al. 2016."""
     for step in steps(model, source_NS, config):
         beams = step.beams
     return [state.finished for state in beams]
@@ -138,10 +137,10 @@ def beam(model: Seq2Seq, source_NS: Tensor, config: DecodeConfig) -> list[list[H
 def steps(
     model: Seq2Seq, source_NS: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
 ) -> Iterator[Step]:
-    """A beam search step by step, each one as it was decided; the last holds what was found.
+    """Yield each step of a beam search; the last one holds the results.
 
-    The caller is in inference mode: to enter it anew for each step takes longer than a product.
-    A `prefix` of ids is followed, whatever its probability, before the search may choose.
+    Call it in inference mode: entering that for every step costs more than a matmul.
+    A forced `prefix` of ids is followed first, whatever its probability.
     """
     device, N, K = source_NS.device, len(source_NS), config.beam
     lengths = (source_NS != PAD).sum(dim=1).tolist()
@@ -149,12 +148,12 @@ def steps(
     state = model.start(source_NS).select(torch.arange(N, device=device).repeat_interleave(K))
     token = torch.full((N * K,), BOS, device=device)
     beams = [first_beam_state(K)] * N
-    active = list(range(N))  # the sentences of the state's rows, K rows each
+    active = list(range(N))  # the sentences in the state, K rows each
     step = 0
     while active:
         logits, state = model.step(token, state)
         logits_NKV = logits.view(len(active), K, -1)
-        # Sums in float64: a long sentence's score must not depend on the order of its additions.
+        # Sum in float64, so that a long sentence's score does not depend on rounding.
         totals = [beams[n].totals for n in active]
         if step < len(prefix):
             forced = log_probabilities(logits_NKV[:, 0])[:, prefix[step]].tolist()
@@ -164,39 +163,39 @@ def steps(
             ]
         else:
             total_NK = torch.tensor(totals, dtype=torch.float64, device="cpu")
-            candidates = _best(total_NK, logits_NKV, model.top_tokens)
+            candidates = _candidates(total_NK, logits_NKV, model.top_tokens)
         step += 1
         beams = list(beams)
         for n, best in zip(active, candidates, strict=True):
             beams[n] = _advance(beams[n], best, step, limits[n], config)
         yield Step(logits_NKV, candidates, beams)
-        left = [(place, n) for place, n in enumerate(active) if not beams[n].done]
-        if not left:
+        still_open = [(i, n) for i, n in enumerate(active) if not beams[n].done]
+        if not still_open:
             return
-        rows = [place * K + row for place, n in left for row in beams[n].rows]
+        rows = [i * K + row for i, n in still_open for row in beams[n].rows]
         state = state.select(torch.tensor(rows, dtype=torch.int64, device=device))
-        active = [n for _, n in left]
+        active = [n for _, n in still_open]
         last = [ids[-1] if ids else EOS for n in active for ids in beams[n].prefixes]
         token = torch.tensor(last, dtype=torch.int64, device=device)
 
 
-def _best(total_NK: Tensor, logits_NKV: Tensor, top: TopTokens) -> list[list[Candidate]]:
-    """Return each sentence's best 2K continuations: at most K of them end, so K can go on.
+def _candidates(total_NK: Tensor, logits_NKV: Tensor, top: TopTokens) -> list[list[Candidate]]:
+    """Return each sentence's 2K best continuations: at most K of them end, so K can continue.
 
-    Never fewer than 5, so that a narrow beam still shows what it chose from.
+    Return at least 5, so that the alternatives of a narrow beam can be shown.
     """
     _, K, V = logits_NKV.shape
-    wanted = max(2 * K, 5)
-    each = min(wanted, V)
-    found = top.continuations(logits_NKV, total_NK, each, min(wanted, K * each))
-    sentences = zip(*(x.tolist() for x in found), strict=True)
+    count = max(2 * K, 5)
+    per_row = min(count, V)
+    best = top.beam_candidates(logits_NKV, total_NK, per_row, min(count, K * per_row))
+    sentences = zip(*(x.tolist() for x in best), strict=True)
     return [list(map(Candidate, *columns)) for columns in sentences]
 
 
 def _advance(
     state: BeamState, candidates: list[Candidate], step: int, limit: int, config: DecodeConfig
 ) -> BeamState:
-    """One sentence's next beam state: candidates that end are finished, the best K others go on.
+    """Return a sentence's next beam state: finish candidates that end, keep the K best others.
 
     A sentence is done when K hypotheses have finished and no open one can still beat the best.
     """
@@ -205,7 +204,7 @@ def _advance(
     for rank, (total, row, id) in enumerate(candidates):
         ids = (*state.prefixes[row], id)
         if id == EOS or step == limit:
-            # Only the best K may end here: a worse one would crowd out better open ones.
+            # Only the K best may finish; a worse one would displace better open hypotheses.
             if rank < K and total > -math.inf:
                 finished.append(Hypothesis(ids, total, penalised(total, len(ids), alpha)))
         elif len(survivors) < K:
@@ -221,10 +220,10 @@ def _advance(
 def _settled(
     finished: list[Hypothesis], best_open: float, limit: int, config: DecodeConfig
 ) -> bool:
-    """Whether the beam is full and its best can't be beaten: sums only fall, lengths have a limit.
+    """Whether the beam is full and no open prefix can beat its best.
 
-    That proves the translation. The others are the best that have finished by then: to prove them
-    as well took a tenth more steps.
+    Totals only fall and the length is limited, which bounds the score of every open prefix. This
+    proves the first result only; proving the others as well took 10 % more steps.
     """
     if len(finished) < config.beam:
         return False

@@ -1,4 +1,4 @@
-"""Many sentences searched at once, in batches of like length."""
+"""Decode many sentences in batches of similar length."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,32 +16,32 @@ def translate_ids(
     decode: DecodeConfig,
     device: str,
     batch_tokens: int = 2048,
-    done: Callable[[int], object] = lambda count: None,
+    on_progress: Callable[[int], object] = lambda count: None,
     lock: AbstractContextManager = nullcontext(),
 ) -> list[list[Hypothesis]]:
-    """Hypotheses for each sentence's ids (without <eos>), in their order; empty ones stay empty.
+    """Return hypotheses for each sentence's ids (without <eos>); empty sentences stay empty.
 
-    Sentences of like length share a batch of at most `batch_tokens` padded tokens. `done` is called
-    with how many more sentences are done. The model is used only under `lock`, one batch at a time.
+    Sentences of similar length share a batch of at most `batch_tokens` padded tokens. `on_progress`
+    receives the number of newly finished sentences. `lock` is held for one batch at a time.
     """
     results: list[list[Hypothesis]] = [[Hypothesis((EOS,), 0.0, 0.0)] for _ in encoded]
-    waiting: list[int] = []
+    pending: list[int] = []
     by_length = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
 
     def flush() -> None:
-        source = pad([[*encoded[i], EOS] for i in waiting]).to(device)
+        source = pad([[*encoded[i], EOS] for i in pending]).to(device)
         with lock:
             batch = search(model, source, decode)
-        for i, hypotheses in zip(waiting, batch, strict=True):
+        for i, hypotheses in zip(pending, batch, strict=True):
             results[i] = hypotheses
-        done(len(waiting))
+        on_progress(len(pending))
 
-    done(len(encoded) - len(by_length))
+    on_progress(len(encoded) - len(by_length))
     for i in by_length:
-        if waiting and (len(waiting) + 1) * (len(encoded[i]) + 1) > batch_tokens:
+        if pending and (len(pending) + 1) * (len(encoded[i]) + 1) > batch_tokens:
             flush()
-            waiting = []
-        waiting.append(i)
-    if waiting:
+            pending = []
+        pending.append(i)
+    if pending:
         flush()
     return results

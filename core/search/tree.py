@@ -1,6 +1,6 @@
-"""A search as a tree: every hypothesis that a beam looked at, what it scored and what became of it.
+"""The tree of a beam search: every hypothesis considered, its score and its fate.
 
-The tree is built beside core.search.beam's own steps; a search that nobody watches builds none.
+The tree is built from the steps of core.search.beam; a plain search does not build it.
 """
 
 import dataclasses
@@ -21,22 +21,22 @@ from core.text.tokenizer import BOS, EOS, Token
 ALTERNATIVES = 5
 
 Status = Literal["open", "left", "finished", "overtaken", "pruned"]
-"""What became of a hypothesis.
+"""The fate of a hypothesis.
 
-open: the model was asked how it goes on. left: it still stood when the search was settled.
-finished: it is among the results. overtaken: it ended, and K better ones did. pruned: others did
-better in its step.
+open: extended by the next step. left: still in the beam when the search terminated. finished: one
+of the results. overtaken: it ended, but K better ones did too. pruned: not among the best of its
+step.
 """
 
 
 @dataclass(frozen=True)
 class TreeNode:
-    """One hypothesis: its parent's tokens and one more, whose log-probability is `log_prob` (nats).
+    """A hypothesis: its parent's tokens plus one with log-probability `log_prob` (nats).
 
-    `parent` is an index into the tree's nodes, None for the root (<bos>). `step` counts the tokens
-    of the path, `rank` its place among all that were looked at in that step, from 0. `total` is
-    the sum along the path, `score` that sum after the length penalty, as if it ended here. `next`
-    are the likeliest next ids with their log-probabilities, if the model was asked for them.
+    `parent` is an index into the tree's nodes, None for the root (<bos>). `step` is the number of
+    tokens on the path, `rank` the rank among that step's candidates, from 0. `total` is the sum of
+    log-probabilities along the path, `score` that sum after the length penalty. `next` holds the
+    most likely next ids with their log-probabilities, if the hypothesis was extended.
     """
 
     parent: int | None
@@ -53,10 +53,10 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class SearchTree:
-    """All of one sentence's search: the root first, and each parent before its children.
+    """The search tree of one sentence: the root first, each parent before its children.
 
-    `hypotheses` are what the search found, best first, and `ends` their nodes. `limit` is how many
-    tokens a path may have. The first `forced` steps followed a given prefix.
+    `hypotheses` are the results, best first, and `ends` their nodes. `limit` is the maximum length
+    of a path. The first `forced` steps followed a forced prefix.
     """
 
     nodes: tuple[TreeNode, ...]
@@ -67,7 +67,7 @@ class SearchTree:
     forced: int
 
     def path(self, index: int) -> tuple[int, ...]:
-        """The nodes from the first token to this one."""
+        """Return the nodes from the first token to this one."""
         indices: list[int] = []
         at: int | None = index
         while at is not None:
@@ -76,13 +76,13 @@ class SearchTree:
         return tuple(indices[-2::-1])
 
     def ids(self, index: int) -> tuple[int, ...]:
-        """The token ids along the path, without <bos>."""
+        """Return the token ids along the path, without <bos>."""
         return tuple(self.nodes[i].id for i in self.path(index))
 
 
 @dataclass(frozen=True)
 class WrittenTree(Frozen):
-    """A tree with the words for it: its ids' tokens, and the hypotheses' texts in their order."""
+    """A search tree with the tokens of its ids and the texts of its hypotheses."""
 
     tree: SearchTree
     tokens: Mapping[int, Token]
@@ -93,19 +93,19 @@ class WrittenTree(Frozen):
 def search_tree(
     model: Seq2Seq, source_1S: Tensor, config: DecodeConfig, prefix: tuple[int, ...] = ()
 ) -> SearchTree:
-    """Search one sentence as core.search.beam does and keep everything; beam 1 is greedy.
+    """Search one sentence like core.search.beam and record every step; beam 1 is greedy.
 
-    The search follows the ids of `prefix` first, whatever their probability. Raises ValueError for
-    one that is longer than a translation may be, goes on after <eos>, or cannot be written.
+    A forced `prefix` of ids is followed first, whatever its probability. Raises ValueError if it is
+    too long, continues after <eos>, or contains an id that cannot be generated.
     """
     limit = length_limit(source_1S.shape[1], model.config.max_length)
     if len(prefix) > limit:
-        raise ValueError(f"{len(prefix)} tokens are too many to begin with: the limit is {limit}")
+        raise ValueError(f"a prefix of {len(prefix)} tokens is too long: the limit is {limit}")
     if EOS in prefix[:-1]:
-        raise ValueError("nothing comes after <eos>: leave it out to go on")
+        raise ValueError("nothing may follow after <eos>: leave it out to continue")
     if not all(EOS <= id < model.config.target_vocab_size for id in prefix):
-        raise ValueError("a token to begin with is not in the vocabulary: choose another")
-    if config.beam == 1:  # greedy compares nothing of different length
+        raise ValueError("a token of the prefix is not in the vocabulary: choose another")
+    if config.beam == 1:  # greedy search never compares different lengths
         config = dataclasses.replace(config, length_penalty=0.0)
     root = TreeNode(None, BOS, 0, 0, 0.0, 0.0, 0.0, "open")
     nodes = [root]
@@ -117,18 +117,18 @@ def search_tree(
         for row, (ids, total) in enumerate(zip(state.prefixes, state.totals, strict=True)):
             if total > -math.inf:
                 pairs = zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
-                asked = dataclasses.replace(nodes[index_of[ids]], next=tuple(pairs), status="open")
-                nodes[index_of[ids]] = asked
-        standing = set(after.prefixes)
+                node = nodes[index_of[ids]]
+                nodes[index_of[ids]] = dataclasses.replace(node, next=tuple(pairs), status="open")
+        survivors = set(after.prefixes)
         for rank, candidate in enumerate(candidates):
             if candidate.total == -math.inf:
                 continue
             ids = (*state.prefixes[candidate.row], candidate.id)
             status: Status = "pruned"
-            if ids in standing:
-                status = "left"  # until the next step asks how it goes on
+            if ids in survivors:
+                status = "left"  # until the next step extends it
             elif rank < config.beam and (candidate.id == EOS or number == limit):
-                status = "overtaken"  # unless it is found among the results
+                status = "overtaken"  # unless it is one of the results
             index_of[ids] = len(nodes)
             nodes.append(
                 TreeNode(

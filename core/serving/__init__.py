@@ -1,1 +1,1 @@
-"""Many visitors and one network: requests, where they are answered, and the line they wait in."""
+"""Serving one network to many visitors: requests, backends, queues and fair sharing."""

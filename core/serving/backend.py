@@ -1,4 +1,4 @@
-"""The Backend protocol: batches of frozen requests in, a result or an exception for each out."""
+"""The Backend protocol: maps a batch of frozen requests to results or exceptions."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from core.config import DecodeConfig
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.translator import Translation
 
 MAX_BATCH = 16
-"""Sentences that are searched and fed together at most."""
+"""Maximum number of sentences per batch."""
 
 
 @dataclass(frozen=True)
 class TranslateRequest:
-    """A text to be translated; equal requests have equal answers."""
+    """A request to translate a text; equal requests have equal answers."""
 
     source: str
     decode: DecodeConfig = field(default=DecodeConfig())
 
     @property
     def shares(self) -> Hashable:
-        """Requests for which this is equal can be answered in one batch; None: alone."""
+        """Requests with equal values can share a batch; None cannot."""
         return self.decode
 
 
 @dataclass(frozen=True)
 class InspectRequest:
-    """What `Translator.inspect` is asked; equal requests have equal answers."""
+    """The arguments of `Translator.inspect`; equal requests have equal answers."""
 
     source: str
     target: str | None = None
@@ -43,27 +43,24 @@ class InspectRequest:
 
     @property
     def shares(self) -> Hashable:
-        """Requests for which this is equal can be answered in one batch; None: alone."""
+        """Requests with equal values can share a batch; None cannot."""
         if self.edits != Edits() or self.target_ids is not None:
             return None
         return (None if self.target is not None else self.decode), self.activations
 
 
 class Backend(Protocol):
-    """One model, wherever it runs. It is called by one thread at a time.
+    """A local or remote model. Only one thread may call it at a time.
 
-    A batch holds at most `MAX_BATCH` requests, in any mixture; the answers stand in its order. What
-    is wrong with one request is its own answer, an exception with one line for the reader (such as
-    InputError, EditError); only what stops all of them, such as a lost machine, is raised.
+    A batch holds at most `MAX_BATCH` requests, in any mixture; answers have the same order. An
+    invalid request is answered with an exception whose message is one line for the user, such as
+    InputError. Only failures of the whole batch, such as a lost machine, are raised.
     """
 
     def translate(self, batch: Sequence[TranslateRequest]) -> list[Translation | Exception]:
-        """A translation of each text."""
+        """Translate each text."""
         ...
 
     def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
-        """A record of each sentence, with its checks.
-
-        The tokens and hypotheses of a sentence are those that it has alone.
-        """
+        """Return a record with checks for each sentence; batching does not change the tokens."""
         ...

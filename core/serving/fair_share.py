@@ -1,4 +1,4 @@
-"""Who has used how much processor time: heavy users are throttled while others are active."""
+"""Processor-time accounting: throttle heavy users while others are active."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import time
 from collections.abc import Callable, Hashable
 
 CREDIT_S = 2.0
-"""Seconds of processor time that all heavy accounts together may owe before they have to wait."""
+"""Total debt, in seconds of processor time, at which heavy accounts have to wait."""
 LIGHT_S = CREDIT_S / 4
-"""Seconds that an account may owe and still be light: a light account never waits."""
+"""Debt in seconds below which an account is light; a light account never waits."""
 SHARE = 1 / 3
-"""Of the processor time, at most, for all heavy accounts together while others are active."""
+"""Maximum share of processor time for all heavy accounts together while others are active."""
 LIGHT_SHARE = 1 / 20
-"""Of the processor time, for as long as it likes, for an account that stays light."""
+"""Share of processor time that an account can use indefinitely and stay light."""
 RECENT_S = 30.0
 """Seconds after a request for which its visitor counts as active."""
 
 
 class FairShare:
-    """Accounts of processor time, shared by all threads.
+    """Accounts of processor time, safe for all threads.
 
-    An account owes the seconds it has used, and its debt shrinks with time, as in a leaky bucket:
-    at a rate of `LIGHT_SHARE` while it owes less than `LIGHT_S`. All others are heavy, and divide
-    both the rate `SHARE` and the credit between them: more tabs bring nobody more than
-    `LIGHT_SHARE` each. They wait only while a visitor is active who is light.
+    An account is a leaky bucket: it owes the seconds it has used, and the debt decays at the rate
+    `LIGHT_SHARE` while it is below `LIGHT_S`. Accounts above it are heavy and divide the rate
+    `SHARE` and the credit among them, so that each extra tab gains at most `LIGHT_SHARE`. Heavy
+    accounts wait only while a light visitor is active.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,20 +35,20 @@ class FairShare:
         self._asked: dict[Hashable, float] = {}  # time of each visitor's last request
 
     def asks(self, visitor: Hashable) -> None:
-        """Count a visitor as active from now on; None stands for no visitor in particular."""
+        """Mark a visitor as active; None is ignored."""
         if visitor is not None:
             with self._lock:
                 self._asked[visitor] = self._clock()
 
     def charge(self, account: Hashable, seconds: float) -> None:
-        """Add the time that an account has used; time of the account None is not counted."""
+        """Charge an account for processor time; None is ignored."""
         with self._lock:
             self._settle()
             if account is not None:
                 self._owed[account] = self._owed.get(account, 0.0) + seconds
 
     def has_to_wait(self, account: Hashable, visitor: Hashable) -> bool:
-        """Whether an account has used up its credit while others than its visitor are active."""
+        """Whether an account has used up its credit while light visitors are active."""
         with self._lock:
             self._settle()
             now, heavy = self._clock(), self._heavy()
@@ -58,17 +58,17 @@ class FairShare:
             return bool(others) and self._owed.get(account, 0.0) >= credit
 
     def is_light(self, account: Hashable) -> bool:
-        """Whether an account owes so little that it goes before the heavy ones."""
+        """Whether an account has priority over heavy ones."""
         with self._lock:
             self._settle()
             return self._owed.get(account, 0.0) < LIGHT_S
 
     def _heavy(self) -> set[Hashable]:
-        """The accounts that owe too much to be light. The lock is held."""
+        """Return the heavy accounts. The caller holds the lock."""
         return {account for account, owed in self._owed.items() if owed >= LIGHT_S}
 
     def _settle(self) -> None:
-        """Reduce all debts by the time since this was last done. The lock is held."""
+        """Decay all debts by the time since the last call. The caller holds the lock."""
         now = self._clock()
         passed, self._settled = now - self._settled, now
         heavy = self._heavy()

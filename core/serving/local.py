@@ -1,4 +1,4 @@
-"""The Backend over a Translator of this process: requests that can share a batch are put in one."""
+"""The Backend for a Translator in this process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class LocalBackend:
-    """Answers by a Translator, which holds its lock for each batch."""
+    """Answers requests with a Translator, which is locked during each batch."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
 
     def translate(self, batch: Sequence[TranslateRequest]) -> list[Translation | Exception]:
-        """A translation of each text, or what is wrong with it."""
+        """Translate each text; an invalid one gets an exception."""
         return _answers(batch, self._translated)
 
     def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
-        """A record of each sentence, or what is wrong with it."""
+        """Return a record of each sentence; an invalid one gets an exception."""
         return _answers(batch, self._inspected)
 
     def _translated(self, batch: Sequence[TranslateRequest]) -> list[Translation]:
@@ -55,27 +55,26 @@ class LocalBackend:
 def _answers(
     batch: Sequence[Request], call: Callable[[Sequence[Request]], list[T]]
 ) -> list[T | Exception]:
-    """The answers to a batch, its requests put together as far as they can be."""
+    """Answer the requests in as few calls as possible, in their order."""
     groups: dict[Hashable, list[int]] = {}
     for i, one in enumerate(batch):
         groups.setdefault((one.shares, i if one.shares is None else None), []).append(i)
-    found: dict[int, T | Exception] = {}
-    for places in groups.values():
-        together = [batch[i] for i in places]
-        found |= zip(places, _together(together, call), strict=True)
-    return [found[i] for i in range(len(batch))]
+    answers: dict[int, T | Exception] = {}
+    for indices in groups.values():
+        answers |= zip(indices, _call_batch([batch[i] for i in indices], call), strict=True)
+    return [answers[i] for i in range(len(batch))]
 
 
-def _together(
+def _call_batch(
     batch: Sequence[Request], call: Callable[[Sequence[Request]], list[T]]
 ) -> list[T | Exception]:
-    """The answers to requests that share a batch; where it fails, each is answered by itself.
+    """Answer requests that share a batch; if that fails, answer each alone.
 
-    So one that is refused, or one that needs more memory than there is, costs the others time only.
+    An invalid request, or one that needs too much memory, then costs the others only time.
     """
     try:
         return [*call(batch)]
     except Exception as error:
         if len(batch) == 1:
             return [error]
-    return [answer for one in batch for answer in _together([one], call)]
+    return [answer for one in batch for answer in _call_batch([one], call)]

@@ -1,4 +1,4 @@
-"""The line for long work: one at a time, a few that wait, and its memory given back."""
+"""A bounded queue that runs one long task at a time and returns its memory to the system."""
 
 from __future__ import annotations
 
@@ -16,58 +16,55 @@ T = TypeVar("T")
 
 
 class LongTaskQueue:
-    """Long work in the threads of those who ask for it, one after another."""
+    """Runs long tasks in their callers' threads, one at a time."""
 
     def __init__(self, waiting: int = WAITING) -> None:
         self._limit = 1 + waiting
         self._changed = threading.Condition()
-        self._inside: list[object] = []  # whose turn it is comes first
+        self._tasks: list[object] = []  # the running task comes first
 
     @property
     def busy(self) -> bool:
-        """Whether a long work runs or waits now."""
-        return bool(self._inside)
+        """Whether a task is running or waiting."""
+        return bool(self._tasks)
 
     def steps(
         self,
         begin: Callable[[], Iterable[T]],
         waits: Callable[[int], object] = lambda ahead: None,
     ) -> Generator[T, None, Any]:
-        """The steps of a long work, which begins when its turn has come; it is to be closed.
+        """Yield the steps of a task once its turn has come; close the generator when done.
 
-        While it waits, `waits` is told again and again how many are ahead; what that raises ends
-        the wait. Raises BusyError at the first step where too many wait already.
+        While waiting, `waits` is called repeatedly with the number of tasks ahead; an exception
+        that it raises ends the wait. Raises BusyError at the first step if the queue is full.
         """
-        me = object()
+        task = object()
         with self._changed:
-            if len(self._inside) >= self._limit:
-                raise BusyError(len(self._inside))
-            self._inside.append(me)
+            if len(self._tasks) >= self._limit:
+                raise BusyError(len(self._tasks))
+            self._tasks.append(task)
         try:
-            while ahead := self._ahead(me):
+            while ahead := self._ahead(task):
                 waits(ahead)
             try:
                 return (yield from begin())
-            finally:  # nothing holds what the steps held, also where they are closed early
-                give_back()
+            finally:  # the steps are closed, so their memory is free
+                release_memory()
         finally:
             with self._changed:
-                self._inside.remove(me)
+                self._tasks.remove(task)
                 self._changed.notify_all()
 
-    def _ahead(self, me: object) -> int:
-        """How many come first, after a short wait where there are any."""
+    def _ahead(self, task: object) -> int:
+        """Return the number of tasks ahead, after a short wait if there are any."""
         with self._changed:
-            if self._inside[0] is not me:
+            if self._tasks[0] is not task:
                 self._changed.wait(POLL_S)
-            return self._inside.index(me)
+            return self._tasks.index(task)
 
 
-def give_back() -> None:
-    """Return the memory of what is gone to the system, as far as the C library can.
-
-    It keeps freed memory for the next time: after a checklist in float64 that was most of it.
-    """
+def release_memory() -> None:
+    """Return freed memory to the system, if the C library can; by default it is retained."""
     gc.collect()
-    with suppress(OSError, TypeError, AttributeError):  # another C library has no such function
+    with suppress(OSError, TypeError, AttributeError):  # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)

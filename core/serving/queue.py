@@ -1,4 +1,4 @@
-"""The queue of one model: one worker, a bounded line, a deadline; a visitor who left is let go."""
+"""A model's request queue: one worker, bounded, with deadlines, batching and cancellation."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from core.record.record import TranslationRecord
 from core.serving.backend import MAX_BATCH, Backend, InspectRequest, TranslateRequest
 from core.serving.fair_share import RECENT_S, SHARE, FairShare
 
-if TYPE_CHECKING:  # torch comes with it
+if TYPE_CHECKING:  # imports torch
     from core.translator import Translation
 
 LIMIT = 64
-"""Requests that wait for one model at most."""
+"""Maximum number of waiting requests per model."""
 DEADLINE_S = 20.0
-"""Seconds from a request to its answer at most."""
+"""Maximum seconds from a request to its answer."""
 POLL_S = 0.05
-"""Seconds after which whoever waits looks whether its visitor is still there."""
+"""Seconds between two checks for cancellation."""
 _BATCH_CHARACTERS = 800
-"""Of a batch, padded: one of the longest sentences, or 16 of the usual length.
+"""Limit of a padded batch: one of the longest sentences, or 16 of the usual length.
 
-A batch cannot be interrupted, so its length is how long others wait for it.
+A batch cannot be interrupted, so this bounds how long others wait for it.
 """
 
 LONG = 100
-"""Characters beyond which a sentence is long: its search takes several times as long."""
+"""Characters above which a sentence is long; its search takes several times as long."""
 
 Request = TranslateRequest | InspectRequest
 
 
 class UnansweredError(ValueError):
-    """A request that others' requests left no room for; the message is one line for the reader."""
+    """A request rejected because of load; the message is one line for the user."""
 
 
 class BusyError(UnansweredError):
-    """As many wait as may: whoever asks now is told so at once."""
+    """The queue is full."""
 
     def __init__(self, ahead: int) -> None:
         super().__init__(f"busy, {ahead} ahead: try again in a few seconds")
@@ -46,19 +46,19 @@ class BusyError(UnansweredError):
 
 
 class LateError(UnansweredError):
-    """A request was not answered in time."""
+    """A request missed its deadline."""
 
 
 class Replaced(BaseException):
-    """A waiting request has made room for a newer one of its visitor: nobody reads its answer.
+    """A waiting request was replaced by a newer one of the same visitor.
 
-    No Exception, so that nothing on the way takes it for a failure.
+    A BaseException, so that no handler takes it for a failure.
     """
 
 
 @dataclass(eq=False)
 class _Job:
-    """One request, however many ask it, and what became of it."""
+    """A request with its answer; equal requests share one job."""
 
     request: Request
     tickets: set[_Ticket] = field(default_factory=set)
@@ -68,7 +68,7 @@ class _Job:
 
     @property
     def visitors(self) -> set[Hashable]:
-        """Who waits for it."""
+        """The visitors waiting for it."""
         return {ticket.visitor for ticket in self.tickets}
 
     @property
@@ -78,7 +78,7 @@ class _Job:
 
 @dataclass(eq=False)
 class _Ticket:
-    """One visitor's wait for a job."""
+    """A visitor waiting for a job."""
 
     visitor: Hashable
     job: _Job
@@ -86,19 +86,19 @@ class _Ticket:
     replaced: bool = False
 
     def waited(self) -> float:
-        """Seconds until the work began, or until now."""
-        begun = self.job.started
-        return max(0.0, (time.monotonic() if begun is None else begun) - self.asked)
+        """Return the seconds until the work began, or until now."""
+        started = self.job.started
+        return max(0.0, (time.monotonic() if started is None else started) - self.asked)
 
 
 class Queue:
-    """Requests to one backend in the order in which they came; those that can share a batch do.
+    """A first-come, first-served queue for one backend that batches compatible requests.
 
-    One thread answers them, and ends when nothing waits. A visitor has one request waiting: a newer
-    one takes its place. Equal requests are answered once. While somebody asks for short sentences,
-    long ones take a third of the worker's time at most, in however many tabs. Visitors who have
-    used much processor time come after the others, and are throttled while others ask
-    (`core.serving.fair_share`); queues that are given the same `shares` charge the same accounts.
+    One worker thread answers them and ends when the queue is empty. Each visitor has at most one
+    waiting request; a newer one takes its place. Equal requests are answered once. While other
+    visitors ask for short sentences, long ones get at most a third of the worker's time. Heavy
+    users have lower priority and are throttled while others are active (core.serving.fair_share);
+    queues with the same `shares` use the same accounts.
     """
 
     def __init__(
@@ -113,12 +113,12 @@ class Queue:
         self._deadline_s = deadline_s
         self._lock = threading.Condition()
         self._waiting: list[_Job] = []
-        self._jobs: dict[Request, _Job] = {}  # those that wait, and those of the batch at work
-        self._tickets: dict[Hashable, _Ticket] = {}  # the last of each visitor that waits
+        self._jobs: dict[Request, _Job] = {}  # waiting or in the current batch
+        self._tickets: dict[Hashable, _Ticket] = {}  # the last waiting one of each visitor
         self._shares = shares or FairShare()
-        self._works = False  # whether there is a worker
-        self._short: dict[Hashable, float] = {}  # when each visitor asked for a short sentence last
-        self._rest_until = 0.0  # no long sentence is begun before, if others ask for short ones
+        self._has_worker = False
+        self._short: dict[Hashable, float] = {}  # time of each visitor's last short sentence
+        self._rest_until = 0.0  # start no long sentence earlier, if others ask for short ones
 
     @overload
     def ask(
@@ -143,14 +143,13 @@ class Queue:
         raise_if_cancelled: Callable[[], object] = lambda: None,
         begun: Callable[[float], object] = lambda seconds: None,
     ) -> Any:
-        """The answer to a request, for which the calling thread waits.
+        """Wait for the answer to a request and return it.
 
-        `raise_if_cancelled` is polled while waiting; what it raises removes the request.
-        `begun` is told for how many seconds the request waited before its work began, also where
-        it never did. `visitor` is who asks, or None where that does not matter.
+        `raise_if_cancelled` is polled while waiting; an exception that it raises removes the
+        request. `begun` is called with the seconds that the request waited, even if its work never
+        began. `visitor` identifies the user; None disables replacement and accounting.
 
-        Raises BusyError at once where too many wait, LateError, Replaced, and what is wrong with
-        the request.
+        Raises BusyError if the queue is full, LateError, Replaced, or the request's own error.
         """
         ticket = self._submit(request, visitor)
         try:
@@ -160,7 +159,8 @@ class Queue:
                     raise Replaced
                 if time.monotonic() > ticket.asked + self._deadline_s:
                     raise LateError(
-                        f"no answer within {self._deadline_s:g} s, for others came first: try again"
+                        f"no answer within {self._deadline_s:g} s because of other requests: "
+                        "try again"
                     )
         finally:
             with self._lock:
@@ -172,17 +172,17 @@ class Queue:
 
     def _submit(self, request: Request, visitor: Hashable) -> _Ticket:
         with self._lock:
-            place = len(self._waiting)
+            position = len(self._waiting)
             older = None if visitor is None else self._tickets.get(visitor)
             if older is not None and older.job.started is None:
                 older.replaced = True
-                place = self._leave(older)
+                position = self._leave(older)
             job = self._jobs.get(request)
             if job is None:
                 if len(self._waiting) >= self._limit:
                     raise BusyError(len(self._jobs))
                 job = self._jobs[request] = _Job(request)
-                self._waiting.insert(place, job)
+                self._waiting.insert(position, job)
             ticket = _Ticket(visitor, job)
             job.tickets.add(ticket)
             if visitor is not None:
@@ -191,15 +191,15 @@ class Queue:
                 if len(request.source) <= LONG:
                     self._short[visitor] = ticket.asked
             self._lock.notify_all()
-            if not self._works:
-                self._works = True
+            if not self._has_worker:
+                self._has_worker = True
                 threading.Thread(target=self._work, name="headlight-worker", daemon=True).start()
         return ticket
 
     def _leave(self, ticket: _Ticket) -> int:
-        """Nobody waits with this ticket any more; a job that nobody waits for is dropped.
+        """Remove a ticket, and its job if it was the last one; return the freed position.
 
-        Returns the place in the line that is free now. The lock is held.
+        The caller holds the lock.
         """
         job = ticket.job
         job.tickets.discard(ticket)
@@ -207,29 +207,29 @@ class Queue:
             del self._tickets[ticket.visitor]
         if job.tickets or job not in self._waiting:
             return len(self._waiting)
-        place = self._waiting.index(job)
-        del self._waiting[place], self._jobs[job.request]
-        return place
+        position = self._waiting.index(job)
+        del self._waiting[position], self._jobs[job.request]
+        return position
 
     def _work(self) -> None:
-        """Answer batch after batch, until nothing waits."""
+        """Answer batches until the queue is empty."""
         while batch := self._next():
-            begun, mark = time.thread_time(), time.monotonic()
+            cpu, start = time.thread_time(), time.monotonic()
             answers = self._answers([job.request for job in batch])
             with self._lock:
-                self._charge(batch, time.thread_time() - begun)
+                self._charge(batch, time.thread_time() - cpu)
                 if any(len(job.request.source) > LONG for job in batch):
-                    # By the clock: how long others wait also depends on the rest of the machine.
+                    # Wall-clock time, because that is what others had to wait.
                     now = time.monotonic()
-                    self._rest_until = now + (now - mark) * (1 / SHARE - 1)
+                    self._rest_until = now + (now - start) * (1 / SHARE - 1)
                 for job, answer in zip(batch, answers, strict=True):
                     job.answer = answer
                     del self._jobs[job.request]
                     job.answered.set()
-            del batch, answers  # nothing is kept alive by a worker that waits for its turn
+            del batch, answers  # free their memory while waiting
 
     def _next(self) -> list[_Job]:
-        """The first job, and those behind it that can share its batch."""
+        """Take the first ready job and later ones that can share its batch."""
         with self._lock:
             while (ready := self._ready()) == [] and self._waiting:
                 self._lock.wait(POLL_S)
@@ -249,11 +249,11 @@ class Queue:
             for job in batch:
                 job.started = now
                 self._waiting.remove(job)
-            self._works = bool(batch)
+            self._has_worker = bool(batch)
             return batch
 
     def _ready(self) -> list[_Job]:
-        """The jobs that may be answered now, those of light visitors first. The lock is held."""
+        """Return the jobs that may start now, light visitors first. The caller holds the lock."""
         wait, light = self._shares.has_to_wait, self._shares.is_light
         now = time.monotonic()
         self._short = {v: at for v, at in self._short.items() if at > now - RECENT_S}
@@ -267,12 +267,12 @@ class Queue:
         return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 
     def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
-        """Put down what a batch took to those who waited for it. The lock is held."""
+        """Divide a batch's time among the visitors who wait for it. The caller holds the lock."""
         for visitor in {v for job in batch for v in job.visitors}:
             self._shares.charge(visitor, seconds / len(batch))
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Any]:
-        """What the backend says; where it fails altogether, that is the answer to each."""
+        """Call the backend; if it fails as a whole, answer each request with the exception."""
         try:
             answers: Sequence[Any]
             if inspected := [one for one in requests if isinstance(one, InspectRequest)]:

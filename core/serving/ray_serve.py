@@ -1,10 +1,10 @@
-"""A model behind Ray Serve: the Backend that asks it, and the command that puts checkpoints there.
+"""Serve checkpoints with Ray Serve, and the Backend that queries them.
 
 python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
 
-The two speak HTTP, so that whoever asks needs no Ray, and outlives the machines that answer. Ray
-is the extra `ray`; where its machines are is Ray's own matter (`ray start`, RAY_ADDRESS), and every
-one of them needs this project and the folders in the same place.
+They communicate over HTTP, so the client does not need Ray and survives the loss of its machines.
+Ray is the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS); each
+machine needs this project and the checkpoint folders at the same paths.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from core.serving.wire import from_bytes, to_bytes
 from core.translator import Translation, Translator
 
 SETTING = "HEADLIGHT_BACKEND"
-"""The environment variable that holds the address, such as http://127.0.0.1:8000."""
+"""The environment variable with the server's address, such as http://127.0.0.1:8000."""
 TIMEOUT_S = 15.0
-"""Seconds that a batch may take: fewer than whoever waits for it has."""
-_MOST_BYTES = 4 << 20  # of a request: a batch of the longest texts with edits has far fewer
+"""Timeout of a batch in seconds; shorter than the queue's deadline."""
+_MAX_BYTES = 4 << 20  # of a request; a batch of the longest texts with edits is far smaller
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class LostError(UnansweredError):
-    """The machines that a model is on do not answer; one line for the reader."""
+    """The server of a model does not answer; the message is one line for the user."""
 
 
 class RayBackend:
-    """Asks the model of a card at an address; each batch is a request of its own."""
+    """Sends each batch to the server at an address as one HTTP request."""
 
     def __init__(self, address: str, card: Card, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
@@ -51,14 +51,14 @@ class RayBackend:
         self._timeout_s = timeout_s
 
     def translate(self, batch: Sequence[TranslateRequest]) -> list[Translation | Exception]:
-        """A translation of each text. Raises LostError and CheckpointError."""
-        return self._asked(batch)
+        """Translate each text. Raises LostError and CheckpointError."""
+        return self._request(batch)
 
     def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
-        """A record of each sentence, with its checks. Raises LostError and CheckpointError."""
-        return self._asked(batch)
+        """Return a record with checks for each sentence. Raises LostError and CheckpointError."""
+        return self._request(batch)
 
-    def _asked(self, batch: Sequence[Any]) -> list[Any]:
+    def _request(self, batch: Sequence[Any]) -> list[Any]:
         content = to_bytes([self._model, list(batch)])
         try:
             request = urllib.request.Request(self._address, content)
@@ -67,26 +67,26 @@ class RayBackend:
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise LostError(
-                f"the machines behind {SETTING} do not answer ({str(reason)[:100] or 'no reason'}):"
-                " try again in a minute"
+                f"the server at {SETTING} does not answer ({str(reason)[:100] or 'no reason'}): "
+                "try again in a minute"
             ) from None
         if isinstance(answer, Exception):
             raise answer
         return list(answer)
 
 
-class Answering:
-    """Answers batches as they come over the wire, by checkpoints that are loaded when asked for."""
+class Server:
+    """Answers serialised batches; loads each checkpoint on its first request."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = {Path(folder).name: Path(folder) for folder in folders}
         self._loaded: dict[tuple[str, ...], Backend] = {}
 
     def __call__(self, content: bytes) -> bytes:
-        """The answers to a batch, or the exception that stops all of them."""
+        """Return the answers to a batch, or the exception that stopped it."""
         try:
-            if len(content) > _MOST_BYTES:
-                raise ValueError(f"{len(content):,} bytes, the limit is {_MOST_BYTES:,}")
+            if len(content) > _MAX_BYTES:
+                raise ValueError(f"{len(content):,} bytes, the limit is {_MAX_BYTES:,}")
             model, batch = from_bytes(content)
             backend = self._backend(*model)
             if all(isinstance(one, InspectRequest) for one in batch):
@@ -99,11 +99,11 @@ class Answering:
         key = name, config_sha256, architecture
         if key not in self._loaded:
             if name not in self._folders:
-                raise CheckpointError(f"{name} is not among the checkpoints behind {SETTING}")
+                raise CheckpointError(f"{name} is not among the checkpoints at {SETTING}")
             translator = Translator.load(self._folders[name])
             if translator.card.config_sha256 != config_sha256:
                 raise CheckpointError(
-                    f"the {name} behind {SETTING} is another: copy this one there"
+                    f"the checkpoint {name} at {SETTING} is different: copy this one there"
                 )
             if translator.card.architecture != architecture:
                 translator = translator.other_implementation()
@@ -112,14 +112,14 @@ class Answering:
 
 
 def backend_of(translator: Translator) -> Backend:
-    """Where the requests to a loaded model are answered: here, or at the address that is set."""
+    """Return the backend of a loaded model: remote if an address is set, otherwise local."""
     address = os.environ.get(SETTING)
     return RayBackend(address, translator.card) if address else LocalBackend(translator)
 
 
 def run(arguments: Namespace) -> None:
-    """Put the checkpoints behind Ray Serve, and stay until stopped."""
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # a busy machine takes its time
+    """Serve the checkpoints until stopped."""
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # for busy machines
     try:
         import ray
         from ray import serve
@@ -128,20 +128,20 @@ def run(arguments: Namespace) -> None:
     except ImportError:
         raise ValueError("Ray is not installed: pip install -e .[ray]") from None
     for folder in arguments.folders:
-        Translator.load(folder)  # what is wrong with it is said here
+        Translator.load(folder)  # report errors before starting Ray
 
     class Models:
         def __init__(self, folders: list[str]) -> None:
-            from core.serving.ray_serve import Answering
+            from core.serving.ray_serve import Server
 
-            self._answer = Answering(folders)
+            self._answer = Server(folders)
 
         async def __call__(self, request: Request) -> Response:
             content = await request.body()
             return Response(await asyncio.to_thread(self._answer, content))
 
     try:
-        if not os.environ.get("RAY_ADDRESS"):  # a Ray of this machine alone, which nobody else sees
+        if not os.environ.get("RAY_ADDRESS"):  # a private instance on this machine
             ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
         serve.start(http_options={"host": arguments.host, "port": arguments.port})
     except Exception as error:
@@ -165,7 +165,7 @@ def parser() -> Parser:
     p = Parser(prog="python -m core.serving.ray_serve", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
     p.add_argument("--replicas", type=whole_number(1, 1000), default=1, metavar="N")
-    p.add_argument("--host", default="127.0.0.1", help="where to listen (default: %(default)s)")
+    p.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     p.add_argument("--port", type=whole_number(1, 65_535), default=8000)
     return p
 

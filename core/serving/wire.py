@@ -1,4 +1,4 @@
-"""Requests and answers as bytes, one NPZ of JSON and plain arrays: only known values come of it."""
+"""Serialise requests and answers as NPZ files of JSON and plain arrays, limited to known types."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def to_bytes(value: Any) -> bytes:
-    """A request, an answer, an exception, or a list of them; of an unknown exception its text."""
+    """Serialise a request, an answer, an exception (an unknown one as text) or a list of them."""
     arrays: dict[str, Any] = {}
     arrays["tree"] = np.frombuffer(json.dumps(_tree(value, arrays)).encode(), np.uint8)
     buffer = io.BytesIO()
@@ -49,9 +49,9 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """What `to_bytes` was given, lists as tuples. Raises ValueError for anything else.
+    """Deserialise; lists become tuples. Raises ValueError for any other content.
 
-    A message is not compressed: one that would unpack to more than it is holds what it should not.
+    Messages are not compressed, so content that unpacks to more bytes is rejected.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -60,11 +60,11 @@ def from_bytes(content: bytes) -> Any:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return _value(json.loads(arrays["tree"].tobytes()), arrays)
     except Exception as error:
-        raise ValueError(f"no message of a backend ({type(error).__name__})") from None
+        raise ValueError(f"not a backend message ({type(error).__name__})") from None
 
 
 def _tree(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The value as JSON holds it; its arrays are put into `arrays`, and named."""
+    """Return the value as JSON; its arrays are moved to `arrays` and referred to by name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -79,7 +79,7 @@ def _tree(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"error": name if name in _ERRORS else "RuntimeError", "says": str(value)}
     name = type(value).__name__
     if _VALUES.get(name) is not type(value):
-        raise TypeError(f"{name} is no value of a backend")
+        raise TypeError(f"{name} cannot be serialised")
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {"is": name, "of": {key: _tree(item, arrays) for key, item in fields.items()}}
 
@@ -98,4 +98,4 @@ def _value(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
             return _VALUES[name](**{key: _value(item, arrays) for key, item in fields.items()})
         case None | bool() | int() | float() | str():
             return tree
-    raise ValueError(f"{tree!r:.40} is no value")
+    raise ValueError(f"{tree!r:.40} is not a known value")

@@ -1,4 +1,4 @@
-"""Text to ids and back: words, subwords, and the one protocol that both keep."""
+"""Tokenizers: words, subwords, and the protocol they share."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from core.text.vocabulary import check
 
 
 def load(values: dict[str, Any]) -> Tokenizer:
-    """Rebuild a tokenizer from its JSON form. Raises ValueError for one that is unfit."""
+    """Rebuild a tokenizer from its JSON form. Raises ValueError if that is invalid."""
     check(values)
-    # Each kind is imported when it is met: spaCy alone takes seconds to import.
+    # Imported only when needed: spaCy alone takes seconds.
     match values["kind"]:
         case "subwords":
             from core.text.subwords import SubwordTokenizer

@@ -9,9 +9,9 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
-from core.text.vocabulary import MOST_CHARACTERS, UNPRINTABLE
+from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 
-_BOUNDARY = "▁"  # U+2581: stands for the space before a word
+_BOUNDARY = "▁"  # U+2581, marks the space before a word
 _DIGIT = tokenizers.Regex(f"{_BOUNDARY}?[0-9]")
 
 SPELLING = (
@@ -19,19 +19,19 @@ SPELLING = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜÁÀÂÅÇÉÈÊÍÎÑÓÔØÚČĆĐĞİŁŒŘŚŞŠŽ"
     "0123456789.,:;!?'\"-–—()[]/&%€$£+*=#@°„“”‚‘’…«»"
 )
-"""The characters that any name, number or everyday sentence of the two languages is written in."""
+"""Characters needed to spell names, numbers and everyday sentences of both languages."""
 
 
 def _learnable(sentence: str) -> str:
-    """What a vocabulary is learned from: a control character stays <unk>."""
+    """Prepare a training sentence; control characters are left out of the vocabulary."""
     return UNPRINTABLE.sub(" ", normalise(sentence))
 
 
 def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Tokenizer:
-    """A BPE model between its splitter and its joiner.
+    """Combine a BPE model with its pre-tokenizer and decoder.
 
-    With `single_digits` each digit is a token. The special names are vocabulary entries but not
-    registered as special tokens: registered ones would be recognised inside typed text.
+    With `single_digits` each digit is a token. The special tokens are vocabulary entries, but not
+    registered as special: the library would then recognise them inside user text.
     """
     backend = tokenizers.Tokenizer(model)
     split = [pre_tokenizers.Metaspace(prepend_scheme="always"), pre_tokenizers.Punctuation()]
@@ -43,7 +43,7 @@ def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Toke
 
 
 class SubwordTokenizer:
-    """Cased BPE with word boundaries kept in the pieces, so ids give back the exact text."""
+    """Cased BPE that keeps word boundaries in its tokens, so decoding restores the exact text."""
 
     def __init__(self, backend: tokenizers.Tokenizer, single_digits: bool = False):
         self._backend = backend
@@ -60,25 +60,25 @@ class SubwordTokenizer:
     ) -> "SubwordTokenizer":
         """Learn `size` entries; characters rarer than `min_character_count` become <unk>.
 
-        Some characters must stay unknown in training, or the model never learns what <unk> means;
-        those of `spelling` never do. With `single_digits` no entry has two digits.
-        The sentences are read twice: what can be read once only is kept in memory.
+        Some characters must stay unknown in training, or the model never learns <unk>; those of
+        `spelling` are always known. With `single_digits` no entry has two digits. The sentences are
+        read twice, so an iterator is first read into memory.
         """
         if isinstance(sentences, Iterator):
             sentences = list(sentences)
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(_learnable(sentence))
-        known = {c for c, count in counts.items() if count >= min_character_count}
-        # The space, which the counts hold, is the learner's boundary.
-        alphabet = len(known | set(spelling))
+        frequent = {c for c, count in counts.items() if count >= min_character_count}
+        # The space counts as the trainer's word-boundary mark.
+        alphabet = len(frequent | set(spelling))
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(SPECIALS),
             limit_alphabet=alphabet,
             initial_alphabet=list(spelling),
             show_progress=False,
-            max_token_length=MOST_CHARACTERS,
+            max_token_length=MAX_TOKEN_CHARACTERS,
         )
         learner = _assemble(models.BPE(unk_token=SPECIALS[UNK]), single_digits)
         learner.train_from_iterator(map(_learnable, sentences), trainer)
@@ -97,7 +97,7 @@ class SubwordTokenizer:
         for id, piece, (start, end) in zip(
             encoded.ids, encoded.tokens, encoded.offsets, strict=True
         ):
-            # A typed "▁" is read as a space by the network, and shown as what was typed.
+            # The network reads a typed "▁" as a space; show it as typed.
             typed = text[start : start + 1] == _BOUNDARY
             surface = text[start:end] if id == UNK else piece
             starts_word = start == 0 or (not typed and surface.startswith((_BOUNDARY, " ")))
@@ -126,7 +126,7 @@ class SubwordTokenizer:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
-        """Rebuild what `to_json` gave, once core.text.vocabulary has checked it."""
+        """Rebuild from `to_json`, once core.text.vocabulary has checked it."""
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
         single_digits = bool(values.get("single_digits", False))

@@ -1,4 +1,4 @@
-"""The one protocol of tokenizers, the token they yield, and the four special ids."""
+"""The tokenizer protocol, its tokens, the four special ids, and text normalisation."""
 
 import re
 import unicodedata
@@ -11,10 +11,10 @@ PAD, BOS, EOS, UNK = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token as the model sees it and as a person reads it.
+    """One token as the model sees it and as it is displayed.
 
-    `piece` is the vocabulary's entry, `text` what to show: the surface form without a word-boundary
-    mark and, for an unknown token, the text as it was typed.
+    `piece` is the vocabulary entry. `text` is the surface form without a word-boundary mark; for an
+    unknown token, it is the text as typed.
     """
 
     id: int
@@ -26,36 +26,35 @@ class Token:
 
 
 def special(id: int) -> Token:
-    """The token of a special id."""
+    """Return the token of a special id."""
     return Token(id, SPECIALS[id], SPECIALS[id], special=True)
 
 
 class Tokenizer(Protocol):
-    """Text of one language ↔ ids. Typed special names are plain text, never control ids."""
+    """Text of one language ↔ ids. Special tokens that a user types are plain text."""
 
     @property
     def size(self) -> int:
-        """How many ids there are, the four specials included."""
+        """The number of ids, including the four special ones."""
         ...
 
     def encode(self, text: str) -> tuple[Token, ...]:
-        """Tokens of a text, without <bos> and <eos>."""
+        """Tokenise a text, without <bos> and <eos>."""
         ...
 
     def decode(self, ids: list[int]) -> str:
-        """The text of ids, for reading; special ids are skipped, an unknown one shows as ⁇.
+        """Return the text of ids; special ids are skipped, <unk> becomes ⁇.
 
-        An escaped character, such as `&amp;`, is the character: only the tokens show how it was
-        written.
+        HTML escapes such as `&amp;` are resolved; the tokens keep them.
         """
         ...
 
     def token(self, id: int) -> Token:
-        """The token of one id, as it shows when the model writes it."""
+        """Return the token of an id, as displayed in a translation."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """All that rebuilds it; see `core.text.load`."""
+        """Return a JSON form from which `core.text.load` rebuilds the tokenizer."""
         ...
 
 
@@ -64,9 +63,9 @@ _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#39"
 
 
 def unescaped(text: str) -> str:
-    """Text with `&amp;` and its like as the characters they stand for.
+    """Replace `&amp;` and similar escapes by their characters.
 
-    Corpora that were web pages hold some; a network that learned them writes them.
+    Corpora made from web pages contain them, so networks learn to generate them.
     """
     return _ENTITY.sub(lambda match: _CHARACTERS[match[1]], text)
 
@@ -75,20 +74,19 @@ _LEFT_OUT = dict.fromkeys((0xAD, 0x200B, 0x200C, 0x200E, 0x200F, 0x2060, 0xFEFF)
 _FOLDED = {0x2010: "-", 0x2011: "-", 0x2212: "-", 0x1E9E: "ß"}
 _FOLDED |= {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
 _TYPOGRAPHY = _LEFT_OUT | _FOLDED
-"""Characters of typesetting, not of text: hints where a line may break, hyphens, ligatures, ẞ."""
+"""Typographic characters: line-break hints, special hyphens, ligatures, ẞ."""
 
 
 def normalise(text: str) -> str:
-    """Return a text in the form that models are fed: NFC, one plain space for any white space.
+    """Normalise a text for the models: NFC, with each run of white space as one space.
 
-    Typography becomes the plain characters behind it: a soft hyphen or a zero-width space vanishes,
-    a non-breaking hyphen is a hyphen, and a ligature its letters. Half a surrogate pair, which is
-    no character, becomes U+FFFD.
+    Typography is simplified: soft hyphens and zero-width spaces are removed, non-breaking hyphens
+    become hyphens, and ligatures become letters. A lone surrogate becomes U+FFFD.
     """
     text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_TYPOGRAPHY)
     return re.sub(r"\s+", " ", unicodedata.normalize("NFC", text)).strip()
 
 
 def typography(text: str) -> tuple[str, ...]:
-    """Return the characters that `normalise` leaves out or replaces by plain ones, each once."""
+    """Return the distinct characters of a text that `normalise` removes or simplifies."""
     return tuple(dict.fromkeys(c for c in text if ord(c) in _TYPOGRAPHY))

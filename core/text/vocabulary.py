@@ -1,4 +1,4 @@
-"""What a tokenizer's JSON form must hold before a tokenizer is built from it."""
+"""Validation of a tokenizer's JSON form, before a tokenizer is built from it."""
 
 import re
 from collections.abc import Collection
@@ -6,25 +6,25 @@ from typing import Any
 
 from core.text.tokenizer import SPECIALS
 
-MOST_CHARACTERS = 500  # of a token
-# Control characters, line ends and halves of surrogate pairs are in no vocabulary: what a network
-# writes goes to terminals and to files of one sentence a line.
+MAX_TOKEN_CHARACTERS = 500
+# No vocabulary contains control characters, line ends or lone surrogates: translations are written
+# to terminals and to files with one sentence per line.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def is_learnable(token: str) -> bool:
-    """Whether a token may stand in a vocabulary."""
-    return 0 < len(token) <= MOST_CHARACTERS and not UNPRINTABLE.search(token)
+    """Whether a vocabulary may contain a token."""
+    return 0 < len(token) <= MAX_TOKEN_CHARACTERS and not UNPRINTABLE.search(token)
 
 
 def check(values: Any) -> int:
-    """How many ids there are, the four specials included. Raises ValueError for what is unfit."""
+    """Return the number of ids, including the special ones. Raises ValueError if invalid."""
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in ("subwords", "words"):
         raise ValueError(f"unknown kind of tokenizer {kind!r}: expected 'subwords' or 'words'")
     size = _check_subwords(values) if kind == "subwords" else _check_words(values)
     if size == len(SPECIALS):
-        raise ValueError("the vocabulary has no token of a language")
+        raise ValueError("the vocabulary has only special tokens")
     return size
 
 
@@ -35,20 +35,20 @@ def _check_subwords(values: dict[str, Any]) -> int:
     _only(values, "kind", "vocabulary", "merges", "single_digits")
     ids = list(vocabulary.values())
     if any(type(id) is not int for id in ids) or sorted(ids) != list(range(len(ids))):
-        raise ValueError("the vocabulary's ids do not run from 0 without a gap, each once")
+        raise ValueError("the vocabulary's ids are not 0, 1, 2, … without gaps and duplicates")
     for id, name in enumerate(SPECIALS):
         if vocabulary.get(name) != id:
             raise ValueError(f"id {id} of the vocabulary must be {name}")
     _check_tokens(vocabulary)
     for merge in merges:
         if not isinstance(merge, list) or list(map(type, merge)) != [str, str]:
-            raise ValueError("a merge is no pair of tokens")
+            raise ValueError("a merge is not a pair of tokens")
         first, second = merge
-        made = first + second
-        if first not in vocabulary or second not in vocabulary or made not in vocabulary:
-            raise ValueError(f"the merge of {first!r} and {second!r} leaves the vocabulary")
-        if made in SPECIALS:
-            raise ValueError(f"a merge makes {made}, which nobody may type")
+        merged = first + second
+        if not vocabulary.keys() >= {first, second, merged}:
+            raise ValueError(f"the merge of {first!r} and {second!r} is not in the vocabulary")
+        if merged in SPECIALS:
+            raise ValueError(f"a merge produces the special token {merged}")
     return len(vocabulary)
 
 
@@ -58,14 +58,14 @@ def _check_words(values: dict[str, Any]) -> int:
     _field(values, "lower", bool)
     _only(values, "kind", "vocabulary", "language", "lower")
     if not re.fullmatch("[a-z]{2,3}", language):
-        raise ValueError(f"{language!r} is no code of a language")
+        raise ValueError(f"{language!r} is not a language code")
     if any(type(word) is not str for word in words):
-        raise ValueError("a word of the vocabulary is no text")
+        raise ValueError("a word of the vocabulary is not a string")
     known = set(words)
     if len(known) < len(words):
-        raise ValueError("a word stands twice in the vocabulary")
+        raise ValueError("the vocabulary contains a word twice")
     if special := known.intersection(SPECIALS):
-        raise ValueError(f"{special.pop()} is no word: it has an id of its own")
+        raise ValueError(f"the vocabulary contains the special token {special.pop()} as a word")
     _check_tokens(words)
     return len(SPECIALS) + len(words)
 
@@ -74,17 +74,17 @@ def _check_tokens(tokens: Collection[str]) -> None:
     for token in tokens:
         if not is_learnable(token):
             raise ValueError(
-                f"{token[:40]!r} is no token: it is empty, longer than {MOST_CHARACTERS} "
-                "characters, or holds a control character"
+                f"{token[:40]!r} is not a valid token: it is empty, longer than "
+                f"{MAX_TOKEN_CHARACTERS} characters, or contains a control character"
             )
 
 
 def _field(values: dict[str, Any], name: str, kind: type) -> Any:
     if type(values.get(name)) is not kind:
-        raise ValueError(f"a tokenizer's {name} is missing or of another type")
+        raise ValueError(f"a tokenizer's {name} is missing or of the wrong type")
     return values[name]
 
 
 def _only(values: dict[str, Any], *names: str) -> None:
-    if odd := sorted(set(values).difference(names)):
-        raise ValueError(f"a tokenizer has no {odd[0]!r}")
+    if unknown := sorted(set(values).difference(names)):
+        raise ValueError(f"a tokenizer has no {unknown[0]!r}")

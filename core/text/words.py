@@ -1,4 +1,4 @@
-"""Words: spaCy's rule tokenizers and a torchtext vocabulary, as in the well-known tutorials."""
+"""Words: spaCy's rule-based tokenizers and a torchtext vocabulary, as in many tutorials."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,18 +9,18 @@ from core.text.vocabulary import is_learnable
 
 
 class WordTokenizer:
-    """One id a word of one language; words outside the vocabulary are <unk>.
+    """One id per word of one language; words outside the vocabulary are <unk>.
 
-    White space is not in the ids: `decode` puts it back by Moses' rules of writing.
+    White space has no ids: `decode` restores it with the Moses detokenizer.
     """
 
     def __init__(self, language: str, words: list[str], lower: bool = False):
-        import spacy  # here, not above: it takes seconds, and subword models never need it
+        import spacy  # takes seconds, and subword models never need it
         import torchtext.vocab
 
         self._language, self._lower = language, lower
         self._split = spacy.blank(language).tokenizer
-        # Counts that fall with the index keep the given order; torchtext sorts by count.
+        # torchtext sorts by count; descending ranks keep the given order.
         ranks = Counter({word: len(words) - i for i, word in enumerate(words)})
         self._vocabulary = torchtext.vocab.Vocab(ranks, specials=list(SPECIALS))
 
@@ -28,7 +28,7 @@ class WordTokenizer:
     def train(
         cls, sentences: Iterable[str], language: str, min_count: int = 2, lower: bool = False
     ) -> "WordTokenizer":
-        """The words that occur at least `min_count` times, most frequent first."""
+        """Learn the words that occur at least `min_count` times, most frequent first."""
         empty = cls(language, [], lower)
         counts = Counter(
             empty._key(word.text) for text in sentences for word in empty._split(normalise(text))
@@ -49,7 +49,7 @@ class WordTokenizer:
         tokens = []
         for word in self._split(normalise(text)):
             key = self._key(word.text)
-            # A typed "<eos>" is text; the vocabulary would answer with the control id.
+            # A typed "<eos>" is text; the vocabulary would return the control id.
             id = UNK if key in SPECIALS else self._vocabulary.stoi.get(key, UNK)
             shown = word.text if id == UNK else key
             tokens.append(Token(id, self._vocabulary.itos[id], shown, unknown=id == UNK))
@@ -68,14 +68,10 @@ class WordTokenizer:
 
     def to_json(self) -> dict[str, Any]:
         words = self._vocabulary.itos[len(SPECIALS) :]
-        return {
-            "kind": "words",
-            "language": self._language,
-            "lower": self._lower,
-            "vocabulary": words,
-        }
+        settings = {"kind": "words", "language": self._language, "lower": self._lower}
+        return {**settings, "vocabulary": words}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "WordTokenizer":
-        """Rebuild what `to_json` gave, once core.text.vocabulary has checked it."""
+        """Rebuild from `to_json`, once core.text.vocabulary has checked it."""
         return cls(values["language"], values["vocabulary"], values["lower"])

@@ -1,1 +1,1 @@
-"""Training: recipes, loss, schedule, and the resumable loop."""
+"""Training: recipes, loss, schedule and the resumable loop."""

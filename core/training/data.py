@@ -1,4 +1,4 @@
-"""What a run trains on: pairs by corpus name or from files, their vocabulary, and their ids."""
+"""Prepare training data: read pairs, learn the vocabulary, encode."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ MIN_PAIRS = 10
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Text files in place of a recipe's corpora: sentence i of one is sentence i of the other."""
+    """Line-aligned text files that replace a recipe's corpora."""
 
     train: LinePairs
     validation: LinePairs
 
 
 class Epochs:
-    """Pairs that an epoch changes: called with its number, from 0, it encodes them anew.
+    """Augmented pairs, encoded again for each epoch: call with its number, from 0.
 
-    The first epoch's stand for all where only one can be looked at. `ahead`, the next one is
-    encoded by a process beside this one, while this one trains: a GPU waits for nothing then.
+    `len`, `sha256` and `lengths` describe the first epoch. If `prefetch` is set, a background
+    process encodes the next epoch during training, so a GPU does not have to wait.
     """
 
     def __init__(self, make: Callable[[int], Iterable[Pair]]):
-        self.ahead = False
+        self.prefetch = False
         self._make = make
-        self._begun: dict[int, Callable[[], EncodedPairs]] = {}
+        self._prefetched: dict[int, Callable[[], EncodedPairs]] = {}
         self._first = EncodedPairs(make(0))
         self.sha256 = self._first.sha256
         self.lengths = self._first.lengths
@@ -48,22 +48,21 @@ class Epochs:
         return len(self._first)
 
     def __call__(self, epoch: int) -> EncodedPairs:
-        begun = self._begun.pop(epoch, None)
+        wait = self._prefetched.pop(epoch, None)
         pairs = self._first
         if epoch:
-            pairs = begun() if begun else EncodedPairs(self._make(epoch))
-        if self.ahead and epoch + 1 not in self._begun:
-            self._begun[epoch + 1] = EncodedPairs.begin(self._make(epoch + 1))
+            pairs = wait() if wait else EncodedPairs(self._make(epoch))
+        if self.prefetch and epoch + 1 not in self._prefetched:
+            self._prefetched[epoch + 1] = EncodedPairs.in_background(self._make(epoch + 1))
         return pairs
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The pairs of ids to train on and to validate on, and how they were made.
+    """Encoded training and validation pairs with their tokenizers.
 
-    `corpora` says how often an epoch repeats each corpus; `longest` is the most tokens of a source
-    and of a target in them; `left_out` counts pairs with an empty side and pairs longer than the
-    limit.
+    `corpora`: repeats of each corpus per epoch. `longest`: the most tokens in a source and in a
+    target. `left_out`: number of pairs dropped, by reason (an empty side, too long).
     """
 
     corpora: dict[str, int]
@@ -75,8 +74,8 @@ class Prepared:
     left_out: dict[str, int]
 
 
-class _Filled:
-    """Pairs without those that have an empty side, which are counted; read anew each time."""
+class _NonEmpty:
+    """Re-iterable pairs without those that have an empty side, which are counted in `empty`."""
 
     def __init__(self, pairs: TextPairs):
         self._pairs = pairs
@@ -100,10 +99,10 @@ def prepare(
     seed: int = 1,
     max_length: int = ModelConfig.max_length,
 ) -> Prepared:
-    """Read, learn the vocabulary, encode; files are streamed and never whole in memory.
+    """Read the text, learn the vocabulary and encode; files are streamed.
 
-    A recipe with an augmentation changes its pairs by `seed` and epoch. Raises ValueError, in one
-    line, for unusable text, such as a sentence to validate on of more than `max_length` tokens.
+    Augmentation depends on `seed` and epoch. Raises a one-line ValueError for unusable text, such
+    as a validation sentence of more than `max_length` tokens.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}
@@ -115,14 +114,14 @@ def prepare(
             [read_pairs(name, split, *languages, data=data) for name in corpora]
             for split in ("train", "val")
         )
-    filled = [_Filled(pairs) for pairs in train_text]
+    nonempty = [_NonEmpty(pairs) for pairs in train_text]
     validation_text = {
-        name: list(_Filled(pairs)) for name, pairs in zip(corpora, val_text, strict=True)
+        name: list(_NonEmpty(pairs)) for name, pairs in zip(corpora, val_text, strict=True)
     }
-    _enough(sum(1 for pairs in filled for _ in itertools.islice(pairs, MIN_PAIRS)), MIN_PAIRS)
-    tokenizers = recipe.vocabulary.learn(filled, languages)
+    _require(sum(1 for pairs in nonempty for _ in itertools.islice(pairs, MIN_PAIRS)))
+    tokenizers = recipe.vocabulary.learn(nonempty, languages)
 
-    def short_enough(name: str, text: TextPairs) -> Iterator[Pair]:
+    def checked(name: str, text: TextPairs) -> Iterator[Pair]:
         for number, pair in enumerate(text, start=1):
             if not all(side.strip() for side in pair):
                 continue
@@ -134,10 +133,10 @@ def prepare(
                 )
             yield ids
 
-    validation = EncodedPairs(itertools.chain.from_iterable(map(short_enough, corpora, val_text)))
+    validation = EncodedPairs(itertools.chain.from_iterable(map(checked, corpora, val_text)))
     if not len(validation):
-        raise ValueError("the validation text holds no sentence pair: at least 1 is needed")
-    repeats = list(zip(filled, corpora.values(), strict=True))
+        raise ValueError("the validation text contains no sentence pairs: at least 1 is needed")
+    repeats = list(zip(nonempty, corpora.values(), strict=True))
 
     too_long = 0
 
@@ -157,11 +156,11 @@ def prepare(
             for _ in range(times):
                 yield from encoded
 
-    def changed(how: Augmentation, epoch: int) -> Iterator[Pair]:
+    def augment(how: Augmentation, epoch: int) -> Iterator[Pair]:
         nonlocal too_long
         too_long = 0
-        for both in augmented(repeats, how, seed, epoch):
-            for pair in encode_pairs(both, *tokenizers):
+        for candidates in augmented(repeats, how, seed, epoch):
+            for pair in encode_pairs(candidates, *tokenizers):
                 if max(map(len, pair)) <= max_pair_tokens:
                     yield pair
                     break
@@ -172,10 +171,10 @@ def prepare(
     if recipe.augmentation is None:
         train = EncodedPairs(repeated())
     else:
-        train = Epochs(functools.partial(changed, recipe.augmentation))
+        train = Epochs(functools.partial(augment, recipe.augmentation))
     longest_source, longest_target = train.lengths.max(axis=0, initial=0).tolist()
-    _enough(len(train), MIN_PAIRS)
-    empty = sum(pairs.empty for pairs in filled)
+    _require(len(train))
+    empty = sum(pairs.empty for pairs in nonempty)
     return Prepared(
         corpora,
         tokenizers,
@@ -187,8 +186,9 @@ def prepare(
     )
 
 
-def _enough(count: int, least: int) -> None:
-    if count < least:
+def _require(count: int) -> None:
+    if count < MIN_PAIRS:
         raise ValueError(
-            f"the training text holds {count} usable sentence pair(s): at least {least} are needed"
+            f"the training text contains {count} usable sentence pair(s): at least {MIN_PAIRS} are "
+            "needed"
         )

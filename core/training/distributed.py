@@ -1,4 +1,4 @@
-"""Several processes that train one network: who takes which rows, and what they tell each other."""
+"""Data-parallel training: batch sharding and collective communication."""
 
 import os
 from collections.abc import Generator, Sequence
@@ -16,36 +16,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of a run; alone, unless torchrun started it with others."""
+    """This process's rank among a run's processes; a single process unless torchrun started it."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def first(self) -> bool:
-        """Whether this is the one process that reads and writes the run's folder, and speaks."""
+        """Whether this is rank 0, which alone prints and reads and writes the run's folder."""
         return self.rank == 0
 
     def share(self, rows: Sequence[T]) -> Sequence[T]:
-        """This process's part of what all do together; neighbours, alike in length, go apart."""
+        """Return this process's shard, strided, because adjacent rows have similar lengths."""
         return rows[self.rank :: self.size]
 
     def wrap(self, objective: nn.Module) -> nn.Module:
-        """The same objective, whose gradients become the mean over all processes.
+        """Wrap the objective in DDP, which averages gradients over all processes.
 
-        All of a step's graph must come from one call of it. The first process's weights are copied
-        to the others.
+        Call it once per step. Rank 0's weights are copied to the others.
         """
         if self.size == 1:
             return objective
-        # Constant buffers need not be sent before each step, and gradients that lie where they are
-        # summed need not be copied there.
+        # All buffers are constant, and bucket views save a copy of the gradients.
         return DistributedDataParallel(
             objective, broadcast_buffers=False, gradient_as_bucket_view=True
         )
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Everyone's tensor on the CPU, all of one shape, stacked by rank: [size, ...]."""
+        """Stack each process's CPU tensor, all of one shape, by rank: [size, ...]."""
         if self.size == 1:
             return tensor[None]
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -53,12 +51,12 @@ class Processes:
         return torch.stack(gathered)
 
     def sums(self, *values: float) -> list[float]:
-        """Each value summed over all processes by rank, so that all hold the same bits."""
+        """Sum each value over all processes in rank order, bit-identically on each of them."""
         rows = self.gather(torch.tensor(values, dtype=torch.float64)).tolist()
         return [sum(column) for column in zip(*rows, strict=True)]
 
     def broadcast(self, content: bytes) -> bytes:
-        """The first process's bytes, in all; what the others pass is ignored."""
+        """Return rank 0's `content` in every process; the others' argument is ignored."""
         if self.size == 1:
             return content
         length = torch.tensor([len(content)])
@@ -72,31 +70,31 @@ class Processes:
 
 @contextmanager
 def joined(device: str) -> Generator[Processes]:
-    """Meet the other processes that torchrun started, and part from them at the end.
+    """Join the process group that torchrun started, and leave it at the end.
 
-    On GPUs each process takes the one of its local rank. Raises ValueError if there are too few,
-    or if a restart could not work.
+    With GPUs each process uses the one of its local rank. Raises ValueError if there are too few
+    GPUs, or if restarts could not work.
     """
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
-        if device.startswith("cuda:"):  # whose random state is then the one that is kept
+        if device.startswith("cuda:"):  # the saved random state is the current device's
             torch.cuda.set_device(device)
         yield Processes()
         return
     if device.startswith("cuda:"):
         raise ValueError(f"torchrun gives each process a GPU of its own: use cuda, not {device}")
     if device == "cuda":
-        local, here = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if local >= here:
+        local, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if local >= gpus:
             raise ValueError(
-                f"process {local + 1} of this machine finds {here} GPU(s): "
-                f"start at most {here} with --nproc-per-node"
+                f"process {local + 1} of this machine has no GPU of its own: there are {gpus}, "
+                f"start at most {gpus} with --nproc-per-node"
             )
         torch.cuda.set_device(local)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    # Numbers and random states travel between CPUs, gradients between devices.
+    # Scalars and random states are exchanged between CPUs, gradients between devices.
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-    # DistributedDataParallel loads this module, which keeps the group if it finds one: the group's
-    # threads then live on, and one that frees a tensor while Python ends aborts the process.
+    # DistributedDataParallel imports this module. Imported after init_process_group, it keeps a
+    # reference to the group, whose threads can then abort the process at interpreter exit.
     from torch import _dynamo  # noqa: F401
 
     dist.init_process_group(backend, store=_store(size), rank=rank, world_size=size)
@@ -105,11 +103,11 @@ def joined(device: str) -> Generator[Processes]:
 
 
 def _store(size: int) -> "dist.Store | None":
-    """Where the processes find each other; None is torch's own way.
+    """Return the rendezvous store, or None for torch's default.
 
-    torchrun keeps one store through its restarts, and a process started again would find in it the
-    addresses of the dead (pytorch's issue 135712): so each start looks under names of its own.
-    Machines count their starts apart, so for several of them torchrun must be told not to share.
+    torchrun keeps its store across restarts, so a restarted process would find the addresses of
+    dead ones (pytorch issue 135712). Each start therefore uses its own key prefix. Machines count
+    restarts independently, so with several of them torchrun must not share the store.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
@@ -125,5 +123,5 @@ def _store(size: int) -> "dist.Store | None":
 
 
 def restarted() -> bool:
-    """Whether torchrun started this process again after one had failed."""
+    """Whether torchrun restarted this process after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0

@@ -1,4 +1,4 @@
-"""One training run from its options to a scored checkpoint with its card."""
+"""Run one training job, from its options to a scored checkpoint with a model card."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from core.checkpoint import folder as checkpoint
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs, refuse_pipes
-from core.device import device_label, keep_memory, pick_device
+from core.device import device_label, keep_freed_memory, pick_device
 from core.files import sha256, write_atomic
 from core.model.build import Model, build
 from core.training import model_card as card
@@ -45,10 +45,10 @@ from core.training.snapshots import SnapshotRecorder
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run is asked for, by the names of core.train's options; None leaves it to the recipe.
+    """The options of core.train; None means the recipe's value.
 
-    `src`, `ref`, `val_src` and `val_ref` are own text in place of the recipe's corpora, all four or
-    none; `data` is the folder of corpora, which are fetched if it is None.
+    `src`, `ref`, `val_src` and `val_ref` replace the recipe's corpora; give all four or none.
+    `data` is the folder of corpora, which are downloaded if it is None.
     """
 
     recipe: str
@@ -71,18 +71,18 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Read, train, keep the better of best and averaged weights, score on val, write the card.
+    """Train, keep the better of best and averaged weights, score them and write the model card.
 
-    The first of several processes alone writes and, once training is over, goes on.
+    With several processes, only rank 0 writes files and scores the result.
     """
     if options.threads:
         torch.set_num_threads(options.threads)
-    keep_memory()
+    keep_freed_memory()
     device = pick_device(options.device)
     with joined(device) as processes:
         resuming = _resuming(options, processes)
         job = _prepare(options, device, processes)
-        with _saving_may_fail(), _compiling_may_fail(), _signals(processes) as asked_to_stop:
+        with _save_errors(), _compile_errors(), _signals(processes) as should_stop:
             events = train(
                 job.model,
                 job.data.train,
@@ -94,17 +94,17 @@ def run(options: Options) -> None:
                 job.identity(),
                 processes,
                 options.compile,
-                asked_to_stop,
+                should_stop,
             )
             curve = _watch(events, job, processes)
     if processes.first:
-        with _saving_may_fail():
+        with _save_errors():
             _finish(job, curve)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What is trained, on what and how, by which options."""
+    """The model, data and configuration of a run."""
 
     options: Options
     recipe: Recipe
@@ -119,7 +119,7 @@ class _Job:
         return self.options.out / "resume"
 
     def identity(self) -> dict[str, Any]:
-        """What a state must have in common with a run that resumes from it, by name."""
+        """Return the settings that must be equal for a run to resume from a saved state."""
         vocabularies = [json.dumps(t.to_json()).encode() for t in self.data.tokenizers]
         shape = {f"network {k}": v for k, v in self.model.config.to_json().items()}
         return {
@@ -145,7 +145,7 @@ class _Job:
         )
 
     def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
-        """Write the network as it is now to a checkpoint folder."""
+        """Save the current network as a checkpoint."""
         training = {
             "recipe": self.recipe.name,
             "source": self.recipe.source,
@@ -172,28 +172,28 @@ class _Job:
 
 
 def _resuming(options: Options, processes: Processes) -> bool:
-    """Whether to go on from a saved state: what the first process finds holds for all.
+    """Whether to resume from a saved state; rank 0 decides for all processes.
 
-    Raises ValueError if a run would be started where one has been, or where nothing can be written.
+    Raises ValueError if the folder already holds a run, or cannot be written.
     """
     resuming = options.resume
     if processes.first:
         refuse_unwritable("--out", options.out / "config.json")
     if processes.first and not resuming:
         out = options.out
-        begun, kept = resume.exists(out / "resume"), (out / "config.json").exists()
+        started, saved = resume.exists(out / "resume"), (out / "config.json").exists()
         if restarted():
-            resuming = begun
-        elif begun or kept:
+            resuming = started
+        elif started or saved:
             raise ValueError(
-                f"{out} already holds a {'checkpoint' if kept else 'run'}: "
+                f"{out} already holds a {'checkpoint' if saved else 'run'}: "
                 "delete it, choose another, or --resume"
             )
     return processes.broadcast(bytes([resuming])) == b"\1"
 
 
 def _prepare(options: Options, device: str, processes: Processes) -> _Job:
-    """Read the text, learn the vocabulary, draw the network's first weights."""
+    """Prepare the data and initialise the network."""
     recipe = RECIPES[options.recipe]
     config = replace(recipe.training, seed=options.seed)
     for name, value in (
@@ -211,7 +211,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         refuse_pipes((src, ref, val_src, val_ref), "training")
         files = PairFiles(LinePairs(src, ref), LinePairs(val_src, val_ref))
     elif src or ref or val_src or val_ref:
-        raise ValueError("own text needs all four of --src, --ref, --val-src and --val-ref")
+        raise ValueError("your own text needs all four of --src, --ref, --val-src and --val-ref")
     data = prepare(
         recipe,
         languages,
@@ -222,8 +222,8 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
         recipe.network.get("max_length", ModelConfig.max_length),
     )
     if isinstance(data.train, Epochs):
-        can = "fork" in multiprocessing.get_all_start_methods()
-        data.train.ahead = can and torch.device(device).type == "cuda"
+        can_fork = "fork" in multiprocessing.get_all_start_methods()
+        data.train.prefetch = can_fork and torch.device(device).type == "cuda"
     for reason, count in data.left_out.items():
         if count and processes.first:
             sys.stdout.write(f"left out: {count:,} pairs {reason}\n")
@@ -241,7 +241,7 @@ def _prepare(options: Options, device: str, processes: Processes) -> _Job:
 
 
 def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row]:
-    """Show progress and keep the best weights as they come, in the first process; the curve."""
+    """Consume the events: show progress and save the best weights. Return the loss curve."""
     from tqdm import tqdm
 
     out = job.options.out
@@ -251,9 +251,8 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     recorder = job.snapshot_recorder() if job.recipe.snapshots and processes.first else None
     if recorder:
         recorder.started(job.model, started.step)
-    # What is behind counts as done, but not for the time that is left.
     with tqdm(
-        initial=started.step,
+        initial=started.step,  # counts as done, but not towards the estimated time left
         total=job.config.steps,
         unit="step",
         mininterval=1,
@@ -267,7 +266,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                 continue
             match event:
                 case Stepped(step=step, loss=loss, tokens_per_second=speed):
-                    if recorder:  # now, before the state that remembers that it did
+                    if recorder:  # before the loop saves a state at this step
                         recorder.stepped(job.model, step)
                     bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
                     bar.update()
@@ -286,14 +285,14 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                     job.keep(out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
                 case Stopped(step=step):
                     bar.close()
-                    sys.exit(f"stopped after step {step:,} and saved: go on with --resume")
+                    sys.exit(f"stopped and saved after step {step:,}: continue with --resume")
         if processes.first and curve[-1]["step"] < job.config.steps:
-            bar.write(f"ended early: {job.config.patience} validations brought no better loss")
+            bar.write(f"early stopping: no better loss in {job.config.patience} validations")
     return curve
 
 
 def _finish(job: _Job, curve: list[Row]) -> None:
-    """Keep the mean of the last snapshots if it is better, score what is kept, write its card."""
+    """Keep the averaged snapshots if they are better, score the result and write its card."""
     out, config, model = job.options.out, job.config, job.model
     kept = checkpoint.read_card(out).training["kept"]
     mean = resume.average_snapshots(job.state)
@@ -302,8 +301,8 @@ def _finish(job: _Job, curve: list[Row]) -> None:
         model.load_state_dict(mean, strict=True)
         loss = validation_loss(model, job.data.validation, config.batch_tokens, job.device)
     if loss < best(curve)["val_loss"]:
-        apart = f"{config.snapshot_every} steps apart"
-        kept = f"the mean of the last {config.average_last} snapshots, {apart}"
+        snapshots = f"{config.average_last} snapshots, {config.snapshot_every} steps apart"
+        kept = f"the mean of the last {snapshots}"
     else:
         model.load_state_dict(checkpoint.load(out, job.device).model.state_dict())
     job.keep(out, kept, curve, {})
@@ -323,45 +322,45 @@ def _finish(job: _Job, curve: list[Row]) -> None:
 
 @contextmanager
 def _signals(processes: Processes) -> Generator[Callable[[], bool]]:
-    """Inside, the first SIGTERM or SIGINT is only noted; a second one acts as it does outside.
+    """Record the first SIGTERM or SIGINT; a second one is handled by the previous handlers.
 
-    Of several processes each is sent two for one Ctrl-C, by the terminal and by torchrun: there the
-    second is noted as well. torchrun has the last word after 30 seconds.
+    One Ctrl-C reaches a torchrun process twice, from the terminal and from torchrun, so there
+    every signal is only recorded. torchrun kills its processes after 30 seconds.
     """
-    asked: list[int] = []
-    outside = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    received: list[int] = []
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def restore() -> None:
-        for number, handler in outside.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
-    def note(number: int, _: Any) -> None:
-        asked.append(number)
+    def record(number: int, _: Any) -> None:
+        received.append(number)
         if processes.size == 1:
             restore()
 
-    for number, handler in outside.items():
+    for number, handler in previous.items():
         if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
+            signal.signal(number, record)
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         restore()
 
 
 @contextmanager
-def _saving_may_fail() -> Generator[None]:
+def _save_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
         raise OSError(
-            f"cannot save: {error}; what was saved before is whole: "
-            "make room and go on with --resume"
+            f"cannot save: {error}; the last saved state is intact: "
+            "free some disk space and continue with --resume"
         ) from None
 
 
 @contextmanager
-def _compiling_may_fail() -> Generator[None]:
+def _compile_errors() -> Generator[None]:
     try:
         yield
     except RuntimeError as error:

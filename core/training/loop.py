@@ -1,4 +1,4 @@
-"""The training loop: a generator of events that can be stopped anywhere and resumed bit for bit."""
+"""The training loop: a generator of events, resumable bit for bit from any step."""
 
 import contextlib
 import math
@@ -28,7 +28,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Started:
-    """Before the first step: how many are behind, and the curve so far."""
+    """Emitted before the first step, with the number of completed steps and the curve so far."""
 
     step: int
     curve: list[Row]
@@ -36,7 +36,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One optimiser step: its smoothed loss, and target tokens a second since it last validated."""
+    """One optimiser step: its smoothed loss, and target tokens/s since the last validation."""
 
     step: int
     loss: float
@@ -45,14 +45,14 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Validated:
-    """One validation: the curve so far, whose last row is new."""
+    """One validation; its row is the last of the curve."""
 
     curve: list[Row]
 
 
 @dataclass(frozen=True)
 class EpochEnded:
-    """One of `config.keep_epochs`, counted from 1, is over; the curve's last row is of its end."""
+    """End of an epoch in `config.keep_epochs`, counted from 1; its row is the last of the curve."""
 
     epoch: int
     curve: list[Row]
@@ -60,7 +60,7 @@ class EpochEnded:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Asked to stop: the state after this step is saved, and no event follows."""
+    """Stopped on request after saving the state of this step; the last event."""
 
     step: int
 
@@ -70,10 +70,7 @@ Event = Started | Stepped | Validated | EpochEnded | Stopped
 
 @dataclass
 class Progress:
-    """Where a run stands, beyond weights, optimiser and random state.
-
-    What is `recent` is counted from the last validation on.
-    """
+    """A run's counters; the `recent` ones count since the last validation."""
 
     step: int = 0
     epoch: int = 0
@@ -87,7 +84,7 @@ class Progress:
 
     @property
     def speed(self) -> float:
-        """Recent target tokens a second."""
+        """Recent target tokens per second."""
         return self.recent_tokens / self.recent_seconds
 
     def stepped(self, loss: float, tokens: int, seconds: float) -> None:
@@ -98,7 +95,7 @@ class Progress:
         self.recent_tokens += tokens
 
     def row(self, val_loss: float, batches: int) -> Row:
-        """What the curve says of now; `batches` is the length of an epoch."""
+        """Return a row of the curve; `batches` is the number of batches per epoch."""
         return {
             "step": self.step,
             "epoch": round(self.epoch + self.position / batches, 3),
@@ -109,19 +106,19 @@ class Progress:
         }
 
     def validated(self, row: Row) -> None:
-        """Add a row to the curve; what is recent begins anew."""
+        """Append a row to the curve and reset the recent counters."""
         self.curve = [*self.curve, row]
         self.recent_steps = self.recent_tokens = 0
         self.recent_loss = self.recent_seconds = 0.0
 
 
 class DivergedError(RuntimeError):
-    """The loss is NaN or infinite; nothing was saved after it."""
+    """The loss or a weight is NaN or infinite; nothing was saved afterwards."""
 
 
-# What may change between a run and its resumption, because no weight's way so far depends on it;
-# of the steps the schedule knows.
-_FREE = ("steps", "patience", "save_every", "keep_epochs")
+# Settings that may change when a run is resumed: past steps do not depend on them. The schedule
+# checks a change of `steps`.
+_CHANGEABLE = ("steps", "patience", "save_every", "keep_epochs")
 
 
 def train(
@@ -135,21 +132,24 @@ def train(
     identity: dict[str, Any] | None = None,
     processes: Processes = Processes(),
     compiled: bool = False,
-    asked_to_stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Event]:
-    """Train until `config.steps`, or until `config.patience` is at its end, yielding events.
+    """Train for `config.steps`, or until early stopping after `config.patience`; yield events.
 
-    `pairs` are those of every epoch, or give those of an epoch by its number, from 0.
-    State is written before the first step, at each validation, every `config.save_every` steps and
-    when asked to stop; a run goes on from it exactly as if it had not been interrupted. Several
-    processes do the steps of one: each takes its share of every batch. `identity` is what the
-    caller knows of the run; a state whose identity differs is refused. Raises DivergedError, and
-    ValueError where the state cannot be resumed.
+    `pairs` is a sequence, or a function from an epoch's number (from 0) to one. The state is saved
+    before the first step, at each validation, every `config.save_every` steps and when stopped;
+    resuming from it is bit-identical to an uninterrupted run. With several processes each takes a
+    shard of every batch. `identity` holds the caller's settings; a saved state with a different
+    identity is rejected.
+
+    Raises DivergedError, and ValueError if the state cannot be resumed.
     """
     replace_dropout(model)
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
-    settings = {f"training {name}": v for name, v in config.to_json().items() if name not in _FREE}
+    settings = {
+        f"training {name}": v for name, v in config.to_json().items() if name not in _CHANGEABLE
+    }
     identity = {**(identity or {}), "number of processes": processes.size, **settings}
     progress = Progress()
     objective = processes.wrap(Objective(model, config.label_smoothing, compiled))
@@ -160,10 +160,10 @@ def train(
         return pairs if isinstance(pairs, Sequence) else pairs(epoch)
 
     def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
-        """Set the gradients of the mean over all of a batch's target tokens; this share's loss."""
-        count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP takes the mean
+        """Compute gradients of the mean loss per target token; return this shard's loss."""
+        count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP averages
         own = processes.share(indices)
-        if not own:  # fewer rows than processes: still take part, and count for nothing
+        if not own:  # fewer rows than processes: take part with zero weight
             own, count = indices[:1], math.inf
         with amp:
             loss = objective(collate([pairs[i] for i in own]).to(device), count)
@@ -178,9 +178,8 @@ def train(
     with _faster_attention(model, device):
         model.train()
         if processes.size > 1:
-            # DDP lays its buckets out anew after its first pass, which changes the order in which
-            # three or more gradients are summed: pass once for nothing, so that all steps of all
-            # runs sum alike, the first after a resumption too.
+            # DDP rebuilds its buckets after the first pass, which changes the order of summation.
+            # A dummy pass makes all steps, including the first after resuming, sum alike.
             gradients(of_epoch(0), [0])
             optimizer.zero_grad()
         if resuming:
@@ -188,21 +187,21 @@ def train(
             try:
                 progress = Progress(**notes["progress"])
             except TypeError as error:
-                raise ValueError(f"{state_folder} is of another version: {error}") from None
+                raise ValueError(f"{state_folder} is from another version: {error}") from None
             schedule.restore(notes["schedule"], progress.step)
         else:
-            # For dropout, in each process another; the weights were drawn by the caller.
+            # For dropout, different in each process; the caller initialised the weights.
             torch.manual_seed(config.seed + 1 + 100_003 * processes.rank)
             save()
         yield Started(progress.step, list(progress.curve))
         while not _finished(progress, config):
-            shown = of_epoch(progress.epoch)
+            current = of_epoch(progress.epoch)
             batches = plan(
-                shown,
+                current,
                 config.batch_tokens,
                 seed=config.seed * 100_003 + progress.epoch,
                 sentences=config.batch_sentences,
-                as_they_stand=config.as_they_stand,
+                keep_order=config.as_they_stand,
             )
             for indices in batches[progress.position :]:
                 started = time.perf_counter()
@@ -210,15 +209,15 @@ def train(
                 progress.position += 1
                 schedule.before(progress.step)
                 model.train()
-                loss, stopping = processes.sums(gradients(shown, indices), asked_to_stop())
+                loss, stopping = processes.sums(gradients(current, indices), should_stop())
                 norm = nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf)
                 if not math.isfinite(loss) or not torch.isfinite(norm):
                     raise _diverged(f"the loss is {loss} and its gradient {norm}", progress.step)
                 optimizer.step()
-                # The fused step counts no write, by which what is made of weights is made anew.
+                # The fused step does not bump version counters, which caches of weights rely on.
                 torch.autograd.graph.increment_version(list(model.parameters()))
                 optimizer.zero_grad()
-                tokens = sum(len(shown[i][1]) for i in indices)
+                tokens = sum(len(current[i][1]) for i in indices)
                 progress.stepped(loss, tokens, time.perf_counter() - started)
                 yield Stepped(progress.step, loss, progress.speed)
 
@@ -240,7 +239,7 @@ def train(
                         raise _diverged(f"the validation loss is {loss}", progress.step)
                     row = progress.row(loss, len(batches))
                     curve = [*progress.curve, row]
-                # The caller keeps weights now, before the state that remembers that it did.
+                # The caller saves weights on these events, before the state records that it did.
                 if validating:
                     schedule.validated(progress.step, row["val_loss"])
                     progress.validated(row)
@@ -258,7 +257,7 @@ def train(
 
 
 def best(curve: list[Row]) -> Row:
-    """The first row with the lowest validation loss."""
+    """Return the first row with the lowest validation loss."""
     return min(curve, key=lambda row: row["val_loss"])
 
 
@@ -267,7 +266,7 @@ def _due(step: int, every: int | None, epoch_over: bool) -> bool:
 
 
 def _finished(progress: Progress, config: TrainConfig) -> bool:
-    """Whether all steps are done, or the last `patience` validations brought nothing better."""
+    """Whether all steps are done, or the last `patience` validations did not improve."""
     curve = progress.curve
     waited = len(curve) - 1 - curve.index(best(curve)) if curve else 0
     out_of_patience = config.patience is not None and waited >= config.patience
@@ -275,9 +274,9 @@ def _finished(progress: Progress, config: TrainConfig) -> bool:
 
 
 def _faster_attention(model: Model, device: str) -> contextlib.AbstractContextManager[None]:
-    """The explicit way on a CPU, 2.4× as fast as the fused call with dropout at these lengths.
+    """Choose explicit attention on a CPU, where it is 2.4× as fast as the fused call with dropout.
 
-    On a GPU the fused call, which is one kernel there.
+    On a GPU keep the fused call, which is a single kernel there.
     """
     if torch.device(device).type == "cpu":
         return explicit_attention(model)
@@ -285,7 +284,7 @@ def _faster_attention(model: Model, device: str) -> contextlib.AbstractContextMa
 
 
 def _optimizer(model: Model, config: TrainConfig) -> Optimizer:
-    """AdamW decays weights on their own (Loshchilov & Hutter 2019), Adam within the gradient."""
+    """Return AdamW with decoupled weight decay (Loshchilov & Hutter 2019), or Adam with L2."""
     kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
     return kind(
         model.parameters(),
@@ -298,14 +297,14 @@ def _optimizer(model: Model, config: TrainConfig) -> Optimizer:
 
 
 def _check(model: Model, step: int) -> None:
-    """Raises DivergedError rather than let weights be saved that are not finite."""
+    """Raise DivergedError if a weight is not finite, so that it is not saved."""
     if not all(bool(p.isfinite().all()) for p in model.parameters()):
         raise _diverged("weights are not finite", step)
 
 
 def _diverged(what: str, step: int) -> DivergedError:
     return DivergedError(
-        f"{what} at step {step}: what was saved before is kept; "
+        f"{what} at step {step}: earlier saves are intact; "
         "train with a lower peak_lr or a longer warm-up"
     )
 
@@ -317,7 +316,7 @@ def validation_loss(
     device: str,
     processes: Processes = Processes(),
 ) -> float:
-    """Unsmoothed loss per target token, in nats, over all pairs; float32, no dropout."""
+    """Return the unsmoothed loss per target token in nats over all pairs; float32, no dropout."""
     was_training = model.training
     model.eval()
     total, count = 0.0, 0.0

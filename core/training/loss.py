@@ -1,4 +1,4 @@
-"""The label-smoothed loss and its gradient, without ever holding all logits at once."""
+"""Label-smoothed cross-entropy and its gradient, computed in chunks of the logits."""
 
 from typing import Any
 
@@ -13,31 +13,28 @@ from core.model.build import Model
 from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 
-_CHUNK = 128  # rows of logits in float32 at a time: 128 × 8,000 stay in a processor's cache
-_GROUP = 1024  # rows whose gradient is kept, so that the classifier's own is added up seldom
+_CHUNK = 128  # rows of float32 logits at a time: 128 × 8,000 fit a processor's cache
+_GROUP = 1024  # rows of gradients per update of the classifier's gradient
 
 
 class Objective(nn.Module):
-    """A network and its training loss in one forward, the form in which torch distributes it."""
+    """A network and its training loss in one forward pass, as DistributedDataParallel requires."""
 
     def __init__(self, model: Model, smoothing: float, compiled: bool = False):
         super().__init__()
         self.model = model
         self.smoothing = smoothing
-        # The methods, not the module: so no weight changes its name.
+        # Compile the methods, not the module, to keep the parameters' names.
         self.encode = torch.compile(model.encode, dynamic=True) if compiled else model.encode
         self.decode = torch.compile(model.decode, dynamic=True) if compiled else model.decode
 
     def forward(self, batch: Batch, count: int) -> Tensor:
-        """Smoothed loss summed over the batch's real tokens, divided by `count`: a scalar.
+        """Return the smoothed loss summed over the batch's real tokens, divided by `count`.
 
-        With the number of real tokens as `count`, equal to cross_entropy(model(source, target_in),
-        target_out, ignore_index=PAD, label_smoothing), but the classifier sees non-pad positions
-        only, some at a time, and forward and backward at once, so that the full logits, the
-        largest tensor of a step, are never held. The plain form takes 1.37 times as long for the
-        gradients of 2,048 tokens in the shape of captions-de-en, 1.26 times in that of
-        scratch-de-en (processor time, alternating in one run, an Intel Xeon, one thread):
-        `bench_model loss`.
+        If `count` is the number of real tokens, it equals cross_entropy(model(source, target_in),
+        target_out, ignore_index=PAD, label_smoothing). The classifier runs in chunks over non-pad
+        positions, forward and backward together, so the full logits, the largest tensor of a
+        step, are never in memory. `bench_model loss` compares it with the plain form.
         """
         hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
         real = batch.target_out != PAD
@@ -49,7 +46,7 @@ class Objective(nn.Module):
 
 
 class _WithGradients(torch.autograd.Function):
-    """A scalar whose gradients with respect to `inputs` are known already."""
+    """A scalar with precomputed gradients with respect to `inputs`."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *inputs: Tensor) -> Tensor:
@@ -71,9 +68,9 @@ def _classified(
     weight_VD: Tensor,
     bias_V: Tensor | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The loss of logits = hidden Wᵀ + b, and its gradients with respect to hidden, W and b.
+    """Return the loss of logits = hidden Wᵀ + b and its gradients for hidden, W and b.
 
-    With G the gradient with respect to the logits they are G W, Gᵀ hidden, and the sum of G's rows.
+    With G the gradient of the logits, these are G W, Gᵀ hidden and the sum of G's rows.
     """
     kind = hidden_ND.device.type
     mixed = torch.is_autocast_enabled(kind) and weight_VD.dtype != torch.float64  # as torch does
@@ -106,11 +103,10 @@ def _classified(
 def _smoothed(
     logits_NV: Tensor, target_N: Tensor, smoothing: float, count: float
 ) -> tuple[Tensor, Tensor]:
-    """Label-smoothed cross-entropy (paper §5.4) summed over rows, and its gradient, both / `count`.
+    """Return summed label-smoothed cross-entropy (paper §5.4) and its gradient, divided by `count`.
 
-    The gradient is softmax(logits) minus the smoothed target, (1 − ε)·onehot + ε/V: writing it down
-    is cheaper than having it derived, which would keep four more arrays of this size. Logits in
-    float32 or float64 are written over.
+    The gradient is softmax(logits) minus the smoothed target, (1 − ε)·onehot + ε/V; autograd would
+    keep four more arrays of this size. Logits in float32 or float64 are overwritten.
     """
     dtype = torch.promote_types(logits_NV.dtype, torch.float32)
     shifted_NV = logits_NV.to(dtype)
@@ -128,7 +124,7 @@ def _smoothed(
 
 @torch.inference_mode()
 def negative_log_likelihood(model: Seq2Seq, batch: Batch) -> tuple[float, int]:
-    """Unsmoothed loss summed over the batch's real tokens, and how many there are."""
+    """Return the unsmoothed loss summed over the batch's real tokens, and their number."""
     hidden_BTD = model.decode(batch.target_in, *model.encode(batch.source))
     real = batch.target_out != PAD
     hidden_ND, target_N = hidden_BTD[real], batch.target_out[real]

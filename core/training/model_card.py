@@ -1,4 +1,4 @@
-"""The model card that goes with a checkpoint: data, licence of the data, recipe, scores."""
+"""Write a checkpoint's model card: data and its licence, recipe, scores."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from core.training.recipes import RECIPES
 
 
 def render(card: Card) -> str:
-    """MODEL_CARD.md, from what the checkpoint's own files say and nothing else."""
+    """Return the text of MODEL_CARD.md, based only on the checkpoint's files."""
     training, model, final = card.training, card.model, card.metrics["final"]
     source, target = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
     scores = list(final.values())
@@ -23,7 +23,9 @@ def render(card: Card) -> str:
         for name in training["corpora"]
     )
     repeated = ", ".join(
-        f"{name} {times} times an epoch" for name, times in training["corpora"].items() if times > 1
+        f"{name} {times} times per epoch"
+        for name, times in training["corpora"].items()
+        if times > 1
     )
     augmentation = training.get("augmentation")
     return f"""# {card.folder.name}
@@ -35,9 +37,9 @@ Translates {source} to {target}. An encoder-decoder Transformer, \
 {"pre-norm" if model.norm_first else "post-norm"}, dropout {model.dropout}; \
 {_vocabulary(card)}.
 
-**Meant for** looking at attention while it translates. It knows \
-{about(training["corpora"])}; on other text it guesses fluently and wrongly. It is not meant for \
-translating anything that matters.
+**Intended use:** inspecting attention during translation. It was trained on \
+{about(training["corpora"])}; on other text its output may be fluent but wrong. Do not use it for \
+translations that matter.
 
 **Data.** {data}{f" Repeated: {repeated}." if repeated else ""}\
 {f" {_augmented(augmentation)}" if augmentation else ""}
@@ -56,18 +58,18 @@ Train it again:
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
 {DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
 `bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
-weights were chosen on these splits, so they flatter a little.
+weights were selected on these splits, so the scores are slightly optimistic.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |
 {rows}
 
-`metrics.json` holds the training curve. Each file's SHA-256 stands in `config.json`.
+`metrics.json` contains the training curve, `config.json` the SHA-256 of each file.
 """
 
 
 def command(card: Card) -> str:
-    """What trains the checkpoint again."""
+    """Return the command that trains the checkpoint again."""
     training, config = card.training, card.training["config"]
     recipe = RECIPES.get(training["recipe"])
     stopped = recipe is not None and recipe.training.steps != config["steps"]
@@ -82,13 +84,13 @@ def command(card: Card) -> str:
 def _augmented(how: dict[str, Any]) -> str:
     copies, broken = how.get("number_copies", 1), how.get("segmentation", 0)
     return (
-        f"Each epoch changes its pairs anew: {how['source_noise']:.0%} have a source as people "
-        "type it (lower-cased, without its last mark or its commas), "
+        f"Each epoch augments its pairs at random: {how['source_noise']:.0%} have a source as "
+        "people type it (lower-cased, without its last mark or its commas), "
         f"{how['concatenation']:.0%} are concatenated with others, up to "
         f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
-        f"({how['numbers']:.0%}) that stand on both sides become others on both."
+        f"({how['numbers']:.0%}) that occur on both sides are replaced on both."
         + (f" Pairs with the same numbers on both sides are shown {copies} times." * (copies > 1))
-        + (f" {broken:.0%} of all words fall into subwords at a random place." if broken else "")
+        + (f" {broken:.0%} of all words are split into subwords at random." if broken else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Training recipes by name: each one frozen configuration with its source."""
+"""Training recipes by name, each a frozen configuration with its source."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ Corpora = Sequence[Iterable[tuple[str, str]]]
 
 
 class Vocabulary(Protocol):
-    """How the two tokenizers of a network are learned from corpora, which are read repeatedly."""
+    """Learns the source and target tokenizers; reads the corpora repeatedly."""
 
     def learn(self, text: Corpora, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]: ...
 
 
 @dataclass(frozen=True)
 class _Sentences:
-    """One or both sides of all corpora, sentence after sentence, read anew each time."""
+    """Re-iterable sentences of one or both sides of all corpora."""
 
     text: Corpora
     sides: tuple[int, ...]
@@ -33,7 +33,7 @@ class _Sentences:
 
 @dataclass(frozen=True)
 class JointSubwords:
-    """One BPE vocabulary for both sides; `spelled`, it can write any name and each digit apart."""
+    """One BPE vocabulary for both sides; if `spelled`, it covers any name and splits digits."""
 
     size: int
     spelled: bool = False
@@ -52,7 +52,7 @@ class JointSubwords:
 
 @dataclass(frozen=True)
 class Words:
-    """spaCy's words, a vocabulary a side, of those that occur at least `min_count` times."""
+    """One vocabulary per side of spaCy's words that occur at least `min_count` times."""
 
     min_count: int
     lower: bool
@@ -69,12 +69,12 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Corpora and how often an epoch repeats each, a vocabulary, a shape, and how it is trained.
+    """Corpora with repeats per epoch, a vocabulary, a network shape and the training settings.
 
-    `augmentation` is applied to the pairs afresh in each epoch. With `snapshots` the run records
-    how its attention forms (see core.training.snapshots). `xavier_embeddings` also initialises the
-    embeddings by Xavier's rule, as tutorials do. `half_precision` saves the weights as float16.
-    `printed` is the result that the write-up reports, for the table of results.
+    `augmentation` is redrawn in each epoch. `snapshots` records attention during training (see
+    core.training.snapshots). `xavier_embeddings` also initialises the embeddings with Xavier's
+    rule, as tutorials do. `half_precision` saves the weights as float16. `printed` is the result
+    published with the recipe's source.
     """
 
     name: str
@@ -128,7 +128,7 @@ _SMOKE_TRAINING = TrainConfig(
     average_last=3,
 )
 
-_SMALL_BATCHES: dict[str, Any] = dict(  # they learn more from as many sentences
+_SMALL_BATCHES: dict[str, Any] = dict(  # for a better loss after the same number of sentences
     batch_tokens=2048,
     warmup_steps=1000,
     validate_every=500,
@@ -136,14 +136,14 @@ _SMALL_BATCHES: dict[str, Any] = dict(  # they learn more from as many sentences
     average_last=5,
 )
 
-# Batches of so many pairs in an epoch of 29,000.
+# Batches per epoch of 29,000 pairs.
 _EPOCH_OF_128, _EPOCH_OF_32 = 227, 907
 
 
 def _plain(steps: int, batch: int, **changes: Any) -> TrainConfig:
-    """Adam as in the paper's §5.3 but with a constant rate, and the best validation kept.
+    """Return Adam as in the paper's §5.3 with a constant rate; the best validation is kept.
 
-    The tutorial shuffles nothing, and what follows it does not either: hence `as_they_stand`.
+    Use `as_they_stand` for the tutorial and the recipes derived from it, which do not shuffle.
     """
     usual: dict[str, Any] = dict(
         steps=steps,

@@ -1,9 +1,9 @@
-"""The state of a stopped run, without pickle: safetensors and JSON in one folder.
+"""Save and restore the state of a run as safetensors and JSON, without pickle.
 
-Written: weights, optimiser moments, every process's random state, and notes (which run this is,
-where it stood, its schedule); beside it the last few snapshots of the weights, whose mean often
-translates better than any of them. Each file holds its own SHA-256. One from before there was any
-is read without; a damaged one cannot pass for it, because its notes have other names.
+The state holds weights, optimiser moments, every process's random state and notes: the run's
+identity, progress and schedule. The folder also keeps the last snapshots of the weights, whose mean
+often translates better than any of them. Each file holds its own SHA-256; files of earlier versions
+have none and are read unverified. A damaged digest name is rejected as an unknown note.
 """
 
 import json
@@ -16,17 +16,16 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from core.files import read as read_file
-from core.files import sha256, write_atomic
+from core.files import safe_read, sha256, write_atomic
 from core.training.distributed import Processes
 
 _STATE = "state.safetensors"
 _PARTS = {"identity", "progress", "schedule"}
 _DIGEST = "sha256"
-_LARGEST = 8 << 30  # bytes of a file: weights and two moments of the largest network take 4 GB
-_BLANK = "0" * 64  # what the digest is taken over in its own place
+_MAX_BYTES = 8 << 30  # the weights and two moments of the largest network take 4 GB
+_BLANK = "0" * 64  # placeholder for the digest while it is computed
 
-# What a file that was damaged, or that a stranger wrote, makes of the code that reads it.
+# Errors that reading a damaged or foreign file can raise.
 _BROKEN = (
     *(SafetensorError, ValueError, KeyError, IndexError, TypeError, AttributeError),
     *(RuntimeError, OverflowError),
@@ -36,16 +35,16 @@ Notes = dict[str, dict[str, Any]]
 
 
 def exists(folder: Path) -> bool:
-    """Whether a run left its state here."""
+    """Whether the folder holds a saved state."""
     return (folder / _STATE).is_file()
 
 
 def write(
     folder: Path, model: nn.Module, optimizer: Optimizer, notes: Notes, processes: Processes
 ) -> None:
-    """One file, so that weights, moments, random states and notes can never disagree.
+    """Write the state as a single file, so that its parts are always consistent.
 
-    All processes call it, the first one writes.
+    All processes must call it; rank 0 writes.
     """
     tensors = {"random.cpu": processes.gather(torch.get_rng_state())}
     if torch.cuda.is_available():
@@ -68,24 +67,23 @@ def read(
     identity: dict[str, Any],
     processes: Processes,
 ) -> Notes:
-    """Restore all that `write` wrote, and return the notes.
+    """Restore the saved state and return the notes.
 
-    Snapshots of later steps are deleted: the run that made them was not saved any more, and this
-    one may end before it comes to them again. So is what a killed run left half written.
-
-    Raises ValueError where there is no whole state, or one whose notes name another run than
-    `identity` does.
+    Deletes partially written files, and snapshots of later steps, which belong to an unsaved part
+    of the run. Raises ValueError for a missing or damaged state, or one with another identity.
     """
     file = folder / _STATE
     if processes.first and not exists(folder):
         raise ValueError(
             f"{file} does not exist: there is nothing to resume, start without --resume"
         )
-    raw = processes.broadcast(read_file(file, _LARGEST, links=True) if processes.first else b"")
+    raw = processes.broadcast(
+        safe_read(file, _MAX_BYTES, follow_links=True) if processes.first else b""
+    )
     try:
         tensors, header = _opened(raw)
         if set(header) != _PARTS:
-            raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
+            raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
         notes = {name: json.loads(text) for name, text in header.items()}
         was, step = dict(notes["identity"]), int(notes["progress"]["step"])
     except _BROKEN as error:
@@ -93,7 +91,7 @@ def read(
     now = json.loads(json.dumps(identity))
     if other := [name for name in {**was, **now} if was.get(name) != now.get(name)]:
         raise ValueError(
-            f"{file} is of another run, whose {other[0]} is {was.get(other[0])} and not "
+            f"{file} belongs to another run: its {other[0]} is {was.get(other[0])}, not "
             f"{now.get(other[0])}: resume with the same settings, or start in another folder"
         )
     names = [f"model.{name}" for name, _ in model.named_parameters()]
@@ -124,14 +122,14 @@ def _restore(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor],
             moments.setdefault(int(i), {})[key] = tensor
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-    # Cloned, because torch crashes on a random state that lies inside another tensor.
+    # Clone: torch crashes on a random state that is a view of another tensor.
     torch.set_rng_state(tensors["random.cpu"][rank].clone())
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"][rank].clone())
 
 
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
-    """Keep the weights of this step, and delete all but the last `keep` snapshots."""
+    """Save a snapshot of the weights and delete all but the last `keep` snapshots."""
     weights = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
     write_atomic(folder / _snapshot_name(step), _sealed(weights, {}))
     for old in _snapshots(folder)[:-keep]:
@@ -139,38 +137,40 @@ def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None
 
 
 def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
-    """The mean of the kept snapshots, parameter by parameter, summed in float64; None of none.
+    """Return the mean of the snapshots, accumulated in float64, or None if there are none.
 
-    Raises ValueError for a damaged one.
+    Raises ValueError for a damaged snapshot.
     """
     files = _snapshots(folder)
     total: dict[str, Tensor] = {}
     for file in files:
         try:
-            weights, header = _opened(read_file(file, _LARGEST, links=True))
+            weights, header = _opened(safe_read(file, _MAX_BYTES, follow_links=True))
             if header:
-                raise ValueError(f"it holds notes on {', '.join(sorted(header))[:80]}")
+                raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
             for name, tensor in weights.items():
                 total[name] = total.get(name, 0) + tensor.double() / len(files)
         except _BROKEN as error:
             raise ValueError(
-                f"{file} is damaged ({error}): delete it, and the mean is that of the others"
+                f"{file} is damaged ({error}): delete it to average the remaining snapshots"
             ) from None
     return {name: tensor.float() for name, tensor in total.items()} or None
 
 
 def _damaged(file: Path, what: str) -> ValueError:
-    return ValueError(f"{file} is damaged or of another version ({what}): delete it and start anew")
+    return ValueError(
+        f"{file} is damaged or from another version ({what}): delete it and start again"
+    )
 
 
 def _sealed(tensors: dict[str, Tensor], header: dict[str, str]) -> bytes:
-    """Safetensors that hold their own SHA-256 among the notes of their header."""
+    """Serialise to safetensors with the file's own SHA-256 in the header's metadata."""
     content = save(tensors, {**header, _DIGEST: _BLANK})
     return content.replace(_BLANK.encode(), sha256(content).encode(), 1)
 
 
 def _opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors, and the notes of the header. Raises ValueError or SafetensorError if damaged."""
+    """Return the tensors and the metadata. Raises ValueError or SafetensorError if damaged."""
     tensors = load(content)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     notes = header.get("__metadata__", {})
@@ -178,7 +178,7 @@ def _opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     if digest is not None and digest != sha256(
         content.replace(digest.encode(), _BLANK.encode(), 1)
     ):
-        raise ValueError("its SHA-256 differs from the one that it holds")
+        raise ValueError("its content does not match its SHA-256")
     return tensors, notes
 
 

@@ -1,4 +1,4 @@
-"""The learning rate of each step."""
+"""Learning-rate schedules."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from core.config import TrainConfig
 
 
 def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
-    """Linear to `peak` over `warmup` steps, then falling with 1/√step (paper §5.3, eq. 3).
+    """Return a rate that rises linearly to `peak`, then falls with 1/√step (paper §5.3, eq. 3).
 
     `step` counts from 1.
     """
@@ -19,18 +19,18 @@ def inverse_sqrt(step: int, peak: float, warmup: int) -> float:
 
 
 def cooldown(step: int, steps: int, length: int) -> float:
-    """What a rate is multiplied by: 1 until the last `length` of `steps`, then 1 − √x towards 0.
+    """Return the cooldown factor: 1 until the last `length` of `steps`, then 1 − √x towards 0.
 
-    x is the share of the cooldown that is over (Hägele et al. 2024, "1-sqrt"); steps count from 1.
+    x is the completed fraction of the cooldown (Hägele et al. 2024, "1-sqrt"); steps count from 1.
     """
     return 1 - math.sqrt(max(0, step - (steps - length)) / (length + 1))
 
 
 class Schedule:
-    """Sets an optimiser's rate before each step; what it remembers is a plain JSON object.
+    """Sets an optimiser's learning rate before each step; its state is a JSON object.
 
-    Warm-up is a linear rise, but for "plateau", which starts at its peak and until the warm-up is
-    over counts no validation.
+    Warm-up is linear, except for "plateau", which starts at its peak and ignores validations
+    during the warm-up.
     """
 
     def __init__(self, optimizer: Optimizer, config: TrainConfig):
@@ -40,7 +40,7 @@ class Schedule:
         )
 
     def before(self, step: int) -> None:
-        """Set the rate of this step, which counts from 1."""
+        """Set the rate for this step, counted from 1."""
         config = self._config
         if config.schedule == "plateau":
             return
@@ -51,7 +51,7 @@ class Schedule:
         self._set(rate * cooldown(step, config.steps, config.cooldown_steps))
 
     def validated(self, step: int, loss: float) -> None:
-        """Take note of a validation after this step."""
+        """Record the loss of a validation after this step."""
         if self._config.schedule == "plateau" and step > self._config.warmup_steps:
             self._plateau.step(loss)
 
@@ -60,15 +60,12 @@ class Schedule:
         return {"lr": rate, "plateau": plateau, "steps": self._config.steps}
 
     def restore(self, state: dict[str, Any], step: int) -> None:
-        """Go on after this step, also to another end, as long as no cooldown towards one has begun.
-
-        Raises ValueError if it has.
-        """
+        """Restore the state after this step. Raises ValueError for other `steps` in a cooldown."""
         was, now, length = state["steps"], self._config.steps, self._config.cooldown_steps
         if length and was != now and step > min(was, now) - length:
             raise ValueError(
-                f"a run of {was:,} steps whose rate falls over the last {length:,} cannot become "
-                f"one of {now:,} after step {step:,}: resume with --max-steps {was}"
+                f"a run of {was:,} steps with a cooldown over the last {length:,} cannot become "
+                f"one of {now:,} steps after step {step:,}: resume with --max-steps {was}"
             )
         self._set(state["lr"])
         self._plateau.load_state_dict(state["plateau"])

@@ -1,14 +1,14 @@
-"""What a checkpoint scores on sentence pairs: BLEU, chrF, loss and bits per character."""
+"""Score a checkpoint on sentence pairs: BLEU, chrF, loss and bits per character."""
 
 import math
 import time
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint
-from core.command import counting
+from core.command import progress_bar
 from core.config import DecodeConfig
 from core.data import names
-from core.data.batches import encode_pairs
+from core.data.batches import Pair, encode_pairs
 from core.search.many import translate_ids
 from core.training.loop import validation_loss
 
@@ -20,10 +20,10 @@ def evaluate(
     device: str,
     copying: bool = False,
 ) -> dict[str, Any]:
-    """Every score of one checkpoint on sentence pairs; losses are teacher-forced, in nats.
+    """Return all scores of a checkpoint on sentence pairs; losses are teacher-forced, in nats.
 
-    With `copying`, for the generated corpus, also what share of names, numbers and capitals came
-    through. Raises ValueError where there is nothing to score, or a sentence is too long.
+    `copying`, for the generated corpus, adds the shares of names, numbers and capitals that were
+    copied. Raises ValueError if there is nothing to score, or a sentence is too long.
     """
     import sacrebleu
 
@@ -38,16 +38,10 @@ def evaluate(
                 f"give a {wanted}"
             )
     ids = list(encode_pairs(pairs, checkpoint.source_tokenizer, checkpoint.target_tokenizer))
-    limit = checkpoint.card.model.max_length
-    for number, pair in enumerate(ids, start=1):
-        if max(map(len, pair)) > limit:
-            raise ValueError(
-                f"pair {number} has {max(map(len, pair))} tokens with <eos>: the limit is {limit}, "
-                "leave it out or shorten it"
-            )
-    with counting(len(ids)) as done:
+    refuse_long(ids, checkpoint.card.model.max_length)
+    with progress_bar(len(ids)) as on_progress:
         sources = [source[:-1] for source, _ in ids]
-        results = translate_ids(checkpoint.model, sources, decode, device, done=done)
+        results = translate_ids(checkpoint.model, sources, decode, device, on_progress=on_progress)
     outputs = [checkpoint.target_tokenizer.decode(list(h[0].ids)) for h in results]
     bleu = sacrebleu.metrics.BLEU()
     score = bleu.corpus_score(outputs, [references])
@@ -56,9 +50,6 @@ def evaluate(
     tokenised_outputs, tokenised_references = (
         lc_norm_tok(lines, language) for lines in (outputs, references)
     )
-    shares = {}
-    if copying:
-        shares = names.copied(pairs, outputs)
     loss = validation_loss(checkpoint.model, ids, 4096, device)
     tokens = sum(len(target) for _, target in ids)
     characters = sum(len(text) for text in references)
@@ -75,15 +66,25 @@ def evaluate(
         "loss_per_token": round(loss, 4),
         "bits_per_char": round(loss * tokens / characters / math.log(2), 4),
         "seconds": round(time.perf_counter() - started, 1),
-        **shares,
+        **(names.copied(pairs, outputs) if copying else {}),
     }
 
 
-def lc_norm_tok(lines: list[str], language: str) -> list[str]:
-    """Lower-cased, punctuation normalised, tokenised: what papers on Multi30k score.
+def refuse_long(pairs: list[Pair], limit: int) -> None:
+    """Raise ValueError for the first pair with a side of more than `limit` tokens."""
+    for number, pair in enumerate(pairs, start=1):
+        if (longest := max(map(len, pair))) > limit:
+            raise ValueError(
+                f"pair {number} has {longest} tokens with <eos>: the limit is {limit}, "
+                "leave it out or shorten it"
+            )
 
-    sacremoses in the order of the corpus's own preparation; of its published `lc.norm.tok` files
-    this gives back every line of test_2016_flickr, and all but one of the German val.
+
+def lc_norm_tok(lines: list[str], language: str) -> list[str]:
+    """Lower-case, normalise punctuation and tokenise, as papers on Multi30k do before scoring.
+
+    Follows the corpus's own preparation: it reproduces every line of the published `lc.norm.tok`
+    files of test_2016_flickr, and all but one of the German val.
     """
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 

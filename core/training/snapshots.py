@@ -19,7 +19,7 @@ from core.training.loop import validation_loss
 
 TextPair = tuple[str, str]
 
-# (German, English); the target is fixed, so that all points show the same cells.
+# (German, English); fixed targets give the same map cells in all snapshots.
 SENTENCES: tuple[TextPair, ...] = (
     ("Ein Mann mit einem Hut liest ein Buch.", "A man with a hat is reading a book."),
     ("Zwei Kinder spielen am Strand.", "Two children are playing on the beach."),
@@ -30,19 +30,19 @@ SENTENCES: tuple[TextPair, ...] = (
 )
 
 _EARLY = (0, 50, 100, 200, 400)
-_EVEN = 22  # further points up to the end
+_EVEN = 22  # evenly spaced steps after these
 _SAMPLE = 64  # validation pairs
 
 
 def snapshot_steps(steps: int) -> frozenset[int]:
-    """At which steps of a run a point is taken: close together first, then evenly, and the last."""
+    """Return the steps at which to take snapshots: a few early ones, then evenly up to the last."""
     early = [step for step in _EARLY if step < steps]
     even = np.linspace(early[-1], steps, _EVEN + 1)[1:].round().astype(int).tolist()
     return frozenset((*early, *even))
 
 
 class SnapshotRecorder:
-    """Collects a run's points in its folder's history.npz, which is whole after each of them."""
+    """Writes a run's snapshots to history.npz in its folder, complete after each snapshot."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SnapshotRecorder:
         return Sentence(texts(ours, source), texts(theirs, target_in), texts(theirs, target))
 
     def started(self, model: Model, step: int) -> None:
-        """Go on from a run's state after `step`: later points, of a lost part, are taken again.
+        """Start or resume after `step`, dropping later snapshots.
 
         Raises ValueError if the file holds no snapshots, or those of another run.
         """
@@ -81,21 +81,21 @@ class SnapshotRecorder:
             self._history = AttentionSnapshots.load(self._file).until(step)
             if self._history.sentences != self._sentences:
                 raise ValueError(
-                    f"{self._file} shows other tokens than this run's: delete it, and the "
-                    "snapshots start from here"
+                    f"{self._file} holds the snapshots of another run, with other tokens: delete "
+                    "it to start recording from this step"
                 )
         if self._history is None or step not in self._history.steps:
             self.stepped(model, step)
 
     def stepped(self, model: Model, step: int) -> None:
-        """Take a point if one is due after this step; the model's mode stays."""
+        """Take a snapshot if one is due after this step; keeps the model's mode."""
         if step not in self._steps:
             return
         was_training = model.training
         model.eval()
-        point = self._measure(model, step)
+        snapshot = self._measure(model, step)
         model.train(was_training)
-        self._history = point if self._history is None else self._history.followed_by(point)
+        self._history = snapshot if self._history is None else self._history.followed_by(snapshot)
         self._history.save(self._file)
 
     def _measure(self, model: Model, step: int) -> AttentionSnapshots:
@@ -123,7 +123,7 @@ class SnapshotRecorder:
 
 
 def _entropy(kind: str, maps: list[Floats]) -> Floats:
-    """Mean over all rows with a choice of entropy through that of a uniform row, [L, H]."""
+    """Return entropy / uniform entropy, [L, H], averaged over rows with more than one open key."""
     shares = []
     for m in maps:
         Q, K = m.shape[-2:]
@@ -135,7 +135,7 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
 
 
 def _roles(kind: str, maps: list[Floats]) -> Floats:
-    """Return the weight on each role in ROLES, averaged over sentences [R, L, H]."""
+    """Return the mean weight on each role in ROLES over the sentences, [R, L, H]."""
     means = []
     for m in maps:
         if kind == "cross":

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
-    assert benchmark.others() == BENCHMARKS
+    assert benchmark.plugins() == BENCHMARKS
     row = Cell("nothing", "none", 1, 1, 3).row("headlight", 1.5, "ms")
 
     class Installed:

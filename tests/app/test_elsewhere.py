@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.state import models, results
 from core.serving.ray_serve import SETTING
-from tests.core.elsewhere import free_port, served
+from tests.core.remote_server import free_port, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"

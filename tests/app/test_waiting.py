@@ -21,7 +21,7 @@ def now(monkeypatch):
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
     monkeypatch.setattr(waiting, "SHARES", FairShare())
-    monkeypatch.setattr(long_tasks, "give_back", lambda: None)  # which takes half a second
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)  # which takes half a second
     return who
 
 

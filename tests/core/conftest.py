@@ -1,4 +1,4 @@
-"""A whole trained checkpoint, made once from a dozen sentences by the real command."""
+"""Fixtures: a small corpus, and checkpoints trained on it with the real command."""
 
 import io
 import shutil
@@ -22,7 +22,7 @@ SPLITS = CORPORA["multi30k"].splits
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
-    """A folder that looks like the corpus: 120 lines to train on, 6 to validate."""
+    """A corpus folder with 120 training lines and 6 validation lines."""
     folder = tmp_path_factory.mktemp("data") / "multi30k"
     folder.mkdir()
     for split in SPLITS:
@@ -34,13 +34,13 @@ def data(tmp_path_factory) -> Path:
 
 
 def run_train(*arguments: object, recipe: str = "smoke") -> None:
-    """The training command, in this process."""
+    """Run the training command in this process."""
     train.run(train.parser().parse_args(["--recipe", recipe, *map(str, arguments)]))
 
 
 @pytest.fixture(scope="session")
 def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
-    """The same network, which has learned the dozen sentences by heart and writes them."""
+    """The same network, overfitted so that it translates the training sentences."""
     folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("t") / "scratch-de-en")
     learned = load(folder)
     model, both = learned.model, (learned.source_tokenizer, learned.target_tokenizer)

@@ -1,4 +1,4 @@
-"""Makes checkpoint folders as a stranger might: a good one, and ways to change it."""
+"""Checkpoint folders for tests: a good one, and functions that damage or rewrite it."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import socket
 import struct
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ from core.model.build import build
 from core.text.subwords import SubwordTokenizer
 from tests import small
 
-WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 Change = Callable[[Path], object]
 
 
 def good(folder: Path, architecture: str = "scratch") -> Path:
-    """A whole checkpoint of a tiny network that was never trained, and writes what it likes."""
+    """Save a valid checkpoint of a tiny untrained network."""
     tokenizer = SubwordTokenizer.train([text for pair in small.SENTENCES for text in pair], 60, 1)
     config = ModelConfig(
         source_vocab_size=tokenizer.size,
@@ -57,101 +58,89 @@ def good(folder: Path, architecture: str = "scratch") -> Path:
     return folder
 
 
+# --- config.json
+
+
+def read(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / CONFIG).read_text())
+
+
+def write(folder: Path, config: Any) -> None:
+    """Write config.json with a valid hash of its own."""
+    if isinstance(config, dict):
+        config["sha256"] = own_sha256(config)
+    (folder / CONFIG).write_text(json.dumps(config))  # NaN too
+
+
 def sign(folder: Path, **of_config: Any) -> None:
-    """Make config.json agree with the files and with itself again, as only an attacker would."""
-    config = {**json.loads((folder / "config.json").read_text()), **of_config}
+    """Update all sizes and hashes in config.json, as only an attacker would."""
+    config = read(folder) | of_config
     for name, entry in config["files"].items():
         content = (folder / name).read_bytes()
         entry |= {"bytes": len(content), "sha256": sha256(content)}
     write(folder, config)
 
 
-def write(folder: Path, config: Any) -> None:
-    """Write config.json with the hash that it must carry, whatever it holds."""
-    if isinstance(config, dict):
-        config["sha256"] = own_sha256(config)
-    (folder / "config.json").write_text(json.dumps(config))  # NaN too
+def updated(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with changes; ... removes one."""
+    return {name: value for name, value in (values | changes).items() if value is not ...}
 
 
 def config(**changes: Any) -> Change:
-    """Other values at the top of config.json; ... takes one away."""
+    """Change top-level values of config.json."""
+    return lambda folder: write(folder, updated(read(folder), changes))
+
+
+def inside(*path: str, **changes: Any) -> Change:
+    """Change values of an object inside config.json."""
 
     def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text()) | changes
-        write(folder, {name: value for name, value in values.items() if value is not ...})
-
-    return change
-
-
-def inside(part: str, **changes: Any) -> Change:
-    """The same inside an object of config.json."""
-
-    def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text())
-        values[part] = {k: v for k, v in (values[part] | changes).items() if v is not ...}
+        values = read(folder)
+        owner = reduce(dict.__getitem__, path[:-1], values)
+        owner[path[-1]] = updated(owner[path[-1]], changes)
         write(folder, values)
 
     return change
 
 
 def network(**changes: Any) -> Change:
-    """Other sizes of the network."""
     return inside("model", **changes)
 
 
 def entry(name: str = WEIGHTS, **changes: Any) -> Change:
-    """Other words about a file in config.json."""
-
-    def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text())
-        found = values["files"][name] | changes
-        values["files"][name] = {k: v for k, v in found.items() if v is not ...}
-        write(folder, values)
-
-    return change
+    """Change a file's entry in config.json."""
+    return inside("files", name, **changes)
 
 
 def renamed(new: str, old: str = WEIGHTS) -> Change:
-    """A file under another name in config.json."""
+    """List a file under another name in config.json."""
 
     def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text())
+        values = read(folder)
         values["files"][new] = values["files"].pop(old)
-        values["tokenizers"] = {
-            side: new if name == old else name for side, name in values["tokenizers"].items()
-        }
+        sides = values["tokenizers"]
+        values["tokenizers"] = {s: new if name == old else name for s, name in sides.items()}
         write(folder, values)
 
     return change
 
 
 def unsigned(*path: str, value: Any) -> Change:
-    """Another value in config.json, under the old hash."""
+    """Change a value of config.json without updating its hash."""
 
     def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text())
-        inner = values
-        for name in path[:-1]:
-            inner = inner[name]
-        inner[path[-1]] = value
-        (folder / "config.json").write_text(json.dumps(values))
+        values = read(folder)
+        reduce(dict.__getitem__, path[:-1], values)[path[-1]] = value
+        (folder / CONFIG).write_text(json.dumps(values))
 
     return change
 
 
-def content(name: str, text: bytes | str) -> Change:
-    """A file that holds something else, and config.json that agrees."""
-
-    def change(folder: Path) -> None:
-        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        if name != "config.json":
-            sign(folder)
-
-    return change
+# --- the bytes of a file
 
 
 def edited(name: str, edit: Callable[[bytes], bytes], signed: bool = False) -> Change:
-    """A file with other bytes; unless `signed`, config.json still tells of the old ones."""
+    """Change a file's bytes; if `signed`, update config.json."""
 
     def change(folder: Path) -> None:
         (folder / name).write_bytes(edit((folder / name).read_bytes()))
@@ -161,141 +150,50 @@ def edited(name: str, edit: Callable[[bytes], bytes], signed: bool = False) -> C
     return change
 
 
-def flipped(name: str, at: float) -> Change:
-    """One bit of a file, so far into it."""
+def content(name: str, raw: bytes) -> Change:
+    """Replace a file's content, and update config.json if it is another file."""
+    return edited(name, lambda _: raw, signed=name != CONFIG)
 
-    def flip(content: bytes) -> bytes:
-        found = bytearray(content)
-        found[int(at * (len(found) - 1))] ^= 1
-        return bytes(found)
+
+def flipped(name: str, at: float) -> Change:
+    """Flip a bit at this fraction of a file."""
+
+    def flip(raw: bytes) -> bytes:
+        i = int(at * (len(raw) - 1))
+        return raw[:i] + bytes([raw[i] ^ 1]) + raw[i + 1 :]
 
     return edited(name, flip)
-
-
-def tokens(edit: Callable[[dict[str, Any]], Any]) -> Change:
-    """Another tokenizer.json, made from the good one's values, and config.json that agrees."""
-
-    def change(folder: Path) -> None:
-        values = json.loads((folder / TOKENIZER).read_text())
-        given = edit(values)
-        (folder / TOKENIZER).write_text(json.dumps(values if given is None else given))
-        sign(folder)
-
-    return change
-
-
-def piece(text: str) -> Change:
-    """A token of the vocabulary that no merge needs is another text."""
-
-    def edit(values: dict[str, Any]) -> None:
-        vocabulary = values["vocabulary"]
-        del vocabulary[(old := spare(values))[0]]
-        vocabulary[text] = old[1]
-
-    return tokens(edit)
-
-
-def spare(values: dict[str, Any]) -> tuple[str, int]:
-    """A token that no merge needs, which is the one that the last merge makes, and its id."""
-    made = "".join(values["merges"].pop())
-    return made, values["vocabulary"][made]
-
-
-def numbered(id: Any) -> Change:
-    """The same token has another id."""
-
-    def edit(values: dict[str, Any]) -> None:
-        values["vocabulary"][spare(values)[0]] = id
-
-    return tokens(edit)
-
-
-def words(**changes: Any) -> Change:
-    """A tokenizer of words in place of the subwords, with as many ids."""
-
-    def edit(values: dict[str, Any]) -> dict[str, Any]:
-        given = [f"w{i}" for i in range(len(values["vocabulary"]) - 4)]
-        good = {"kind": "words", "language": "de", "lower": False, "vocabulary": given}
-        return {k: v for k, v in (good | changes).items() if v is not ...}
-
-    return tokens(edit)
-
-
-def tensors(edit: Callable[[dict[str, torch.Tensor]], object], **metadata: str) -> Change:
-    """Other weights, and config.json that agrees."""
-
-    def change(folder: Path) -> None:
-        found = tensors_of((folder / WEIGHTS).read_bytes())
-        edit(found)
-        (folder / WEIGHTS).write_bytes(bytes_of(found, metadata))
-        sign(folder)
-
-    return change
-
-
-def value(number: float, name: str = "encoder_norm.bias") -> Change:
-    """One weight is another number."""
-
-    def edit(found: dict[str, torch.Tensor]) -> None:
-        found[name].view(-1)[0] = number
-
-    return tensors(edit)
-
-
-def header(edit: Callable[[dict[str, Any]], Any], more: bytes = b"") -> Change:
-    """Another header of the weights before the same bytes, and config.json that agrees."""
-
-    def change(folder: Path) -> None:
-        raw = (folder / WEIGHTS).read_bytes()
-        length = int.from_bytes(raw[:8], "little")
-        values = json.loads(raw[8 : 8 + length])
-        given = edit(values)
-        text = given if isinstance(given, bytes) else json.dumps(given or values).encode()
-        (folder / WEIGHTS).write_bytes(
-            struct.pack("<Q", len(text)) + text + raw[8 + length :] + more
-        )
-        sign(folder)
-
-    return change
-
-
-def of(name: str, **changes: Any) -> Change:
-    """Another entry of one tensor in the header."""
-
-    def edit(values: dict[str, Any]) -> None:
-        values[name] = {k: v for k, v in (values[name] | changes).items() if v is not ...}
-
-    return header(edit)
-
-
-def length(number: int) -> Change:
-    """Another length in front of the header."""
-    return edited(WEIGHTS, lambda raw: struct.pack("<Q", number) + raw[8:], signed=True)
 
 
 def gone(name: str) -> Change:
     return lambda folder: (folder / name).unlink()
 
 
-def replaced(name: str, put: Callable[[Path], object]) -> Change:
-    """Something else than a file under a file's name; the file itself stands beside the folder."""
+def sparse(name: str, size: int, told: bool) -> Change:
+    """Extend a file with a hole; if `told`, config.json has the new size."""
 
     def change(folder: Path) -> None:
-        file = folder / name
-        shutil.move(file, folder.parent / f"moved-{name}")
-        put(file)
+        os.truncate(folder / name, size)
+        if told:
+            entry(name, bytes=size)(folder)
 
     return change
 
 
-def a_link(file: Path) -> None:
-    file.symlink_to(file.parent.parent / f"moved-{file.name}")
+def replaced(name: str, put: Callable[[Path], object]) -> Change:
+    """Replace a file by something else; the file is moved next to the folder."""
+
+    def change(folder: Path) -> None:
+        shutil.move(folder / name, folder.parent / f"moved-{name}")
+        put(folder / name)
+
+    return change
 
 
 def a_socket(file: Path) -> None:
     with socket.socket(socket.AF_UNIX) as opened:
         here = Path.cwd()
-        os.chdir(file.parent)  # the name of a socket may not be long
+        os.chdir(file.parent)  # the path of a socket is limited to about 100 bytes
         try:
             opened.bind(file.name)
         finally:
@@ -306,28 +204,101 @@ NOT_FILES: dict[str, Callable[[Path], object]] = {
     "folder": Path.mkdir,
     "pipe": os.mkfifo,
     "socket": a_socket,
-    "link": a_link,
+    "link": lambda file: file.symlink_to(file.parent.parent / f"moved-{file.name}"),
     "link to nothing": lambda file: file.symlink_to("nowhere"),
     "link to itself": lambda file: file.symlink_to(file.name),
     "link to a device": lambda file: file.symlink_to("/dev/zero"),
 }
 
 
-def sparse(name: str, size: int, told: bool) -> Change:
-    """A file with a hole, which takes no room; config.json tells its size or not."""
-
-    def change(folder: Path) -> None:
-        with (folder / name).open("r+b") as stream:
-            stream.truncate(size)
-        if told:
-            entry(name, bytes=size)(folder)
-
-    return change
-
-
 def both(*changes: Change) -> Change:
-    def change(folder: Path) -> None:
-        for each in changes:
-            each(folder)
+    return lambda folder: [change(folder) for change in changes]
 
-    return change
+
+# --- tokenizer.json, with config.json updated
+
+
+def tokens(edit: Callable[[dict[str, Any]], Any]) -> Change:
+    """Edit the tokenizer's values in place, or return others."""
+
+    def change(raw: bytes) -> bytes:
+        values = json.loads(raw)
+        given = edit(values)
+        return json.dumps(values if given is None else given).encode()
+
+    return edited(TOKENIZER, change, signed=True)
+
+
+def spare(values: dict[str, Any]) -> tuple[str, int]:
+    """Remove the last merge; return its token, which no other merge needs, and its id."""
+    made = "".join(values["merges"].pop())
+    return made, values["vocabulary"][made]
+
+
+def piece(text: str) -> Change:
+    """Replace the text of a token."""
+
+    def edit(values: dict[str, Any]) -> None:
+        old, id = spare(values)
+        del values["vocabulary"][old]
+        values["vocabulary"][text] = id
+
+    return tokens(edit)
+
+
+def numbered(id: Any) -> Change:
+    """Replace the id of a token."""
+    return tokens(lambda values: values["vocabulary"].update({spare(values)[0]: id}))
+
+
+def words(**changes: Any) -> Change:
+    """Replace the tokenizer by a word tokenizer of the same size."""
+
+    def edit(values: dict[str, Any]) -> dict[str, Any]:
+        vocabulary = [f"w{i}" for i in range(len(values["vocabulary"]) - 4)]
+        base = {"kind": "words", "language": "de", "lower": False, "vocabulary": vocabulary}
+        return updated(base, changes)
+
+    return tokens(edit)
+
+
+# --- model.safetensors, with config.json updated
+
+
+def tensors(edit: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    """Edit the weights in place."""
+
+    def change(raw: bytes) -> bytes:
+        values = tensors_of(raw)
+        edit(values)
+        return bytes_of(values)
+
+    return edited(WEIGHTS, change, signed=True)
+
+
+def value(number: float, name: str = "encoder_norm.bias") -> Change:
+    """Replace the first value of a tensor."""
+    return tensors(lambda values: values[name].view(-1)[0].fill_(number))
+
+
+def header(edit: Callable[[dict[str, Any]], Any], more: bytes = b"") -> Change:
+    """Replace the header by values or bytes, and append `more`."""
+
+    def change(raw: bytes) -> bytes:
+        end = 8 + int.from_bytes(raw[:8], "little")
+        values = json.loads(raw[8:end])
+        given = edit(values)
+        text = given if isinstance(given, bytes) else json.dumps(given or values).encode()
+        return struct.pack("<Q", len(text)) + text + raw[end:] + more
+
+    return edited(WEIGHTS, change, signed=True)
+
+
+def of(name: str, **changes: Any) -> Change:
+    """Change a tensor's entry in the header."""
+    return header(lambda values: values | {name: updated(values[name], changes)})
+
+
+def length(number: int) -> Change:
+    """Replace the length prefix of the header."""
+    return edited(WEIGHTS, lambda raw: struct.pack("<Q", number) + raw[8:], signed=True)

@@ -1,4 +1,4 @@
-"""The analyse command: its JSON, its tables, and one line for what it cannot use."""
+"""The analyse command: JSON, tables and one-line errors."""
 
 import json
 
@@ -72,10 +72,10 @@ def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
     assert f"{found['mean_error']:.4f}  {found['mean_true']:.4f}" in printed
 
 
-def test_what_cannot_be_asked_is_one_line(checkpoint_folder, text):
+def test_unusable_text_is_one_line(checkpoint_folder, text):
     (text / "s.de").write_text("")
     (text / "s.en").write_text("")
-    with pytest.raises(ValueError, match="holds no sentence: at least 1"):
+    with pytest.raises(ValueError, match="contains no sentences: at least 1"):
         run("importance", *given(text, checkpoint_folder))
     (text / "s.de").write_text("Hund " * 300 + "\n")
     (text / "s.en").write_text("dog\n")

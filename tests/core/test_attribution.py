@@ -504,7 +504,7 @@ def test_words_are_the_explorers_words():
     assert source_words([tokens[-1], *tokens[1:2]]) == ((1,),)
 
 
-def test_what_cannot_be_asked_is_one_line(models, translator, monkeypatch):
+def test_unusable_text_is_one_line(models, translator, monkeypatch):
     model = models[0]
     for question in (attributions, shapley):
         with pytest.raises(ValueError, match="no source word to ask about: at least 1"):

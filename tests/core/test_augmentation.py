@@ -1,4 +1,4 @@
-"""What an epoch changes in its pairs: copied on both sides, drawn by seed and epoch alone."""
+"""Data augmentation: consistent on both sides, and determined by seed and epoch."""
 
 import dataclasses
 import os
@@ -33,11 +33,11 @@ ALL = Augmentation(source_noise=0.5, concatenation=0.5, concatenate_up_to=4, nam
 
 
 def outcomes(change, *pair, count=300):
-    drawn = random.Random(3)
-    return [change(pair, drawn) for _ in range(count)]
+    rng = random.Random(3)
+    return [change(pair, rng) for _ in range(count)]
 
 
-def test_a_name_becomes_the_same_other_name_on_both_sides():
+def test_names_are_replaced_consistently():
     pair = ("Tom liebt Maria, aber Maria liebt Boston.", "Tom loves Mary, but Mary loves Boston.")
     found = outcomes(with_other_names, *pair)
     assert len(set(found)) > 290
@@ -48,7 +48,7 @@ def test_a_name_becomes_the_same_other_name_on_both_sides():
         assert not set(left) & ({"Tom", "Maria", "Mary"} | names.RESERVED)
 
 
-def test_a_name_is_left_where_the_sides_do_not_hold_it_alike():
+def test_names_that_do_not_match_are_kept():
     for pair in (
         ("Tom ist da.", "He is here."),
         ("Tom sah Tom.", "Tom saw him."),
@@ -57,19 +57,19 @@ def test_a_name_is_left_where_the_sides_do_not_hold_it_alike():
         assert set(outcomes(with_other_names, *pair, count=20)) == {pair}
 
 
-def test_a_genitive_stays_one_and_a_man_stays_a_man_where_a_word_says_so():
+def test_possessives_and_masculine_words_limit_the_new_name():
     for source, target in outcomes(with_other_names, "Toms Hund bellt.", "Tom's dog barks."):
         name = target.split("'s")[0]
         assert source == f"{name}s Hund bellt." and not name.endswith(("s", "x", "z", "ß"))
     women = set(augmentation._NEW_WOMEN)
-    of_him = outcomes(with_other_names, "Tom sah seinen Hund.", "Tom saw his dog.")
+    masculine = outcomes(with_other_names, "Tom sah seinen Hund.", "Tom saw his dog.")
     anyone = outcomes(with_other_names, "Tom schlief.", "Tom slept.")
-    assert not any(source.split()[0] in women for source, _ in of_him)
+    assert not any(source.split()[0] in women for source, _ in masculine)
     assert any(source.split()[0] in women for source, _ in anyone)
     assert any(source.split()[0].endswith("s") for source, _ in anyone)
 
 
-def test_numbers_change_on_both_sides_and_stay_of_their_kind():
+def test_numbers_are_replaced_consistently_and_keep_their_kind():
     pair = ("Am 23. Mai 1960 um 9 Uhr: 4711 oder 1?", "On May 23, 1960 at 9: 4711 or 1?")
     found = outcomes(with_other_numbers, *pair)
     assert len(set(found)) > 250
@@ -82,50 +82,52 @@ def test_numbers_change_on_both_sides_and_stay_of_their_kind():
         years += year < 2100
     assert 0.7 < years / len(found) < 0.85
     again = sum(re.search(r"(\d)\1", source.split()[-3]) is not None for source, _ in found)
-    assert again > 0.5 * len(found), "digits that stand twice are the hard ones"
+    assert again > 0.5 * len(found)
 
 
-def test_pairs_with_the_same_numbers_are_shown_more_often():
+def test_pairs_with_matching_numbers_are_repeated():
     pairs = [("Er hat 3 Hunde.", "He has 3 dogs."), ("Um 8.", "At eight."), ("Ja.", "Yes.")]
-    found = Counter(own for _, own in augmented([(pairs, 2)], Augmentation(number_copies=5), 1, 0))
+    found = Counter(
+        original for _, original in augmented([(pairs, 2)], Augmentation(number_copies=5), 1, 0)
+    )
     assert [found[pair] for pair in pairs] == [10, 2, 2]
 
 
-def test_an_invented_name_may_begin_as_a_word_that_means_something():
+def test_invented_names_may_begin_like_words():
     pairs = [("Regen und Wasser.", "Rain and water.")]
-    drawn = random.Random(1)
-    found = [augmentation.invented_name(drawn, pairs) for _ in range(2000)]
+    rng = random.Random(1)
+    found = [augmentation.invented_name(rng, pairs) for _ in range(2000)]
     starts = sum(name.startswith(("Regen", "Wasser", "Rain", "Water")) for name in found)
     assert 0.1 < starts / len(found) < 0.4 and len(set(found)) > 900
-    plain = [augmentation.invented_name(drawn) for _ in range(2000)]
+    plain = [augmentation.invented_name(rng) for _ in range(2000)]
     assert not any(name.startswith(("Regen", "Wasser")) for name in plain)
     likes = [("Tom mag Regen.", "Tom likes rain.")] * 300
     changed = [source for (source, _), _ in augmented([(likes, 1)], Augmentation(names=1.0), 1, 0)]
     assert any(source.startswith(("Regen", "Rain")) for source in changed)
 
 
-def test_a_broken_word_is_the_same_text_in_other_subwords():
+def test_breaks_change_the_subwords_but_not_the_text():
     pair = ("Der Regen fällt auf Regensburg, 1234-mal.", "The rain falls on Regensburg.")
     vocabulary = SubwordTokenizer.train([*pair] * 40, 400, spelling=SPELLING, single_digits=True)
     ways = set()
-    for source, target in outcomes(lambda p, d: augmentation.broken(p, 0.5, d), *pair):
+    for source, target in outcomes(lambda p, d: augmentation.with_breaks(p, 0.5, d), *pair):
         ids = next(encode_pairs([(source, target)], vocabulary, vocabulary))
         assert (source.replace(BREAK, ""), target.replace(BREAK, "")) == pair
         assert tuple(vocabulary.decode(side) for side in ids) == pair
         ways.add(tuple(ids[0]))
     assert len(ways) > 100
-    whole = outcomes(lambda p, d: augmentation.broken(p, 0.0, d), *pair)
+    whole = outcomes(lambda p, d: augmentation.with_breaks(p, 0.0, d), *pair)
     assert set(whole) == {pair}
 
 
 @pytest.mark.parametrize(
     "pair", [("Er ist 40.", "He is forty."), ("Am 3. Mai.", "On the 3rd of May."), ("Ja.", "Yes.")]
 )
-def test_numbers_that_one_side_writes_otherwise_stay(pair):
+def test_numbers_that_do_not_match_are_kept(pair):
     assert set(outcomes(with_other_numbers, *pair, count=20)) == {pair}
 
 
-def test_a_noisy_source_keeps_its_words_and_its_target_its_case():
+def test_source_noise_keeps_words_and_the_targets_case():
     pair = ("Guten Morgen, Anna! Wie geht es dir?", "Good morning, Anna! How are you?")
     found = set(outcomes(with_source_noise, *pair))
     assert len(found) > 12
@@ -135,7 +137,7 @@ def test_a_noisy_source_keeps_its_words_and_its_target_its_case():
     assert ("guten morgen anna wie geht es dir", "Good morning, Anna! How are you") in found
 
 
-def test_an_epoch_changes_as_many_as_it_says_and_seed_and_epoch_alone_decide():
+def test_probabilities_and_reproducibility_of_an_epoch():
     pairs = [(f"Der Hund Nummer {i}x schläft.", f"Dog number {i}x sleeps.") for i in range(3000)]
     texts = [(pairs, 2)]
 
@@ -156,16 +158,16 @@ def test_an_epoch_changes_as_many_as_it_says_and_seed_and_epoch_alone_decide():
     assert [own for _, own in augmented(texts, ALL, 1, 0)] == pairs * 2
 
 
-def test_no_name_that_training_puts_in_is_in_the_generated_test_set():
+def test_training_names_are_not_in_the_generated_test_set():
     new = {*augmentation._NEW_MEN, *augmentation._NEW_WOMEN, *augmentation._NEW_PLACES}
     assert not names.RESERVED & (new | set(augmentation._KNOWN))
-    drawn = random.Random(1)
-    invented = {augmentation.invented_name(drawn) for _ in range(3000)}
+    rng = random.Random(1)
+    invented = {augmentation.invented_name(rng) for _ in range(3000)}
     assert len(invented) > 2500 and not names.RESERVED & invented
 
 
 @pytest.mark.parametrize("split", names.SPLITS)
-def test_the_generated_set_is_the_same_each_time_and_scores_itself_in_full(split):
+def test_the_generated_set_is_reproducible_and_its_references_score_1(split):
     pairs = read_pairs("names", split, "de", "en")
     assert pairs == read_pairs("names", split, "de", "en") and len(pairs) == names.SIZE
     assert read_pairs("names", split, "en", "de") == [(e, g) for g, e in pairs]
@@ -176,7 +178,7 @@ def test_the_generated_set_is_the_same_each_time_and_scores_itself_in_full(split
     assert names.copied(pairs, [target for _, target in pairs]) == full
 
 
-def test_what_one_chooses_by_is_not_what_one_reports():
+def test_generated_validation_and_test_names_are_disjoint():
     val, test = (
         {word for pair in names.read(split) for word in re.findall(r"\w+", pair[0])}
         for split in names.SPLITS
@@ -184,7 +186,7 @@ def test_what_one_chooses_by_is_not_what_one_reports():
     assert not val & test & names.RESERVED and len(val & names.RESERVED) > 30
 
 
-def test_what_was_not_copied_is_counted():
+def test_copied_names_numbers_and_capitals_are_counted():
     pairs = [("Olga wohnt in Passau seit 1999.", "Olga has lived in Passau since 1999.")]
     found = names.copied(pairs, ["olga has Lived in Passau since 1998."])
     assert found == {"names_copied": 0.5, "numbers_copied": 0.0, "capitals_right": 0.6667}
@@ -199,7 +201,7 @@ def test_what_was_not_copied_is_counted():
         assert names.copied([(source, "")], [output])["names_copied"] == share
 
 
-def test_a_spelled_vocabulary_writes_any_name_and_each_digit_apart():
+def test_a_spelling_vocabulary_covers_any_name_and_splits_digits():
     text = [side for pair in small.SENTENCES for side in pair] * 3 + ["1990 1990 1990"] * 9
     plain = SubwordTokenizer.train(text, 400)
     spelled = SubwordTokenizer.train(text, 400, spelling=SPELLING, single_digits=True)
@@ -216,7 +218,7 @@ def test_a_spelled_vocabulary_writes_any_name_and_each_digit_apart():
     assert "single_digits" not in plain.to_json()
 
 
-def test_entities_are_the_characters_that_they_stand_for(tmp_path):
+def test_html_entities_are_resolved(tmp_path):
     (tmp_path / "multi30k").mkdir()
     for language, text in (("de", "Hunde &amp; Katzen\n"), ("en", "Dogs &quot;and&quot; cats\n")):
         (tmp_path / f"multi30k/val.{language}").write_text(text)
@@ -225,7 +227,7 @@ def test_entities_are_the_characters_that_they_stand_for(tmp_path):
     ]
 
 
-def test_each_epoch_is_encoded_anew_and_no_pair_is_longer_than_the_limit(data):
+def test_each_epoch_is_augmented_again_within_the_length_limit(data):
     recipe = RECIPES["smoke-changing"]
     found = prepare(recipe, DE_EN, data, max_pair_tokens=40)
     assert isinstance(found.train, Epochs)
@@ -242,11 +244,11 @@ def test_each_epoch_is_encoded_anew_and_no_pair_is_longer_than_the_limit(data):
     assert other.train.sha256 != first.sha256
 
 
-def test_the_next_epoch_is_encoded_by_a_process_beside(data, monkeypatch):
+def test_the_next_epoch_is_encoded_in_the_background(data, monkeypatch):
     found, same = (prepare(RECIPES["smoke-changing"], DE_EN, data).train for _ in range(2))
     assert isinstance(found, Epochs) and isinstance(same, Epochs)
-    found.ahead = True
-    order = [0, 0, 1, 2, 4]  # the last is not the one that was begun
+    found.prefetch = True
+    order = [0, 0, 1, 2, 4]  # the last epoch is not the one being prepared
     here = os.getpid()
     made: list[int] = []
     real = found._make
@@ -264,19 +266,19 @@ def test_the_next_epoch_is_encoded_by_a_process_beside(data, monkeypatch):
     assert made == [4]
 
 
-def test_a_process_beside_that_fails_is_one_line(capfd):
+def test_a_failing_background_process_gives_one_line(capfd):
     def pairs():
         yield [1], [2]
         raise OSError("the disk is full")
 
-    with pytest.raises(ValueError, match="the process that encodes pairs ended too early"):
-        EncodedPairs.begin(pairs())()
+    with pytest.raises(ValueError, match="the process that encodes pairs failed"):
+        EncodedPairs.in_background(pairs())()
     assert "the disk is full" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("stop", [3, 7])
-def test_a_run_whose_pairs_change_is_resumed_bit_for_bit(data, tmp_path, stop):
-    """Steps 5 to 8 are in the second epoch, which another process encodes again."""
+def test_an_augmented_run_resumes_bit_for_bit(data, tmp_path, stop):
+    """Steps 5 to 8 belong to the second epoch, which is encoded again by another process."""
     config = TrainConfig(
         steps=9, batch_sentences=30, warmup_steps=3, validate_every=1, snapshot_every=9
     )
@@ -305,8 +307,8 @@ def test_a_run_whose_pairs_change_is_resumed_bit_for_bit(data, tmp_path, stop):
     assert all(torch.equal(resumed[name], straight[name]) for name in straight)
 
 
-def test_a_card_says_what_an_epoch_changes(data, tmp_path):
+def test_the_model_card_describes_the_augmentation(data, tmp_path):
     run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4, recipe="smoke-changing")
     card = (tmp_path / "c/MODEL_CARD.md").read_text()
     assert "25% have a source as people type it" in card and "up to 6 in all" in card
-    assert "shown 10 times. 10% of all words fall into subwords at a random place" in card
+    assert "shown 10 times. 10% of all words are split into subwords at random" in card

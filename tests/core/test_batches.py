@@ -1,4 +1,4 @@
-"""Pairs of ids on disk: what goes in comes out, and batches are planned from lengths alone."""
+"""Pairs of ids on disk, and batches planned from their lengths."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ side = st.lists(st.integers(0, 70_000), min_size=1, max_size=9)
 
 
 @given(st.lists(st.tuples(side, side), max_size=30))
-def test_what_is_written_is_read(pairs):
+def test_pairs_on_disk_round_trip(pairs):
     stored = EncodedPairs(iter(pairs))
     assert list(stored) == pairs
     assert stored[: len(pairs) // 2] == pairs[: len(pairs) // 2]
@@ -37,8 +37,8 @@ def test_a_plan_reads_no_ids(monkeypatch):
     assert pair_lengths(stored) is stored.lengths
 
 
-def test_little_of_a_batch_is_padding():
-    """Lengths as captions have them: their padded batches hold one token in twenty for nothing."""
+def test_batches_contain_little_padding():
+    """With lengths like those of captions, less than 5 % of the tokens are padding."""
     random = np.random.default_rng(0)
     source = np.exp(random.normal(2.6, 0.3, 29_000)).astype(int) + 2
     target = np.maximum(2, source + random.normal(0, 2.2, 29_000).astype(int))
@@ -48,7 +48,7 @@ def test_little_of_a_batch_is_padding():
     assert 1 - lengths.sum() / cells < 0.05
 
 
-def test_pairs_are_encoded_one_at_a_time():
+def test_pairs_are_encoded_lazily():
     tokenizer = SubwordTokenizer.train([s for pair in small.SENTENCES for s in pair], 200)
     taken = []
 

@@ -1,4 +1,4 @@
-"""The benchmarks: what takes part answers the same, what does not is refused or named."""
+"""Benchmarks: contestants agree on their output, and others are rejected or reported."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def tiny(**more: object) -> Options:
 
 @pytest.fixture
 def alone(monkeypatch):
-    """Nothing of the extra is installed."""
+    """Simulate that no alternative is installed."""
     for name in ALTERNATIVES:
         monkeypatch.setitem(sys.modules, name, None)
 
@@ -43,7 +43,7 @@ def by_contestant(found: list) -> dict[str, list[dict]]:
 
 
 @pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
-def test_own_contestants_of_decode_answer_as_the_tutorial_does(alone, norm):
+def test_own_decoders_write_what_the_tutorial_does(alone, norm):
     found = list(decode.rows(tiny(random=TINY + norm, sizes=SIZES)))
     rows = by_contestant(found)
     assert set(rows) == {BASELINE, "headlight", "headlight+maps", "headlight-baseline"}
@@ -54,12 +54,11 @@ def test_own_contestants_of_decode_answer_as_the_tutorial_does(alone, norm):
             assert row["ratio"] > 0 and row["low"] <= row["value"] <= row["high"]
     assert {row["ratio"] for row in rows[BASELINE]} == {1.0}
     missing = [one for one in found if isinstance(one, Missing)]
-    engine = ["headlight-engine", "headlight-engine+maps"]
-    assert [one.contestant for one in missing] == ["ct2", "ct2-int8", *engine, "hf", "hf+maps"]
+    assert [one.contestant for one in missing] == ["ct2", "ct2-int8", "hf", "hf+maps"]
     assert "transformers is not installed: pip install -e .[benchmark]" in missing[-1].reason
 
 
-def test_another_answer_is_refused(alone, monkeypatch):
+def test_a_different_output_is_rejected(alone, monkeypatch):
     real = decode.own
 
     def other(*given: object, **more: object) -> list[tuple[int, ...]]:
@@ -69,18 +68,18 @@ def test_another_answer_is_refused(alone, monkeypatch):
     monkeypatch.setattr(decode, "own", other)
     rows = by_contestant(list(decode.rows(tiny(sizes=SIZES[:1]))))
     (refused,), (kept,) = rows["headlight+maps"], rows[BASELINE]
-    assert refused["ratio"] is None and refused["reason"] == "another answer: 2 of 3 the same"
+    assert refused["ratio"] is None and refused["reason"] == "different output: 2 of 3 equal"
     assert refused["same"] == 2 and refused["value"] > 0 and kept["ratio"] == 1.0
 
 
-def test_another_arithmetic_is_marked():
+def test_lower_precision_is_marked():
     answers = {"exact": [(4,), (5,)], "int8": [(4,), (6,)], BASELINE: [(4,), (5,)]}
     contestants = [
         Contestant(name, lambda own=own: own, name != "int8") for name, own in answers.items()
     ]
     rows = by_contestant(list(compete(Cell("decode", "none", 2, 1, 1), contestants, 3, 9.0)))
     (int8,) = rows["int8"]
-    assert int8["ratio"] > 0 and int8["reason"] == "another arithmetic: 1 of 2 the same"
+    assert int8["ratio"] > 0 and int8["reason"] == "lower precision: 1 of 2 equal"
     assert "reason" not in rows["exact"][0]
 
 
@@ -93,7 +92,7 @@ def test_contestants_take_turns_and_stop_in_time():
     assert [len(own) for own in alternate(works, 50, 0.0)] == [3, 3, 3]
 
 
-def test_networks_write_as_many_tokens_as_they_are_told():
+def test_forced_networks_write_a_fixed_number_of_tokens():
     weights = Weights.of(None, TINY)
     scratch, baseline = weights.forced(7)
     source = weights.sources(4, 7)
@@ -121,7 +120,6 @@ def test_a_checkpoints_sentences_are_of_its_language(checkpoint_folder):
 @pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
 @pytest.mark.parametrize("package", sorted(ALTERNATIVES))
 def test_an_alternative_with_the_same_weights_answers_the_same(package, norm):
-    """Where it is installed."""
     pytest.importorskip(package)
     rows = by_contestant(list(decode.rows(tiny(random=TINY + norm, sizes=SIZES))))
     for name in ALTERNATIVES[package]:
@@ -130,8 +128,8 @@ def test_an_alternative_with_the_same_weights_answers_the_same(package, norm):
         assert all(row["ratio"] for row in rows[name])
 
 
-def test_what_an_alternative_cannot_hold_is_named():
-    """A norm behind layers that end with one, as torch.nn.Transformer has it."""
+def test_unsupported_networks_are_reported():
+    """A final norm in a post-norm network, as in torch.nn.Transformer."""
     pytest.importorskip("transformers")
     pytest.importorskip("ctranslate2")
     found = list(decode.rows(tiny(random=f"{TINY},final_norm=true", sizes=SIZES[:1])))
@@ -174,7 +172,7 @@ def test_training_contestants_begin_alike(monkeypatch):
 
     monkeypatch.setattr(train, "_of", other)
     (refused,) = by_contestant(list(train.rows(tiny()))[:-1])["headlight"]
-    assert refused["ratio"] is None and refused["reason"].startswith("another network: loss ")
+    assert refused["ratio"] is None and refused["reason"].startswith("different loss: ")
 
 
 def test_a_text_too_short_to_train_on_is_one_line(checkpoint_folder, data):
@@ -182,7 +180,7 @@ def test_a_text_too_short_to_train_on_is_one_line(checkpoint_folder, data):
         list(train.rows(Options(checkpoint=checkpoint_folder, data=data)))
 
 
-def test_growth_is_the_slope_of_logarithms(monkeypatch):
+def test_exponents_are_log_log_slopes(monkeypatch):
     assert scale.exponent([1, 2, 4, 8], [3, 12, 48, 192]) == pytest.approx(2)
     assert scale.exponent([10, 100], [5, 5]) == pytest.approx(0)
     assert scale.exponent([10], [5]) is None and scale.exponent([1, 2], [0, 3]) is None
@@ -199,7 +197,7 @@ def test_growth_is_the_slope_of_logarithms(monkeypatch):
     assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [3, 6]
 
 
-def test_memory_is_what_a_work_needs_at_most():
+def test_peak_memory():
     if not scale._memory_is_known():
         pytest.skip("only Linux with glibc says it")
     found = scale._peak(lambda: torch.ones(8 << 20).sum())
@@ -217,7 +215,7 @@ def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
     assert result.keys() == {"machine", "versions", "rows", "missing"}
     assert {row["contestant"] for row in result["rows"]} >= {BASELINE, "headlight"}
     missing = {one["contestant"] for one in result["missing"]}
-    assert missing >= {"hf", "hf+maps", "ct2", "ct2-int8", "headlight-engine"}
+    assert missing >= {"hf", "hf+maps", "ct2", "ct2-int8"}
     assert "torch" in result["versions"]
     said = capsys.readouterr().out
     assert "without ct2: ctranslate2 is not installed" in said and "headlight+maps" in said
@@ -230,11 +228,14 @@ def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
         (("train", "--size", "1,1,3"), "the benchmark train takes no --size"),
         (("why", "--random"), "the benchmark why takes no --random"),
         (("scale", "--axis", "width"), "no axis 'width' is known: choose from length, "),
-        (("decode", "--random", "d_modell=3"), "--random 'd_modell=3' is no change of a network"),
-        (("decode", "--random", "norm_first=1"), "--random 'norm_first=1' is no change"),
-        (("decode", "--random", "--checkpoint", "x"), "a checkpoint's or random ones: leave out"),
+        (("decode", "--random", "d_modell=3"), "--random 'd_modell=3' is not a network setting"),
+        (("decode", "--random", "norm_first=1"), "--random 'norm_first=1' is not a"),
+        (
+            ("decode", "--random", "--checkpoint", "x"),
+            "--checkpoint and --random exclude each other",
+        ),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(given, message):
+def test_invalid_options_are_one_line(given, message):
     with pytest.raises(ValueError, match=message):
         command(*given)

@@ -1,19 +1,21 @@
-"""Callers in Python: any sequence of texts, any defaults of torch, copies of a Translator."""
+"""The Python API: any iterable of texts, any torch defaults, copies of a Translator."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
+from core.experiments.head_effects import head_effects
 from core.record.edits import Edits
 from core.translator import Translator
 
@@ -48,7 +50,7 @@ def sequences(texts: list[str], tmp_path: Path) -> dict[str, object]:
     }
 
 
-def test_every_sequence_is_translated_in_its_order(translator, texts, tmp_path):
+def test_any_iterable_is_translated_in_order(translator, texts, tmp_path):
     assert len(set(texts)) == 3
     for kind, given in sequences(SOURCES, tmp_path).items():
         assert [one.text for one in translator.translate(given)] == texts, kind
@@ -56,11 +58,11 @@ def test_every_sequence_is_translated_in_its_order(translator, texts, tmp_path):
         assert translator.count_tokens(given) == translator.count_tokens(SOURCES)
 
 
-def test_targets_are_paired_by_order_and_not_by_label(translator, tmp_path):
+def test_targets_are_paired_by_position_not_label(translator, tmp_path):
     expected = [translator.inspect(*pair).log_prob for pair in zip(SOURCES, TARGETS, strict=True)]
     sources, targets = sequences(SOURCES, tmp_path), sequences(TARGETS, tmp_path)
     for kind in sources:
-        if kind == "open file":  # both would be the one file
+        if kind == "open file":  # both would be the same file
             continue
         records = translator.inspect_many(sources[kind], targets[kind])
         assert [r.source_text for r in records] == SOURCES, kind
@@ -83,12 +85,12 @@ def test_targets_are_paired_by_order_and_not_by_label(translator, tmp_path):
         (pd.DataFrame({"de": SOURCES}), "choose one of its columns"),
         ({"Ein Hund.", "Eine Katze."}, "not a value of type set"),
         (["Ein Hund.", None], "text 2 must be a string, not None"),
-        (["Ein Hund.", float("nan")], "text 2 must be a string, not NaN, which pandas puts"),
+        (["Ein Hund.", float("nan")], "text 2 must be a string, not NaN, which pandas uses"),
         ([b"Ein Hund."], "text 1 must be a string, not bytes"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_list_of_texts_is_refused_in_one_line(translator, texts, line):
+def test_other_arguments_are_rejected_with_one_line(translator, texts, line):
     with pytest.raises(TypeError, match=line) as caught:
         translator.translate(texts)
     assert "\n" not in str(caught.value)
@@ -150,72 +152,75 @@ def test_one_sentence_must_be_a_string(translator, text):
 
 
 @pytest.mark.parametrize("device", [0, None, "gpu"])
-def test_an_unknown_device_is_named(device):
+def test_an_unknown_device_is_rejected(device):
     with pytest.raises(ValueError, match="unknown device .*: choose auto"):
         Translator.load(FOLDER, device=device)
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))])
-def test_a_translator_is_copied_by_its_folder(translator, texts, again):
+def test_a_translator_can_be_copied_and_pickled(translator, texts, again):
     for one in (translator, translator.other_implementation()):
         other = again(one)
         assert other.card == one.card and other is not one
         assert [t.text for t in other.translate(SOURCES)] == texts
 
 
-def test_a_folder_may_be_a_string():
+def test_a_checkpoint_path_may_be_a_string():
     assert load(str(FOLDER)).card == load(FOLDER).card
 
 
+def answers(before: str = "", after: str = "") -> str:
+    """What a Translator computes under settings of torch made before or after it is loaded."""
+    with ExitStack() as stack:
+        stack.enter_context(SETTINGS[before]())
+        translator = Translator.load(FOLDER, device="cpu")
+        stack.enter_context(SETTINGS[after]())
+        record = translator.inspect("Ein Hund läuft.")
+        assert all(check.passed for check in record.checks)
+        (many,) = translator.inspect_many(["Ein Hund läuft."])
+        (translation,) = translator.translate(["Ein Hund läuft."])
+        tree = translator.search_tree("Ein Hund läuft.")
+        other = translator.other_implementation().inspect("Ein Hund läuft.")
+        change = head_effects(translator, record).ranked()[0].change
+    texts = {r.translation for r in (record, many, other)} | {translation.text, tree.texts[0]}
+    return f"{texts} {record.log_prob:.3f} {other.log_prob:.3f} {change:.3f}"
+
+
+@contextmanager
+def default_type() -> Generator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@contextmanager
+def default_device() -> Generator[None]:
+    torch.set_default_device("meta")
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
 SETTINGS = {
-    "device after": ("", "torch.set_default_device('meta')"),
-    "device before": ("torch.set_default_device('meta')", ""),
-    "type before": ("torch.set_default_dtype(torch.float64)", ""),
-    "type after": ("", "torch.set_default_dtype(torch.float64)"),
-    "autocast": ("", "torch.autocast('cpu', dtype=torch.bfloat16).__enter__()"),
-    "inference": ("", "torch.inference_mode().__enter__()"),
+    "": nullcontext,
+    "device": default_device,
+    "type": default_type,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "inference": torch.inference_mode,
 }
-SCRIPT = """
-import torch
-from core.config import DecodeConfig
-from core.record.edits import Edits
-from core.translator import Translator
-from core.config import DecodeConfig
-torch.set_num_threads(1)
-{before}
-t = Translator.load("checkpoints/captions-de-en", device="cpu")
-{after}
-r = t.inspect("Ein Hund läuft.")
-assert all(c.passed for c in r.checks), [c.name for c in r.checks if not c.passed]
-(many,) = t.inspect_many(["Ein Hund läuft."])
-tree = t.search_tree("Ein Hund läuft.")
-twin = t.other_implementation().inspect("Ein Hund läuft.")
-print(r.translation, t.translate(["Ein Hund läuft."])[0].text, many.translation, tree.texts[0],
-      twin.translation, sep="|")
-print(f"{{r.log_prob:.3f}} {{twin.log_prob:.3f}}")
-from core.experiments.head_effects import head_effects
-print(f"{{head_effects(t, r).ranked()[0].change:.3f}}")
-"""
 
 
 @pytest.fixture(scope="module")
 def usual() -> str:
-    return run_with("", "")
+    return answers()
 
 
-def run_with(before: str, after: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(before=before, after=after)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("setting", list(SETTINGS)[1:])
 def test_torchs_own_defaults_change_nothing(setting, usual):
-    """A segmentation fault, another type's numbers or half the digits would show here."""
-    assert run_with(*SETTINGS[setting]) == usual
-    assert usual.count("|") == 4 and len(set(usual.split("\n")[0].split("|"))) == 1
+    assert answers(after=setting) == usual
+    if setting in ("device", "type"):
+        assert answers(before=setting) == usual
+    assert usual.count("', '") == 0, "all texts are the same"

@@ -1,4 +1,4 @@
-"""What can go wrong around a command: signals, pipes, closed streams, and what is known before."""
+"""Commands under adverse conditions: signals, pipes, closed streams and invalid arguments."""
 
 import itertools
 import json
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from core import analyse, benchmark, command, evaluate, train, translate, verify
-from core.training.scoring import evaluate as score
 from core.translator import InputError, Translator
 
 COMMANDS = (analyse, benchmark, evaluate, train, translate, verify)
@@ -23,7 +22,7 @@ COMMANDS = (analyse, benchmark, evaluate, train, translate, verify)
 
 @pytest.fixture
 def lines(monkeypatch, capfd):
-    """Runs a command in this process, as `main` does; its exit code, and what it said."""
+    """Run a command in this process; return exit code, stdout and stderr."""
 
     def run(module, *arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
@@ -64,7 +63,7 @@ def run(arguments):
 
 command.main(command.Parser(), run)
 """
-DROPS_WHAT_IS_RAISED = """
+SWALLOWS_EXCEPTIONS = """
 import os, signal
 try:
     os.kill(os.getpid(), signal.SIGINT)
@@ -79,9 +78,9 @@ WHERE = {
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_a_signal_where_an_exception_would_be_dropped_ends_in_one_line(where, tmp_path):
+def test_a_signal_where_exceptions_are_swallowed_ends_with_one_line(where, tmp_path):
     then, end = WHERE[where]
-    (tmp_path / "drops.py").write_text(DROPS_WHAT_IS_RAISED)
+    (tmp_path / "drops.py").write_text(SWALLOWS_EXCEPTIONS)
     ended = subprocess.run(
         [sys.executable, "-c", SIGNALLED.format(then=then)],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}"},
@@ -93,8 +92,8 @@ def test_a_signal_where_an_exception_would_be_dropped_ends_in_one_line(where, tm
 
 
 @pytest.mark.soak
-def test_a_signal_at_any_time_ends_any_command_in_one_line(checkpoint_folder, data, tmp_path):
-    """Real processes, from the import of torch on: loading, working, saving, writing."""
+def test_a_signal_at_any_time_ends_any_command_with_one_line(checkpoint_folder, data, tmp_path):
+    """Real processes, at random times after importing torch."""
     sides = [data / f"multi30k/train.{language}" for language in ("de", "en")]
     given = ["--checkpoint", checkpoint_folder, "--src", sides[0], "--ref", sides[1]]
     arguments = {
@@ -132,8 +131,26 @@ def test_a_signal_at_any_time_ends_any_command_in_one_line(checkpoint_folder, da
     assert stopped > 24
 
 
+@pytest.mark.parametrize(
+    ("module", "arguments", "message"),
+    [
+        (translate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (evaluate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
+        (
+            train,
+            ["--recipe", "smoke", "--data", "nowhere", "--out", "x"],
+            "nowhere/multi30k/train.de.gz does not exist",
+        ),
+    ],
+)
+def test_failures_give_one_line_and_an_exit_code(lines, module, arguments, message):
+    code, _, error = lines(module, *arguments)
+    assert code == 1 and error.startswith("error: ") and error.count("\n") == 1
+    assert message in error
+
+
 class Started:
-    """A command in a process forked from this one, which has torch already, between three pipes."""
+    """A command between three pipes, in a fork of this process, so torch is already imported."""
 
     def __init__(self, module, *arguments: object, stdin: int | None = None, closed: str = ""):
         pipes = [os.pipe() for _ in range(3)]
@@ -168,7 +185,7 @@ class Started:
         self.stdout, self.stderr = (os.fdopen(pipe[0], "rb") for pipe in pipes[1:])
 
     def line(self) -> bytes:
-        """The next line that it writes. Fails if there is none for long."""
+        """Return the next line of output; fail after a minute without one."""
         assert select.select([self.stdout], [], [], 60)[0], "nothing was written"
         return self.stdout.readline()
 
@@ -176,7 +193,7 @@ class Started:
         os.kill(self._number, number)
 
     def end(self, content: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Give it the rest of its input; exit code, and what it wrote from now on."""
+        """Send the rest of the input; return the exit code and the remaining output."""
         self.stdin.write(content)
         self.stdin.close()
         with self.stdout, self.stderr:
@@ -208,7 +225,7 @@ class Started:
     ],
     ids=str,
 )
-def test_a_bad_number_is_said_before_any_work(lines, module, arguments):
+def test_invalid_arguments_are_rejected_before_any_work(lines, module, arguments):
     code, out, error = lines(module, *arguments)
     assert (code, out) == (2, "")
     assert error.startswith("error: ") and error.count("\n") == 1, error
@@ -216,16 +233,14 @@ def test_a_bad_number_is_said_before_any_work(lines, module, arguments):
     assert f"python -m core.{module.__name__.split('.')[1]}" in error and "--help" in error
 
 
-def test_the_largest_numbers_are_taken():
+def test_the_largest_arguments_are_accepted():
     required = ["--recipe", "smoke", "--out", "x"]
     parsed = train.parser().parse_args([*required, "--seed", str(2**32 - 1), "--threads", "256"])
     assert (parsed.seed, parsed.threads) == (2**32 - 1, 256)
 
 
 @pytest.mark.parametrize("place", ["file/scores.json", "folder"])
-def test_a_json_file_that_cannot_be_written_is_said_before_any_work(
-    lines, monkeypatch, tmp_path, place
-):
+def test_an_unwritable_json_file_is_rejected_before_any_work(lines, monkeypatch, tmp_path, place):
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     needed = {
@@ -243,7 +258,7 @@ def test_a_json_file_that_cannot_be_written_is_said_before_any_work(
 
 
 @pytest.mark.parametrize("place", ["file/out", "/proc/none/out"])
-def test_an_out_that_cannot_be_written_is_said_before_any_work(lines, data, tmp_path, place):
+def test_an_unwritable_out_folder_is_rejected_before_any_work(lines, data, tmp_path, place):
     (tmp_path / "file").touch()
     out = tmp_path / place
     code, _, error = lines(train, "--recipe", "smoke", "--data", "nowhere", "--out", out)
@@ -254,7 +269,7 @@ def test_an_out_that_cannot_be_written_is_said_before_any_work(lines, data, tmp_
     assert code == 1 and "nowhere" in error and not (tmp_path / "a").exists()
 
 
-def test_a_validation_text_too_long_for_the_network_is_said_before_training(
+def test_a_validation_text_that_is_too_long_is_rejected_before_training(
     lines, data, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("core.training.job.train", None)
@@ -264,7 +279,7 @@ def test_a_validation_text_too_long_for_the_network_is_said_before_training(
         split = "val" if option.startswith("val") else "train"
         text = (data / f"multi30k/{split}.{language}").read_text().splitlines()
         if option == "val-ref":
-            text[0] = ""  # which is left out, and counted all the same
+            text[0] = ""  # skipped, but counted
             text[3] = "dog " * 400
         file = tmp_path / option
         file.write_text("\n".join(text) + "\n")
@@ -275,18 +290,8 @@ def test_a_validation_text_too_long_for_the_network_is_said_before_training(
     assert not (tmp_path / "c").exists()
 
 
-def test_text_of_blanks_alone_is_not_scored(checkpoint_folder):
-    from core.checkpoint.folder import load
-    from core.config import DecodeConfig
-
-    found = load(checkpoint_folder)
-    for pairs, side in (([(" ", "A dog.")], "sources"), ([("Ein Hund.", "\t ")], "references")):
-        with pytest.raises(ValueError, match=f"the {side} of all 1 pairs are empty"):
-            score(found, pairs, DecodeConfig(), "cpu")
-
-
-def test_json_is_written_through_to_what_is_no_file(tmp_path):
-    """A pipe stays a pipe, a link a link, and a device is not replaced."""
+def test_json_is_written_to_pipes_links_and_devices(tmp_path):
+    """Pipes, links and devices are not replaced."""
     expected = b'{\n "a": 1\n}\n'
     os.mkfifo(tmp_path / "pipe")
     read: list[bytes] = []
@@ -299,7 +304,7 @@ def test_json_is_written_through_to_what_is_no_file(tmp_path):
 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "scores.json")
-    for _ in range(2):  # where there is nothing behind it yet, and where there is
+    for _ in range(2):  # without and with a target
         command.refuse_unwritable("--json", tmp_path / "link")
         command.write_result(tmp_path / "link", {"a": 1})
         assert (tmp_path / "link").is_symlink()
@@ -312,7 +317,7 @@ def test_json_is_written_through_to_what_is_no_file(tmp_path):
 
 @pytest.mark.parametrize("device", ["/dev/stdout", "/dev/stderr"])
 @pytest.mark.parametrize("kind", ["pipe", "file"])
-def test_json_goes_to_a_stream_of_the_process_behind_what_stands_there(tmp_path, device, kind):
+def test_json_is_appended_to_standard_streams(tmp_path, device, kind):
     code = (
         "import sys; from pathlib import Path; from core.command import write_result;"
         f"s = sys.std{device[8:]}; s.write('before\\n');"
@@ -329,7 +334,7 @@ def test_json_goes_to_a_stream_of_the_process_behind_what_stands_there(tmp_path,
     assert Path(device).is_symlink()
 
 
-def test_a_second_signal_does_not_wait():
+def test_a_second_signal_skips_the_cleanup():
     code = (
         "import sys, time; from core import command; sys.argv = ['x']\n"
         "def run(_):\n"
@@ -353,8 +358,7 @@ def test_a_second_signal_does_not_wait():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_command_that_is_still_starting_in_one_line(number):
-    """Its imports take seconds."""
+def test_a_signal_during_imports_ends_with_one_line(number):
     code = (
         "import sys; sys.argv = ['-m']; import core; sys.argv = ['-c'];"
         f"import os; os.kill(os.getpid(), {int(number)}); import time; time.sleep(60)"
@@ -363,8 +367,8 @@ def test_a_signal_ends_a_command_that_is_still_starting_in_one_line(number):
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"stopped\n")
 
 
-def test_every_command_ends_on_a_signal_as_main_does(lines, monkeypatch):
-    """In the middle of its work, by either signal."""
+def test_every_command_ends_on_a_signal_with_one_line(lines, monkeypatch):
+    """In the middle of the work, with either signal."""
     arguments = {
         analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "x"],
         benchmark: ["why"],
@@ -391,7 +395,7 @@ def test_every_command_ends_on_a_signal_as_main_does(lines, monkeypatch):
 
 @pytest.fixture
 def translating(translating_folder):
-    """The translate command on a small network, with parts of a few lines."""
+    """The translate command on a small network, with batches of a few lines."""
 
     def start(**streams) -> Started:
         given = ("--checkpoint", translating_folder, "--batch-tokens", 24, "--device", "cpu")
@@ -403,8 +407,8 @@ def translating(translating_folder):
 SOURCES = ["Ein Hund läuft über die Wiese.", "Eine Frau liest ein Buch.", "Ein Mann fährt Fahrrad."]
 
 
-def test_translate_answers_line_by_line_as_they_come(translating, translating_folder):
-    """A program may ask, wait for the answer, and ask again; SIGTERM ends it in one line."""
+def test_translate_answers_each_line_as_it_arrives(translating, translating_folder):
+    """A program may wait for each answer; SIGTERM ends the command with one line."""
     expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
     done = translating()
     for source, translation in zip(SOURCES, expected, strict=True):
@@ -414,8 +418,8 @@ def test_translate_answers_line_by_line_as_they_come(translating, translating_fo
     assert done.end() == (1, b"", b"stopped\n")
 
 
-def test_translate_loses_no_line_that_it_has_done(translating, translating_folder, tmp_path):
-    """Two thousand lines in a file; it is stopped when the first are there."""
+def test_translate_loses_no_finished_line(translating, translating_folder, tmp_path):
+    """Stopped after the first of two thousand lines."""
     many = SOURCES * 700
     (tmp_path / "in").write_text("\n".join(many) + "\n")
     expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
@@ -433,11 +437,11 @@ def test_translate_loses_no_line_that_it_has_done(translating, translating_folde
     ("content", "message"),
     [
         ("Ein Hund.\nEin Mann.\nüber\n".encode("latin-1"), "standard input line 3 is not UTF-8"),
-        (b"Ein Hund.\n\0\n", "standard input line 2 holds a NUL byte"),
+        (b"Ein Hund.\n\0\n", "standard input line 2 contains a NUL byte"),
         (b"Ein Hund.\n" + b"Hund " * 300 + b"\n", "sentence 2 has"),
     ],
 )
-def test_what_cannot_be_translated_is_said_before_any_line(translating, tmp_path, content, message):
+def test_invalid_input_is_rejected_before_any_output(translating, tmp_path, content, message):
     (tmp_path / "in").write_bytes(content)
     with (tmp_path / "in").open() as file:
         code, out, error = translating(stdin=file.fileno()).end()
@@ -446,20 +450,29 @@ def test_what_cannot_be_translated_is_said_before_any_line(translating, tmp_path
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout"])
-def test_translate_without_a_stream_says_so(translating, closed):
+def test_translate_reports_a_closed_stream(translating, closed):
     name = {"stdin": "input", "stdout": "output"}[closed]
     code, out, error = translating(closed=closed).end()
     assert (code, out, error.count(b"\n")) == (1, b"", 1)
     assert error.decode().startswith(f"error: standard {name} is closed")
 
 
-def test_a_blank_line_stays_one(translating):
-    code, out, error = translating().end(b"\n \n\t\nEin Mann.\n")
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("\n \n\t\nEin Mann.\n", ["", "", "", "Ein Mann."]),
+        ("Eine Frau\u2028liest.\nEin Hund.", ["Eine Frau\u2028liest.", "Ein Hund."]),
+    ],
+)
+def test_translate_is_line_for_line(translating, translating_folder, text, lines):
+    code, out, error = translating().end(text.encode())
+    expected = Translator.load(translating_folder, "cpu").translate(lines)
     assert (code, error) == (0, b"")
-    assert out.split(b"\n")[:3] == [b""] * 3 and out.count(b"\n") == 4
+    assert out.decode() == "".join(translation.text + "\n" for translation in expected)
 
 
-def test_a_reader_that_is_gone_ends_a_command_in_one_line():
+def test_a_closed_output_pipe_ends_with_one_line():
     code = (
         "import sys; from core import command; sys.argv = ['x'];"
         "command.main(command.Parser(), lambda _: print('words'))"
@@ -471,7 +484,7 @@ def test_a_reader_that_is_gone_ends_a_command_in_one_line():
     assert (done.returncode, done.stderr) == (1, b"error: [Errno 32] Broken pipe\n")
 
 
-def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
+def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
         found = translate.arriving(stream)
@@ -486,14 +499,14 @@ def test_lines_of_a_pipe_are_those_that_have_arrived(tmp_path):
         assert [len(lines) for lines in translate.arriving(stream)] == [700_000]
 
 
-def test_neighbours_are_translated_together_up_to_a_number_of_tokens():
-    parts = list(translate._parts([3, 3, 0, 9, 1], 8))
+def test_consecutive_lines_share_a_batch_up_to_its_tokens():
+    parts = list(translate._chunks([3, 3, 0, 9, 1], 8))
     assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
-    assert list(translate._parts([], 8)) == []
+    assert list(translate._chunks([], 8)) == []
 
 
 @pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])
-def test_half_a_surrogate_pair_is_one_clear_line(checkpoint_folder, half):
+def test_a_lone_surrogate_gives_one_clear_line(checkpoint_folder, half):
     translator = Translator.load(checkpoint_folder, "cpu")
     said = rf"character 4 is half a surrogate pair \(U\+{ord(half[0]):04X}\), .*: delete it"
     text = f"Ein{half} Hund"
@@ -509,7 +522,7 @@ def test_half_a_surrogate_pair_is_one_clear_line(checkpoint_folder, half):
         assert str(caught.value).isprintable()
 
 
-def test_what_is_known_of_an_alignment_is_said_before_any_pass(
+def test_an_invalid_alignment_is_rejected_before_any_pass(
     lines, checkpoint_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("core.experiments.aligning.capture", None)
@@ -522,22 +535,19 @@ def test_what_is_known_of_an_alignment_is_said_before_any_pass(
     assert json.loads((checkpoint_folder / "config.json").read_text())
 
 
-def test_doubts_go_to_standard_error_with_the_number_of_their_line():
+def test_quality_warnings_go_to_standard_error_with_line_numbers():
+    root = Path(__file__).parents[2]
     lines = ["Ein Hund läuft.", "...", "", "EIN MANN SPIELT FUSSBALL."]
-    command = [sys.executable, "-m", "core.translate", "--device", "cpu", "--beam", "1"]
-    command += ["--checkpoint", "checkpoints/captions-de-en", "--batch-tokens", "8"]
-    text = "\ufeff" + "\n".join(lines) + "\n"
-    done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], input=text.encode(), capture_output=True
-    )
+    options = ["--device", "cpu", "--beam", "1", "--batch-tokens", "8"]
+    options += ["--checkpoint", str(root / "checkpoints/captions-de-en")]
+    text = ("\ufeff" + "\n".join(lines) + "\n").encode()
+    program = [sys.executable, "-m", "core.translate", *options]
+    done = subprocess.run(program, cwd=root, input=text, capture_output=True)
     assert done.returncode == 0
-    said = done.stderr.decode().splitlines()
-    numbers = [line.split(":")[0] for line in said if line.startswith("line ")]
+    warnings = done.stderr.decode().splitlines()
+    numbers = [line.split(":")[0] for line in warnings if line.startswith("line ")]
     assert numbers == ["line 2", "line 4"]
-    assert "has no word" in said[0] and "in capitals" in said[1]
-    written = done.stdout.decode().splitlines()
-    assert len(written) == len(lines) and "line" not in done.stdout.decode()
-    plain = subprocess.run(
-        command, cwd=Path(__file__).parents[2], input=text[1:].encode(), capture_output=True
-    )
-    assert plain.stdout == done.stdout, "the byte-order mark is no text"
+    assert "has no word" in warnings[0] and "in capitals" in warnings[1]
+    assert done.stdout.count(b"\n") == len(lines) and b"line" not in done.stdout
+    plain = Started(translate, *options).end(text.removeprefix(b"\xef\xbb\xbf"))
+    assert plain[:2] == (0, done.stdout), "the byte-order mark is ignored"

@@ -1,8 +1,7 @@
-"""The command lines as programs use them: JSON out, line for line, one line when it fails."""
+"""What `evaluate` scores and reports."""
 
 import json
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 import sacrebleu
@@ -26,94 +25,74 @@ KEYS = [
     "chrf",
     "loss_per_token",
     "bits_per_char",
-    "seconds",
 ]
 
 
-def command(*arguments: object, text: str = "") -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], input=text.encode(), capture_output=True
-    )
+@pytest.fixture
+def scores(checkpoint_folder, tmp_path):
+    """Runs `evaluate` with more arguments and returns its JSON, without the time it took."""
+
+    def run(*arguments: object) -> dict[str, Any]:
+        file = tmp_path / "scores.json"
+        options = ["--checkpoint", checkpoint_folder, "--json", file, *arguments]
+        evaluate.run(evaluate.parser().parse_args(list(map(str, options))))
+        found = json.loads(file.read_text())
+        assert found.pop("seconds") >= 0
+        return found
+
+    return run
 
 
-def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, tmp_path):
-    arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json"]
+def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, scores):
     source, reference = data / "multi30k/val.de", data / "multi30k/val.en"
-    arguments += ["--src", source, "--ref", reference, "--beam", 2]
-    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
-    scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == KEYS
-    assert (scores["sentences"], scores["beam"]) == (6, 2)
+    found = scores("--src", source, "--ref", reference, "--beam", 2)
+    assert list(found) == KEYS
+    assert (found["sentences"], found["beam"]) == (6, 2)
     texts, expected = source.read_text().splitlines(), reference.read_text().splitlines()
     outputs = Translator.load(checkpoint_folder).translate(texts, DecodeConfig(beam=2))
     bleu = sacrebleu.corpus_bleu([t.text for t in outputs], [expected])
-    assert scores["sacrebleu"] == round(bleu.score, 2)
-    by_name = ["--checkpoint", checkpoint_folder, "--corpus", "multi30k", "--data", data]
-    by_name += ["--beam", 2, "--json", tmp_path / "again.json"]
-    evaluate.run(evaluate.parser().parse_args(list(map(str, by_name))))
-    again = json.loads((tmp_path / "again.json").read_text())
-    assert {**again, "seconds": 0} == {**scores, "seconds": 0}
+    assert found["sacrebleu"] == round(bleu.score, 2)
+    assert scores("--corpus", "multi30k", "--data", data, "--beam", 2) == found
 
 
-def test_lower_cased_sources_are_scored_as_if_they_stood_in_a_file(
-    checkpoint_folder, data, tmp_path
-):
-    lines = {"de": [], "en": []}
-    for language, found in lines.items():
-        text = (data / f"multi30k/val.{language}").read_text().splitlines()
-        assert all(line.endswith(".") for line in text)
-        found += [line.removesuffix(".") for line in text]
-    (tmp_path / "src").write_text("\n".join(lines["de"]).lower() + "\n")
-    (tmp_path / "ref").write_text("\n".join(lines["en"]) + "\n")
-    scores = []
-    for text in (
-        ["--src", tmp_path / "src", "--ref", tmp_path / "ref"],
-        ["--corpus", "multi30k", "--data", data, "--small-letters"],
-    ):
-        arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json", *text]
-        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
-        scores.append(json.loads((tmp_path / "scores.json").read_text()) | {"seconds": 0})
-    sources = {"sources": "lower-cased, without their last mark"}
-    assert scores[1] == scores[0] | sources
-
-
-def test_several_sentences_at_once_are_scored_as_if_they_stood_on_one_line(
-    checkpoint_folder, data, tmp_path
-):
+@pytest.mark.parametrize(
+    ("options", "sources"),
+    [
+        (["--small-letters"], "lower-cased, without their last mark"),
+        (["--joined", 4], "4 at once"),
+    ],
+)
+def test_changed_sources_score_like_a_file_with_them(data, tmp_path, scores, options, sources):
     for language in ("de", "en"):
         text = (data / f"multi30k/val.{language}").read_text().splitlines()
-        assert len(text) == 6
-        (tmp_path / language).write_text(" ".join(text[:4]) + "\n" + " ".join(text[4:]) + "\n")
-    scores = []
-    for text in (
-        ["--src", tmp_path / "de", "--ref", tmp_path / "en"],
-        ["--corpus", "multi30k", "--data", data, "--joined", 4],
-    ):
-        arguments = ["--checkpoint", checkpoint_folder, "--json", tmp_path / "scores.json", *text]
-        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
-        scores.append(json.loads((tmp_path / "scores.json").read_text()) | {"seconds": 0})
-    assert scores[1] == scores[0] | {"sources": "4 at once"} and scores[1]["sentences"] == 2
+        assert len(text) == 6 and all(line.endswith(".") for line in text)
+        if options == ["--joined", 4]:
+            text = [" ".join(text[:4]), " ".join(text[4:])]
+        else:
+            text = [line.removesuffix(".") for line in text]
+            text = [line.lower() for line in text] if language == "de" else text
+        (tmp_path / language).write_text("\n".join(text) + "\n")
+    expected = scores("--src", tmp_path / "de", "--ref", tmp_path / "en")
+    found = scores("--corpus", "multi30k", "--data", data, *options)
+    assert found == expected | {"sources": sources}
 
 
-def test_the_generated_set_says_what_was_copied(checkpoint_folder, tmp_path, monkeypatch):
+def test_the_generated_set_reports_what_was_copied(checkpoint_folder, scores, monkeypatch):
     monkeypatch.setattr("core.data.names.SIZE", 8)
     monkeypatch.setattr(
         "core.training.scoring.translate_ids",
         lambda model, rows, *_, **__: [[Hypothesis(tuple(row), 0.0, 0.0)] for row in rows],
     )
-    arguments = ["--checkpoint", checkpoint_folder, "--corpus", "names", "--split", "test"]
-    arguments += ["--json", tmp_path / "scores.json"]
-    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
-    scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == [*KEYS, "names_copied", "numbers_copied", "capitals_right"]
+    found = scores("--corpus", "names", "--split", "test")
+    assert list(found) == [*KEYS, "names_copied", "numbers_copied", "capitals_right"]
     tokenizer = load(checkpoint_folder).source_tokenizer
     pairs = read_pairs("names", "test", "de", "en")
-    given_back = [tokenizer.decode([t.id for t in tokenizer.encode(s)]) for s, _ in pairs]
-    assert scores.items() >= names.copied(pairs, given_back).items()
-    assert scores["sentences"] == 8 and 0 < scores["names_copied"] < 1
+    copies = [tokenizer.decode([t.id for t in tokenizer.encode(s)]) for s, _ in pairs]
+    assert found.items() >= names.copied(pairs, copies).items()
+    assert found["sentences"] == 8 and 0 < found["names_copied"] < 1
 
 
-def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
+def test_lower_cased_tokens_match_the_published_references():
     lines = ["Eine Frau sagt: „Trader Joe's“ – U-Bahn!", "An MVP's 4' sign reads \"x & y\"."]
     german, english = (
         scoring.lc_norm_tok(lines[i : i + 1], code) for i, code in enumerate(("de", "en"))
@@ -122,19 +101,11 @@ def test_tokens_are_lowered_normalised_and_cut_as_in_the_published_references():
     assert english == ["an mvp &apos;s 4 &apos; sign reads &quot; x &amp; y . &quot;"]
 
 
-def test_a_pair_longer_than_the_positions_is_named(checkpoint_folder, tmp_path):
+def test_a_pair_that_is_too_long_is_named(scores, tmp_path):
     (tmp_path / "a").write_text("Hund\n" + "Hund " * 300 + "\n")
     (tmp_path / "b").write_text("dog\ndog\n")
-    arguments = [
-        "--checkpoint",
-        checkpoint_folder,
-        "--src",
-        tmp_path / "a",
-        "--ref",
-        tmp_path / "b",
-    ]
     with pytest.raises(ValueError, match=r"pair 2 has \d+ tokens with <eos>: the limit is 256"):
-        evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))))
+        scores("--src", tmp_path / "a", "--ref", tmp_path / "b")
 
 
 @pytest.mark.parametrize(
@@ -142,9 +113,10 @@ def test_a_pair_longer_than_the_positions_is_named(checkpoint_folder, tmp_path):
     [
         ("", "", "there are no sentence pairs to score"),
         ("Hund\nHund\n", "\n  \n", "the references of all 2 pairs are empty"),
+        (" \n", "A dog.\n", "the sources of all 1 pairs are empty"),
     ],
 )
-def test_nothing_to_score_is_one_line_and_an_exit_code(
+def test_nothing_to_score_gives_one_line_and_an_exit_code(
     checkpoint_folder, tmp_path, monkeypatch, capsys, source, reference, message
 ):
     (tmp_path / "a").write_text(source)
@@ -160,42 +132,8 @@ def test_nothing_to_score_is_one_line_and_an_exit_code(
     assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()
 
 
-def test_translate_is_line_for_line(checkpoint_folder):
-    lines = ["Ein Hund.", "", "Eine Frau\u2028liest ein Buch.", "Ein Mann."]
-    done = command(
-        "core.translate", "--checkpoint", checkpoint_folder, text="\n".join(lines) + "\n"
-    )
-    assert done.returncode == 0, done.stderr
-    written = done.stdout.decode().removesuffix("\n").split("\n")
-    expected = Translator.load(checkpoint_folder).translate(lines)
-    assert written == [t.text for t in expected]
-
-
-def test_all_sentences_are_counted_as_they_are_done(checkpoint_folder):
+def test_progress_counts_every_sentence(checkpoint_folder):
     counts: list[int] = []
     lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
     Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, on_progress=counts.append)
     assert sum(counts) == len(lines) and len(counts) > 2
-
-
-def test_no_lines_give_no_lines(checkpoint_folder):
-    done = command("core.translate", "--checkpoint", checkpoint_folder)
-    assert (done.returncode, done.stdout) == (0, b"")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["core.translate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (["core.evaluate", "--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (
-            ["core.train", "--recipe", "smoke", "--data", "nowhere", "--out", "x"],
-            "nowhere/multi30k/train.de.gz does not exist",
-        ),
-    ],
-)
-def test_failures_are_one_line_and_an_exit_code(arguments, message):
-    done = command(*arguments)
-    assert done.returncode == 1
-    error = done.stderr.decode()
-    assert error.startswith("error: ") and error.count("\n") == 1 and message in error

@@ -1,4 +1,4 @@
-"""What a run trains on: corpora by name or files, what is left out, and what is refused."""
+"""Training data from corpora or files: what is skipped and what is rejected."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_corpus_by_name_is_encoded_with_its_own_vocabulary(data):
     assert len(found.validation) == len(small.SENTENCES)
 
 
-def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
+def test_a_mixture_repeats_its_corpora(data, tmp_path, monkeypatch):
     import dataclasses
 
     monkeypatch.setattr(
@@ -51,7 +51,7 @@ def test_a_mixture_repeats_what_its_recipe_says(data, tmp_path, monkeypatch):
     }
 
 
-def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):
+def test_skipped_pairs_of_own_files_are_counted(tmp_path):
     long = " ".join(["Hund"] * 80)
     pairs = [*small.SENTENCES * 5, ("", "Nothing."), ("Nichts.", "  "), (long, "Dogs.")]
     found = prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs), max_pair_tokens=60)
@@ -61,24 +61,26 @@ def test_own_files_are_streamed_and_what_is_left_out_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 1, 9])
-def test_too_few_pairs_are_refused(tmp_path, count):
+def test_too_few_pairs_are_rejected(tmp_path, count):
     pairs = (small.SENTENCES * 2)[:count]
-    with pytest.raises(ValueError, match=rf"holds {count} usable sentence pair\(s\): at least 10"):
+    with pytest.raises(
+        ValueError, match=rf"contains {count} usable sentence pair\(s\): at least 10"
+    ):
         prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs))
 
 
-def test_pairs_that_are_all_too_long_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="holds 0 usable"):
+def test_pairs_that_are_all_too_long_are_rejected(tmp_path):
+    with pytest.raises(ValueError, match="contains 0 usable"):
         prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, small.SENTENCES * 4), 2)
 
 
-def test_no_validation_text_is_refused(tmp_path):
+def test_an_empty_validation_text_is_rejected(tmp_path):
     given = PairFiles(files(tmp_path, small.SENTENCES * 4), files(tmp_path, [], "val"))
-    with pytest.raises(ValueError, match="validation text holds no sentence pair"):
+    with pytest.raises(ValueError, match="validation text contains no sentence pairs"):
         prepare(RECIPES["smoke"], DE_EN, None, given)
 
 
-def test_the_command_trains_on_own_files_and_wants_all_four(tmp_path, capsys):
+def test_the_command_needs_all_four_own_files(tmp_path, capsys):
     given = own(tmp_path, [*small.SENTENCES * 20, ("", "")])
     sides = [given.train.source, given.train.target, given.validation.source]
     names = ["--src", "--ref", "--val-src"]

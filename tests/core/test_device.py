@@ -1,4 +1,4 @@
-"""What a device is asked for, and how many threads a network gets."""
+"""Device names, and the number of threads for a network."""
 
 import os
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from core.device import autocast_dtype, device_label, pick_device, spare_threads
+from core.device import autocast_dtype, device_label, limit_threads, pick_device
 from core.training.distributed import joined
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine with so many CUDA devices, and an Apple GPU or none."""
+    """Pretend to have some number of CUDA devices, and an Apple GPU or none."""
 
     def with_devices(cuda: int, mps: bool = False) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
@@ -35,7 +35,7 @@ def machine(monkeypatch):
         (0, True, "mps", "mps"),
     ],
 )
-def test_a_device_that_is_here_is_taken(machine, cuda, mps, asked, picked):
+def test_available_devices_are_picked(machine, cuda, mps, asked, picked):
     machine(cuda, mps)
     assert pick_device(asked) == picked
 
@@ -55,14 +55,14 @@ def test_a_device_that_is_here_is_taken(machine, cuda, mps, asked, picked):
         (1, "tpu", "unknown device 'tpu'"),
     ],
 )
-def test_a_device_that_is_not_here_is_one_line(machine, cuda, asked, message):
+def test_unavailable_devices_give_one_line(machine, cuda, asked, message):
     machine(cuda)
     with pytest.raises(ValueError, match=message) as error:
         pick_device(asked)
     assert "\n" not in str(error.value)
 
 
-def test_a_gpu_with_a_number_is_a_gpu(monkeypatch):
+def test_numbered_gpus_are_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {device}")
     assert autocast_dtype("cuda:1") == torch.bfloat16
@@ -71,7 +71,7 @@ def test_a_gpu_with_a_number_is_a_gpu(monkeypatch):
     assert device_label("cpu") == "CPU"
 
 
-def test_a_run_on_one_numbered_gpu_makes_it_the_current_one(monkeypatch):
+def test_training_on_a_numbered_gpu_makes_it_current(monkeypatch):
     taken = []
     monkeypatch.setattr(torch.cuda, "set_device", taken.append)
     with joined("cuda:1"):
@@ -80,7 +80,7 @@ def test_a_run_on_one_numbered_gpu_makes_it_the_current_one(monkeypatch):
         assert taken == ["cuda:1"]
 
 
-def test_under_torchrun_processes_choose_their_gpus_themselves(monkeypatch):
+def test_torchrun_rejects_a_numbered_gpu(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
     monkeypatch.setitem(os.environ, "WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="use cuda, not cuda:1"), joined("cuda:1"):
@@ -88,12 +88,12 @@ def test_under_torchrun_processes_choose_their_gpus_themselves(monkeypatch):
 
 
 @pytest.mark.parametrize("parameters, threads", [(3_000_000, 1), (60_000_000, 2)])
-def test_only_a_small_network_keeps_to_one_thread(parameters, threads):
+def test_only_small_networks_use_one_thread(parameters, threads):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
         with threadpool_limits(2, user_api="blas"):
-            spare_threads(parameters)
+            limit_threads(parameters)
             assert torch.get_num_threads() == threads
             blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
             assert blas and all(pool["num_threads"] == threads for pool in blas)

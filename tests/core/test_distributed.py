@@ -1,4 +1,4 @@
-"""Two processes that train as one: the same weights, whatever happens to one of them."""
+"""Two processes train the same weights as one, even if one of them is killed."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from core.train import parser
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train
 from tests import small
-from tests.core.plugs import fingerprint
+from tests.core.crashes import fingerprint
 
 ROOT = Path(__file__).parents[2]
 CONFIG = TrainConfig(
@@ -41,7 +41,7 @@ def trained(
     processes: Processes = Processes(),
     dies_at: int | None = None,
 ) -> dict[str, Tensor]:
-    """Weights after the steps; the second process kills itself at one, and is then resumed."""
+    """Train and return the weights; rank 1 kills itself at step `dies_at`, and is resumed."""
     torch.manual_seed(1)
     network: nn.Module = build("scratch", small.config(dropout=dropout)).to(dtype)
     data, again = pairs(), dies_at is not None and restarted()
@@ -52,7 +52,7 @@ def trained(
 
 
 def work(folder: Path) -> None:
-    """What each of torchrun's processes does; the first one leaves its weights."""
+    """Run in each of torchrun's processes; rank 0 saves its weights."""
     with joined("cpu") as processes:
         runs = {"killed": (0.2, torch.float32, 8)}
         if restarted():
@@ -64,7 +64,7 @@ def work(folder: Path) -> None:
             if processes.first:
                 save_file(weights, folder / f"{name}.safetensors")
     names = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
-    assert not any("gloo" in name for name in names), "a thread outlives what it works for"
+    assert not any("gloo" in name for name in names), "a thread outlives its process group"
 
 
 def torchrun(*arguments: object) -> subprocess.CompletedProcess:
@@ -74,9 +74,7 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> dict[str, Any]:
-    """Weights by run and its state's fingerprint, after two real processes of which one was killed
-    and started again.
-    """
+    """Weights and state fingerprints of runs with two processes; in one, rank 1 was killed."""
     folder = tmp_path_factory.mktemp("ranks")
     done = torchrun(
         "--nproc-per-node", 2, "--max-restarts", 1, "-m", "tests.core.test_distributed", folder
@@ -88,13 +86,13 @@ def two(tmp_path_factory) -> dict[str, Any]:
 
 
 def test_the_shares_are_unequal():
-    """Else the next test would say nothing: the mean of two means would do."""
+    """Otherwise the next test would also pass with an unweighted mean of the shards."""
     data, batches = pairs(), plan(pairs(), CONFIG.batch_tokens, seed=5 * 100_003)
     tokens = [
         [sum(len(data[i][1]) for i in Processes(rank, 2).share(batch)) for rank in (0, 1)]
         for batch in batches
     ]
-    assert any(not b for _, b in tokens), "a batch of one row leaves the second nothing"
+    assert any(not b for _, b in tokens), "a batch of one row leaves nothing for rank 1"
     assert sum(a != b for a, b in tokens) > len(tokens) / 2
 
 
@@ -129,7 +127,7 @@ def test_the_command_trains_with_two_processes(data, tmp_path):
     arguments = ("--recipe", "smoke", "--data", data, "--out", tmp_path / "d")
     done = torchrun("--nproc-per-node", 2, "-m", "core.train", *arguments)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("sacrebleu") == 1, "the first process alone speaks"
+    assert done.stdout.count("sacrebleu") == 1, "only rank 0 prints"
     load(tmp_path / "d")
     curve = read_card(tmp_path / "d").metrics["curve"]
     assert [row["step"] for row in curve] == [4, 8, 12]
@@ -137,7 +135,7 @@ def test_the_command_trains_with_two_processes(data, tmp_path):
 
 
 def test_torchrun_leaves_every_option_to_the_command():
-    """It takes what begins an option of its own for that option, even after the module's name."""
+    """torchrun takes prefixes of its own options, even after the module's name."""
     from torch.distributed.run import get_args_parser
 
     options = [o for action in parser()._actions for o in action.option_strings if o[:2] == "--"]

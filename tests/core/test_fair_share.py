@@ -10,7 +10,7 @@ STEP_S = 0.05
 
 
 class Machine:
-    """One processor in simulated time, a piece of work after the other."""
+    """One processor in simulated time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -23,7 +23,7 @@ class Machine:
         self.used[who] = self.used.get(who, 0.0) + seconds
 
     def run(self, greedy: list[str], seconds: float, light: str | None = "light") -> None:
-        """Accounts that use whatever they may, beside one that asks for little each second."""
+        """Run greedy accounts next to one that asks for little each second."""
         end, asked = self.now + seconds, -1.0
         while self.now < end:
             if light and self.now >= asked + 1:
@@ -32,7 +32,7 @@ class Machine:
                 self.work(light, 0.01)
             for who in greedy:
                 self.shares.asks(who)
-            # Who has had least goes first, as with one request of each in a line.
+            # The least served goes first, as if each had one request in a queue.
             may = [who for who in greedy if not self.shares.has_to_wait(who, who)]
             if may:
                 self.work(min(may, key=lambda who: self.used.get(who, 0.0)))
@@ -81,7 +81,7 @@ def test_heavy_users_do_not_wait_for_each_other():
 
 
 def test_a_crowd_of_usual_visitors_stays_light():
-    """Fifty who translate a sentence each five seconds take half of a processor."""
+    """Fifty visitors who each translate a sentence every five seconds use half of a processor."""
     machine = Machine()
     crowd = [f"visitor {i}" for i in range(50)]
     for _ in range(60):
@@ -93,7 +93,7 @@ def test_a_crowd_of_usual_visitors_stays_light():
             machine.now += 0.05
 
 
-def test_who_has_used_much_is_light_again_after_a_while():
+def test_debts_decay():
     machine = Machine()
     machine.work("greedy", 3)
     assert not machine.shares.is_light("greedy")
@@ -103,7 +103,7 @@ def test_who_has_used_much_is_light_again_after_a_while():
     assert machine.shares.is_light("greedy")
 
 
-def test_nobody_in_particular_pays_nothing_and_makes_nobody_wait():
+def test_the_account_none_is_not_counted():
     machine = Machine()
     machine.work("greedy", 5)
     machine.shares.asks(None)

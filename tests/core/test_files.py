@@ -1,4 +1,4 @@
-"""Atomic file writes: whatever stops one, what is there is wholly old or wholly new."""
+"""Atomic writes leave either the old or the new content; reads are safe against file swaps."""
 
 import errno
 import itertools
@@ -12,24 +12,24 @@ from pathlib import Path
 import pytest
 
 from core.checkpoint import folder as checkpoint
-from core.checkpoint.add_checksum import seal
+from core.checkpoint.add_checksum import add_checksum
 from core.checkpoint.folder import load, read_card
 from core.files import (
     cache_folder,
     check_writable,
-    current,
-    finish_together,
-    opened,
-    read,
+    committed_file,
+    finish_commit,
+    safe_open,
+    safe_read,
     write_atomic,
     write_json,
-    write_together,
+    write_transaction,
 )
 from tests.core import strange_folders
-from tests.core.plugs import fails, killed
+from tests.core.crashes import fails, killed
 
-OLD = {"a": b"old a", "b": b"old b", "switch": b"old"}
-NEW = {"a": b"new a", "b": b"new b", "switch": b"new"}
+OLD = {"a": b"old a", "b": b"old b", "manifest": b"old"}
+NEW = {"a": b"new a", "b": b"new b", "manifest": b"new"}
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -40,54 +40,50 @@ def test_a_kill_between_any_two_steps_leaves_all_old_or_all_new(tmp_path):
     found = []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
-        write_together(folder, OLD, "switch")
-        dead = killed(folder, at, lambda folder=folder: write_together(folder, NEW, "switch"))
-        whole = {name: current(folder, name, "switch").read_bytes() for name in OLD}
+        write_transaction(folder, OLD, "manifest")
+        dead = killed(folder, at, lambda folder=folder: write_transaction(folder, NEW, "manifest"))
+        whole = {name: committed_file(folder, name, "manifest").read_bytes() for name in OLD}
         assert whole in (OLD, NEW), at
-        finish_together(folder, "switch")
+        finish_commit(folder, "manifest")
         assert whole.items() <= content(folder).items()
         found.append(whole == NEW)
         if not dead:
             break
-        write_together(folder, {**OLD, "a": b"later"}, "switch")
-        assert content(folder) == {**OLD, "a": b"later"}, "what was left is cleaned away"
+        write_transaction(folder, {**OLD, "a": b"later"}, "manifest")
+        assert content(folder) == {**OLD, "a": b"later"}, "leftovers are removed"
     assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 4
 
 
-def unfinished(folder: Path, start: Path) -> Path:
-    """A checkpoint whose config.json is new, and whose metrics wait under its mark."""
+def half_committed(folder: Path, start: Path) -> Path:
+    """A checkpoint with a committed config.json whose metrics are still staged."""
     shutil.copytree(start, folder)
     mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
     (folder / "metrics.json").rename(folder / f"metrics-{mark}.json")
-    (folder / "tokenizer-000000000000.json").write_bytes(b"of an attempt that was given up")
+    (folder / "tokenizer-000000000000.json").write_bytes(b"of an earlier attempt")
     return folder
 
 
-def test_later_metrics_are_not_replaced_by_those_that_waited(checkpoint_folder, tmp_path):
-    folder = unfinished(tmp_path / "c", checkpoint_folder)
+def test_staged_metrics_do_not_replace_newer_ones(checkpoint_folder, tmp_path):
+    folder = half_committed(tmp_path / "c", checkpoint_folder)
     checkpoint.save_metrics(folder, {"curve": [], "final": {}})
     assert read_card(folder).metrics == {"curve": [], "final": {}}
     load(folder)
 
 
-def test_a_folder_that_was_not_saved_to_its_end_is_sealed_with_what_waits(
-    checkpoint_folder, tmp_path
-):
-    folder = unfinished(tmp_path / "c", checkpoint_folder)
+def test_sealing_a_half_committed_folder_keeps_its_staged_files(checkpoint_folder, tmp_path):
+    folder = half_committed(tmp_path / "c", checkpoint_folder)
     config = json.loads((folder / "config.json").read_text())
     waiting = next(folder.glob("metrics-*.json"))
     del config["sha256"]
     write_json(folder / "config.json", config)
     mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
     waiting.rename(folder / f"metrics-{mark}.json")
-    seal(folder)
+    add_checksum(folder)
     assert read_card(folder).metrics == read_card(checkpoint_folder).metrics != {}
 
 
-def test_a_folder_that_was_not_saved_to_its_end_is_read_without_writing(
-    checkpoint_folder, tmp_path, monkeypatch
-):
-    folder = unfinished(tmp_path / "c", checkpoint_folder)
+def test_a_half_committed_folder_is_read_without_writing(checkpoint_folder, tmp_path, monkeypatch):
+    folder = half_committed(tmp_path / "c", checkpoint_folder)
     expected = json.loads((checkpoint_folder / "metrics.json").read_text())
 
     def refuse(*_: object) -> None:
@@ -103,7 +99,7 @@ def test_a_folder_that_was_not_saved_to_its_end_is_read_without_writing(
     "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
 )
 def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
-    write_together(tmp_path, OLD, "switch")
+    write_transaction(tmp_path, OLD, "manifest")
     synced = itertools.count(1)
 
     def full(_: int) -> None:
@@ -112,70 +108,51 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr("core.files.os.fsync", full)
     with pytest.raises(type(error)) as caught:
-        write_together(tmp_path, NEW, "switch")
+        write_transaction(tmp_path, NEW, "manifest")
     if isinstance(error, OSError):
         message = str(caught.value)
         assert "No space left on device (while writing 5 bytes)" in message and "/b'" in message
     assert content(tmp_path) == OLD
 
 
-def test_a_failed_write_under_the_same_switch_leaves_nothing_behind(tmp_path):
-    """As where a run is scored: config.json stays as it was, and metrics.json does not."""
-    again, found = NEW | {"switch": OLD["switch"]}, []
+def test_a_failed_write_with_an_unchanged_manifest_leaves_nothing_behind(tmp_path):
+    """As when a run is scored again: metrics.json changes, config.json does not."""
+    again, found = NEW | {"manifest": OLD["manifest"]}, []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
-        write_together(folder, OLD, "switch")
-        if (
-            fails(folder, at, errno.EIO, lambda f=folder: write_together(f, again, "switch"))
-            is None
-        ):
+        write_transaction(folder, OLD, "manifest")
+        write = lambda folder=folder: write_transaction(folder, again, "manifest")  # noqa: E731
+        if fails(folder, at, errno.EIO, write) is None:
             break
-        finish_together(folder, "switch")
+        finish_commit(folder, "manifest")
         assert content(folder) in (OLD, again), at
         found.append(content(folder) == again)
     assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 2
 
 
-def test_a_write_stopped_after_the_switch_keeps_the_new_files(tmp_path, monkeypatch):
-    write_together(tmp_path, OLD, "switch")
-    replace = Path.replace
-
-    def stop(part: Path, file: Path) -> None:
-        replace(part, file)
-        if file.name == "switch":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", stop)
-        with pytest.raises(KeyboardInterrupt):
-            write_together(tmp_path, NEW, "switch")
-    finish_together(tmp_path, "switch")
-    assert content(tmp_path) == NEW
-
-
-def test_files_of_others_are_left_alone(tmp_path):
+def test_other_files_are_left_alone(tmp_path):
     (tmp_path / "film.part").write_bytes(b"a download")
     (tmp_path / "film-0123456789ab").write_bytes(b"another")
-    write_together(tmp_path, OLD, "switch")
+    write_transaction(tmp_path, OLD, "manifest")
     write_atomic(tmp_path / "c", b"1")
     assert (tmp_path / "film.part").exists() and (tmp_path / "film-0123456789ab").exists()
 
 
-def test_files_are_whole_before_they_take_their_places(tmp_path, monkeypatch):
+def test_files_are_synced_before_they_are_renamed(tmp_path, monkeypatch):
     calls = []
     sync, replace = os.fsync, Path.replace
     monkeypatch.setattr("core.files.os.fsync", lambda f: calls.append("sync") or sync(f))
     monkeypatch.setattr(Path, "replace", lambda a, b: calls.append(b.name) or replace(a, b))
-    write_together(tmp_path, NEW, "switch")
+    write_transaction(tmp_path, NEW, "manifest")
     a, b = (f"{name}-{checkpoint.sha256(b'new')[:12]}" for name in "ab")
-    assert calls == ["sync"] * 3 + [a, b, "sync", "switch", "sync", "a", "b", "sync"]
+    assert calls == ["sync"] * 3 + [a, b, "sync", "manifest", "sync", "a", "b", "sync"]
     calls.clear()
     write_atomic(tmp_path / "c", b"1")
     assert calls == ["sync", "c", "sync"]
 
 
 @pytest.mark.parametrize("place", ["x", "a/b/x", "there/x"])
-def test_whether_a_file_can_be_written_is_tried_without_a_trace(tmp_path, place):
+def test_check_writable_leaves_no_trace(tmp_path, place):
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("old")
     check_writable(tmp_path / place)
@@ -185,7 +162,7 @@ def test_whether_a_file_can_be_written_is_tried_without_a_trace(tmp_path, place)
 
 
 @pytest.mark.parametrize("place", ["file/x", "there", "file/a/x", "/proc/none/x"])
-def test_where_no_file_can_be_written_it_says_so(tmp_path, place):
+def test_check_writable_names_the_file(tmp_path, place):
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("old")
     with pytest.raises(OSError, match=re.escape(place)):
@@ -193,8 +170,8 @@ def test_where_no_file_can_be_written_it_says_so(tmp_path, place):
     assert sorted(f.name for f in tmp_path.rglob("*")) == ["file", "there"]
 
 
-def in_place(monkeypatch, file: Path, at: int, put) -> None:
-    """Put something else in a file's place as it is looked at for the `at`-th time."""
+def swap_at(monkeypatch, file: Path, at: int, put) -> None:
+    """Replace a file when it is examined for the `at`-th time."""
     looks = itertools.count(1)
     lstat, is_file = os.lstat, Path.is_file
 
@@ -216,16 +193,16 @@ NOT_FILES = {
 }
 
 
-class Waited(BaseException):
-    """No reader may take this for something that is wrong with a file."""
+class Blocked(BaseException):
+    """Not an Exception, so no reader can mistake it for a broken file."""
 
 
 @pytest.fixture
 def prompt():
-    """What waits for a pipe fails after a few seconds."""
+    """Fail after ten seconds instead of waiting for a pipe."""
 
     def stop(*_: object) -> None:
-        raise Waited
+        raise Blocked
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(10)
@@ -236,23 +213,21 @@ def prompt():
 
 @pytest.mark.usefixtures("prompt")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
-def test_what_is_put_in_a_files_place_is_not_read(tmp_path, monkeypatch, put):
-    """The file is looked at, then another one has its name: a pipe must not be waited for."""
+def test_a_swapped_file_is_not_read(tmp_path, monkeypatch, put):
+    """A file swapped after the check is not read, and a swapped-in pipe does not block."""
     file = tmp_path / "config.json"
     file.write_bytes(b"{}")
-    in_place(monkeypatch, file, 1, put)
+    swap_at(monkeypatch, file, 1, put)
     with pytest.raises((ValueError, OSError)):
-        read(file, 100)
+        safe_read(file, 100)
 
 
 @pytest.mark.usefixtures("prompt")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 @pytest.mark.parametrize("at", range(1, 5))
-def test_a_folder_whose_files_change_while_it_is_loaded_does_not_hang(
-    tmp_path, monkeypatch, put, at
-):
+def test_loading_does_not_hang_when_files_are_swapped(tmp_path, monkeypatch, put, at):
     folder = strange_folders.good(tmp_path / "good-de-en")
-    in_place(monkeypatch, folder / "config.json", at, put)
+    swap_at(monkeypatch, folder / "config.json", at, put)
     try:
         load(folder)
     except checkpoint.CheckpointError as error:
@@ -261,37 +236,37 @@ def test_a_folder_whose_files_change_while_it_is_loaded_does_not_hang(
 
 
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
-def test_a_switch_that_is_no_file_has_no_mark(tmp_path, put):
-    put(tmp_path / "switch")
-    assert current(tmp_path, "a", "switch") == tmp_path / "a"
-    finish_together(tmp_path, "switch")
+def test_a_manifest_must_be_a_file(tmp_path, put):
+    put(tmp_path / "manifest")
+    assert committed_file(tmp_path, "a", "manifest") == tmp_path / "a"
+    finish_commit(tmp_path, "manifest")
 
 
-def test_a_switch_as_large_as_settings_may_be_has_a_mark(tmp_path):
+def test_the_size_limit_of_a_manifest(tmp_path):
     for size, name in ((65_536, "a-"), (65_537, "a")):
         content = b"x" * size
-        (tmp_path / "switch").write_bytes(content)
+        (tmp_path / "manifest").write_bytes(content)
         (tmp_path / f"a-{checkpoint.sha256(content)[:12]}").write_bytes(b"waits")
-        assert current(tmp_path, "a", "switch").name.startswith(name)
-        assert (current(tmp_path, "a", "switch").name == "a") == (size == 65_537)
+        assert committed_file(tmp_path, "a", "manifest").name.startswith(name)
+        assert (committed_file(tmp_path, "a", "manifest").name == "a") == (size == 65_537)
 
 
 @pytest.mark.usefixtures("prompt")
-def test_sizes_are_known_before_anything_is_read(tmp_path):
+def test_size_limits_links_and_pipes(tmp_path):
     file = tmp_path / "x"
     file.write_bytes(b"12345")
-    assert read(file, 5) == read(file, 5, 5) == b"12345"
+    assert safe_read(file, 5) == safe_read(file, 5, 5) == b"12345"
     for largest, size, says in ((4, None, "5 bytes, the limit is 4"), (9, 6, "expected 6")):
         with pytest.raises(ValueError, match=says):
-            read(file, largest, size)
+            safe_read(file, largest, size)
     (tmp_path / "link").symlink_to(file)
-    assert read(tmp_path / "link", 5, links=True) == b"12345", "a person named it"
+    assert safe_read(tmp_path / "link", 5, follow_links=True) == b"12345", "the user named it"
     with pytest.raises(ValueError, match="a link, which is not followed"):
-        read(tmp_path / "link", 5)
+        safe_read(tmp_path / "link", 5)
     os.mkfifo(tmp_path / "pipe")
     with (
-        pytest.raises(ValueError, match="no regular file"),
-        opened(tmp_path / "pipe", 5, links=True),
+        pytest.raises(ValueError, match="not a regular file"),
+        safe_open(tmp_path / "pipe", 5, follow_links=True),
     ):
         pass
 
@@ -308,7 +283,7 @@ def test_sizes_are_known_before_anything_is_read(tmp_path):
     ],
 )
 def test_a_cache_is_never_in_the_current_folder(monkeypatch, cache, home, expected):
-    """XDG Base Directory Specification: empty is unset, and relative paths are ignored."""
+    """XDG Base Directory Specification: empty means unset, relative paths are ignored."""
     monkeypatch.setenv("HOME", home)
     if cache is None:
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -317,7 +292,7 @@ def test_a_cache_is_never_in_the_current_folder(monkeypatch, cache, home, expect
     assert cache_folder() == Path(expected)
 
 
-def test_a_relative_home_is_none(monkeypatch):
+def test_a_relative_home_is_rejected(monkeypatch):
     monkeypatch.setenv("HOME", "rel")
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     with pytest.raises(RuntimeError, match="not absolute"):
@@ -326,7 +301,7 @@ def test_a_relative_home_is_none(monkeypatch):
 
 WRITES = {
     "write_atomic": lambda folder: write_atomic(folder / "x", b"new"),
-    "write_together": lambda folder: write_together(folder, {"x": b"new", "s": b"1"}, "s"),
+    "write_transaction": lambda folder: write_transaction(folder, {"x": b"new", "s": b"1"}, "s"),
     "check_writable": lambda folder: check_writable(folder / "x"),
 }
 
@@ -334,7 +309,7 @@ WRITES = {
 @pytest.mark.usefixtures("prompt")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
-def test_what_is_written_goes_through_nothing_that_a_folder_brought_along(tmp_path, what, write):
+def test_writes_do_not_follow_what_was_in_the_folder(tmp_path, what, write):
     (tmp_path / "folder").mkdir()
     other, part = tmp_path / "other", tmp_path / "folder" / "x.part"
     other.write_bytes(b"another's")

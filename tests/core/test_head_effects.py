@@ -262,7 +262,7 @@ def test_others_have_turns_between_batches_and_a_closed_question_asks_no_more(
     assert batches.count("asked") == asked_so_far + 2 and not translator._lock.locked()
 
 
-def test_what_cannot_be_asked_is_one_line(translator):
+def test_unusable_text_is_one_line(translator):
     record = translator.inspect("Ein Hund läuft.")
     with pytest.raises(ValueError, match="unknown kind 'middle': choose encoder, decoder or cross"):
         pair_effects(translator, record, "middle")

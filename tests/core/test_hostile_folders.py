@@ -1,34 +1,482 @@
-"""A stranger's checkpoint folder is refused in one line, whatever is wrong with it."""
+"""Hostile checkpoint folders are rejected with one line, and, if possible, before reading weights.
 
+A case changes a valid folder; the error must contain `says`. `late` cases are detectable only after
+reading the weights.
+"""
+
+import json
+import os
+import resource
 import shutil
+import time
+from statistics import median
+from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 from core.checkpoint.folder import CheckpointError, list_cards, load
-from tests.core import strange_folders
-from tests.core.hostile_kinds import KINDS
+from core.config import ModelConfig
+from core.model.shapes import count_parameters, weight_shapes
+from core.text.tokenizer import SPECIALS
+from tests.core import strange_folders as s
+from tests.core.strange_folders import CONFIG, TOKENIZER, WEIGHTS, Change
+
+TABLE, NORM = "embeddings.source_table.weight", "encoder_norm.bias"
+ESCAPE = "\x1b]0;owned\x07\x1b[2J"
+PICKLE = (
+    b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R."
+)
+BAD_JSON = {
+    "nothing": b"",
+    "cut": b'{"format": 1, "files": {',
+    "a pickle": PICKLE,
+    "a page": b"<!DOCTYPE html><html><body>404</body></html>",
+    "UTF-16": '{"format": 1}'.encode("utf-16"),
+    "a byte-order mark": b'\xef\xbb\xbf{"format": 1}',
+    "latin-1": '{"format": "ä"}'.encode("latin-1"),
+    "a list": b"[]",
+    "null": b"null",
+    "a number": b"1",
+    "a text": b'"x"',
+    "a deep list": b"[" * 60_000,
+    "a deep object": b'{"a":' * 10_000,
+    "zeros": b"\0" * 500,
+    "a long number": b'{"format": ' + b"1" * 60_000 + b"}",
+}
+
+
+class Case(NamedTuple):
+    name: str
+    change: Change
+    says: str = ""
+    late: bool = False
+
+
+def cases(group: str, table: dict[str, tuple[Change, str]], late: bool = False) -> list[Case]:
+    return [Case(f"{group}: {name}", *row, late) for name, row in table.items()]
+
+
+def kernel_log(folder) -> None:
+    (folder / TOKENIZER).unlink()
+    (folder / TOKENIZER).symlink_to("/proc/kmsg")
+    s.entry(TOKENIZER, bytes=0)(folder)
+
+
+def file_cases() -> list[Case]:
+    found = []
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        found.append(Case(f"{name} is missing", s.gone(name), "is missing"))
+        for what, put in s.NOT_FILES.items():
+            says = "link" if "link" in what else "regular file"
+            found.append(Case(f"{name} is a {what}", s.replaced(name, put), says))
+    for name in (WEIGHTS, TOKENIZER):
+        found += [
+            Case(f"{name} empty", s.edited(name, lambda raw: b""), "0 bytes, expected"),
+            Case(f"{name} cut", s.edited(name, lambda raw: raw[:-7]), "expected"),
+            Case(f"{name} one byte longer", s.edited(name, lambda raw: raw + b" "), "expected"),
+            Case(f"{name} of 1 GB, not told", s.sparse(name, 1 << 30, False), "the limit is"),
+            Case(f"{name} of 1 GB, told", s.sparse(name, 1 << 30, True), "the limit is"),
+        ]
+    too_long = s.edited(CONFIG, lambda raw: raw.ljust((64 << 10) + 1))
+    return [
+        *found,
+        Case("config of 64 KB and a byte", too_long, "the limit is 65,536"),
+        Case("config of 1 GB", s.sparse(CONFIG, 1 << 30, False), "the limit is 65,536"),
+        Case("tokenizer, a bit", s.flipped(TOKENIZER, 0.5), "SHA-256 differs"),
+        Case("weights, a bit", s.flipped(WEIGHTS, 0.9), "SHA-256 differs", late=True),
+        Case("the pipe of the kernel's log", kernel_log, "link"),
+    ]
+
+
+def nested(depth: int) -> list:
+    return [nested(depth - 1)] if depth > 1 else []
+
+
+def patched(old: bytes, new: bytes) -> Change:
+    return s.edited(CONFIG, lambda raw: raw.replace(old, new, 1))
+
+
+CONFIG_JSON: dict[str, tuple[Change, str]] = {
+    **{what: (s.content(CONFIG, raw), "") for what, raw in BAD_JSON.items()},
+    "nine levels": (s.inside("training", more=nested(8)), "deeper than 8"),
+    "a name twice": (patched(b"{", b'{"format": 1,'), "twice"),
+    "a size twice": (patched(b'"d_model"', b'"d_model": 9, "d_model"'), "twice"),
+    "a NaN": (s.network(layer_norm_eps=float("nan")), "NaN"),
+    "an infinity": (s.network(dropout=float("inf")), "Infinity"),
+    "items without end": (s.content(CONFIG, b"[" + b"0," * 32_000 + b"0]"), ""),
+}
+
+TOP_LEVEL: list[tuple[str, str, tuple]] = [
+    ("format", "format", (2, "1", True, None, ..., 10**30)),
+    ("architecture", "architecture", ("lstm", "../scratch", [], None, ..., ESCAPE)),
+    ("source_language", "not a language code", ("", "f", "DE", "de\n", "de-at", "fr1", "français")),
+    (
+        "source_language",
+        "not a language code",
+        ("x" * 9, "![x](//a)", ESCAPE, {}, [], None, 3, ...),
+    ),
+    ("target_language", "not a language code", ("FR", "de ", "zh-hans", [], ESCAPE)),
+    ("parameters", "parameters", (-1, True, "many", None, ..., 1e4, 10**30)),
+    ("training", "training is not an object", (None, [], "x")),
+    ("files", "files", ([], None, ..., {}, "x")),
+    ("tokenizers", "tokenizer", ([], None, ..., {}, {"source": TOKENIZER})),
+    *(
+        ("tokenizers", "files are not", ({"source": TOKENIZER, "target": target},))
+        for target in ("another.json", None, [TOKENIZER], WEIGHTS)
+    ),
+]
+TRAINING: dict[str, tuple] = {
+    "longest": ("x", [1], [0, 1], [1, True], [1, 10**30], {}),
+    "recipe": (3, "a b", "", ESCAPE, None),
+    "corpora": ([], {"x": -1}, {ESCAPE: 1}),
+    "config": ([], {"seed": "x"}, {"max_pair_tokens": -1}, {"steps": 0.5}),
+    "kept": (None, "a\x00b"),
+}
+BAD_NAMES = (
+    *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
+    *("a\0b", "a\nb", ESCAPE, "C:model", "a\\b"),
+)
+RESERVED = (
+    *("config.json", "CONFIG.JSON", "metrics.json", "MODEL_CARD.md", "history.npz"),
+    *("head_means.safetensors", "Head_Means.safetensors", "state.safetensors"),
+    *("snapshot-00000001.safetensors", "model.safetensors.part"),
+    *("model-0123456789ab.safetensors", "metrics-0123456789ab.json"),
+)
+
+
+def without_hash(raw: bytes) -> bytes:
+    values = json.loads(raw)
+    del values["sha256"]
+    return json.dumps(values).encode()
+
+
+def config_cases() -> list[Case]:
+    thousand = {f"f{i}": 0 for i in range(1_000)}
+    stale = {("model", "norm_first"): True, ("model", "num_heads"): 4}
+    stale |= {("source_language",): "en", ("architecture",): "baseline"}
+    return [
+        *(
+            Case(f"{name} {value!r}"[:60], s.config(**{name: value}), says)
+            for name, says, values in TOP_LEVEL
+            for value in values
+        ),
+        *(
+            Case(f"training {name} {value!r}"[:60], s.inside("training", **{name: value}), name)
+            for name, values in TRAINING.items()
+            for value in values
+        ),
+        Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "tokenizer"),
+        Case("a third file", s.inside("files", **{"x.json": {}}), "files are not"),
+        Case("a thousand files", s.inside("files", **thousand), "files are not"),
+        *(Case(f"weights called {n!r}"[:60], s.renamed(n), "plain file name") for n in BAD_NAMES),
+        *(Case(f"weights called {n!r}", s.renamed(n), "reserved file name") for n in RESERVED),
+        Case("a tokenizer called metrics.json", s.renamed("metrics.json", TOKENIZER), "reserved"),
+        Case("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain file name"),
+        *(
+            Case(f"a file's entry {value!r}", s.inside("files", **{WEIGHTS: value}), "bytes")
+            for value in (None, "x", [], 3)
+        ),
+        *(
+            Case(f"bytes {value!r}", s.entry(bytes=value), "how many bytes")
+            for value in (..., -1, "9", True, 1e3, None)
+        ),
+        *(
+            Case(f"sha256 {value!r}"[:40], s.entry(sha256=value), "lacks the SHA-256 of")
+            for value in (..., "", "0" * 63, "A" * 64, "x" * 64, None, 3, ["0"])
+        ),
+        Case("no own hash", s.edited(CONFIG, without_hash), "core.checkpoint.add_checksum"),
+        *(
+            Case(f"own hash {value!r}"[:40], s.unsigned("sha256", value=value), "its own SHA-256")
+            for value in ("", "0" * 64, None, 3, [])
+        ),
+        *(
+            Case(f"stale hash: {path[-1]}", s.unsigned(*path, value=value), "its own SHA-256")
+            for path, value in stale.items()
+        ),
+    ]
+
+
+SIZES: dict[str, tuple] = {
+    "d_model": (0, -8, 7, 8.0, "8", True, None, ..., 10**9, 10**30),
+    "num_heads": (0, -2, 3, 2.5, True, 10**6),
+    "num_encoder_layers": (0, -1, 97, 2_000, 100_000, 10**18, [1]),
+    "num_decoder_layers": (0, 97, 2_000, "1"),
+    "dim_feedforward": (0, -1, 10**7, {}),
+    "max_length": (0, 1, -5, 4_097, 4_000_000, 10**8, 20.0),
+    "source_vocab_size": (0, 300_001, 10**9, None, ...),
+    "target_vocab_size": (0, 61, True),
+    "dropout": (1, -1, 5, "x", None, [0.1]),
+    "attention_dropout": (1, -0.1, "0.1"),
+    "layer_norm_eps": ("x", 0, -1e9, 1, 1e-300, None, 10**400),
+    "norm_first": (1, "yes", None),
+    "share_embeddings": (0, "no"),
+    "qkv_bias": ("false",),
+    "mask_score": (0, 1, -1e-30, -1, -50, -87.0, -104, -999.9, -1e300, "low", [], True),
+    "a_further_one": (1,),
+}
+
+
+def consistent(**sizes: Any) -> Change:
+    """Change the model's sizes and adapt the number of parameters."""
+
+    def change(folder) -> None:
+        values = s.read(folder)
+        values["model"] |= sizes
+        shapes = weight_shapes("scratch", ModelConfig.from_json(values["model"]))
+        s.write(folder, values | {"parameters": count_parameters(shapes)})
+
+    return change
+
+
+def vocabularies(size: int) -> dict[str, int]:
+    return {"source_vocab_size": size, "target_vocab_size": size}
+
+
+def layers(encoder: int, decoder: int) -> dict[str, int]:
+    return {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
+
+
+NETWORK: dict[str, tuple[Change, str]] = {
+    "a list": (s.config(model=[]), "sizes"),
+    "60 + 60 layers": (s.network(**layers(60, 60)), "96 together"),
+    "5,000 heads": (s.network(d_model=128, num_heads=128, **layers(20, 10)), "the limit is 4,096"),
+    "400 million parameters": (
+        consistent(d_model=2_000, **vocabularies(200_000)),
+        "the limit is 300,000,000",
+    ),
+    "too many parameters claimed": (s.config(parameters=10**8), "claims 100,000,000 parameters"),
+    "too few parameters claimed": (s.network(dim_feedforward=100_000), "it claims"),
+    "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),
+    "a vocabulary of 100,000": (consistent(**vocabularies(100_000)), "vocabulary of 60"),
+    "more layers than weights": (consistent(num_encoder_layers=2), "missing or unexpected"),
+}
+
+
+def twice(values: dict[str, Any]) -> bytes:
+    """Return a header with a duplicate tensor."""
+    return (json.dumps(values)[:-1] + ", " + json.dumps({NORM: values[NORM]})[1:]).encode()
+
+
+def blank(size: int) -> Change:
+    return s.header(lambda values: json.dumps(values).encode() + b" " * size)
+
+
+def raw_header(raw: bytes) -> Change:
+    return s.header(lambda _: raw)
+
+
+def extra(**values: Any) -> Change:
+    """Add entries to the header."""
+    return s.header(lambda header: header | values)
+
+
+def named(name: str) -> Change:
+    """Add a tensor with this name."""
+    return s.header(lambda values: values | {name: values[NORM]})
+
+
+def many_tensors(count: int) -> Change:
+    tensor = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    return s.header(lambda _: {f"t{i}": tensor for i in range(count)})
+
+
+def typed(dtype: torch.dtype) -> Change:
+    return s.tensors(lambda t: t.update({name: value.to(dtype) for name, value in t.items()}))
+
+
+HEADER: dict[str, tuple[Change, str]] = {
+    "length 0": (s.length(0), "not JSON"),
+    "length 2^63": (s.length(1 << 63), "the limit is 1,048,576"),
+    "length 10^9": (s.length(10**9), "the limit is 1,048,576"),
+    "a length beyond its end": (s.length(1_000_000), "it ends after"),
+    "seven bytes": (s.content(WEIGHTS, b"1234567"), "it ends after"),
+    "2 MB of blanks": (blank(2 << 20), "the limit"),
+    "90 MB of blanks": (blank(90 << 20), "the limit"),
+    "not JSON": (raw_header(b"{" + b"x" * 100), "not JSON"),
+    "a list": (raw_header(b"[]"), "not an object"),
+    "null": (raw_header(b"null"), "not an object"),
+    "deep": (raw_header(b"[" * 100_000), "deeper"),
+    "UTF-16": (s.header(lambda values: json.dumps(values).encode("utf-16")), "UTF-8"),
+    "a tensor twice": (s.header(twice), "twice"),
+    "metadata that is a text": (extra(__metadata__="x"), "metadata"),
+    "nested metadata": (extra(__metadata__={"a": {}}), "metadata"),
+    "2,001 tensors": (many_tensors(2_001), "the limit is 2,000"),
+    "14,000 tensors": (many_tensors(14_000), "the limit is"),
+    "items without end": (raw_header(b"[" + b"0," * 500_000 + b"0]"), "the limit is"),
+    "no tensor": (raw_header(b"{}"), "missing or unexpected"),
+    "a tensor less": (s.header(lambda v: v.pop(NORM) and None), "missing or unexpected"),
+    "a tensor without a name": (named(""), "missing or unexpected"),
+    "a name for a terminal": (named(ESCAPE), "unexpected"),
+    "a name of 100,000": (named("x" * 100_000), "unexpected"),
+    "a tensor more": (s.tensors(lambda t: t.update(extra=torch.zeros(1))), "extra"),
+    "another shape": (s.tensors(lambda t: t.update({NORM: torch.zeros(3)})), "is [3], not [8]"),
+    "a shape turned": (s.of(TABLE, shape=[8, 60]), "is [8, 60], not [60, 8]"),
+    "an empty dimension": (s.of(NORM, shape=[0, 10**12], data_offsets=[0, 0]), "empty or non-"),
+    **{
+        f"the shape {shape!r}": (s.of(NORM, shape=shape), "empty or non-integer")
+        for shape in ([-8], [8.0], [True], 8, [[8]])
+    },
+    "a dimension of 2^64": (s.of(NORM, shape=[1 << 64]), "not [8]"),
+    "float64": (typed(torch.float64), ""),
+    "int32": (typed(torch.int32), "I32"),
+    "two types": (s.tensors(lambda t: t.update({NORM: t[NORM].half()})), "several types"),
+    **{
+        f"the type {dtype!r}": (s.of(NORM, dtype=dtype), "of type")
+        for dtype in ("F8_E4M3", None, ESCAPE)
+    },
+    "no type": (s.of(NORM, dtype=...), "and nothing else"),
+    "an item more": (s.of(NORM, more=1), "and nothing else"),
+    "an entry that is a list": (extra(**{NORM: [1]}), "and nothing else"),
+    **{
+        f"the offsets {span!r}": (s.of(NORM, data_offsets=span), "two integers as data_offsets")
+        for span in ("x", [0, 1, 2], [-32, 0])
+    },
+    "backward offsets": (s.of(NORM, data_offsets=[32, 0]), "do not match its shape"),
+    "offsets too large": (s.of(NORM, data_offsets=[0, 1 << 60]), "do not match its shape"),
+    "an overlap": (s.of(NORM, data_offsets=[0, 32]), "overlap"),
+    "a gap": (s.header(lambda v: v, more=b"1234"), "bytes, but the file has"),
+    "a pickle": (s.content(WEIGHTS, PICKLE), "header of"),
+    "a zip": (s.content(WEIGHTS, b"PK\x03\x04" + b"\0" * 5_000), "header of"),
+    "a page": (s.content(WEIGHTS, b"<!DOCTYPE html><html></html>"), "header of"),
+}
+
+NAN, INF = float("nan"), float("inf")
+VALUES: dict[str, tuple[Change, str]] = {
+    **{str(value): (s.value(value), "that are not finite") for value in (NAN, INF, -INF)},
+    **{str(value): (s.value(value), "beyond ±65,504") for value in (1e30, 7e4, -7e4)},
+    "NaN in a table": (s.value(NAN, TABLE), "that are not finite"),
+    "1e30 in a table": (s.value(1e30, TABLE), "beyond ±65,504"),
+    "NaN in float16": (s.both(s.value(NAN), typed(torch.float16)), "that are not finite"),
+}
+
+
+def eos_swapped(values: dict[str, Any]) -> None:
+    """Swap the ids of <eos> and the last token."""
+    vocabulary = values["vocabulary"]
+    last = max(vocabulary, key=vocabulary.get)
+    vocabulary["<eos>"], vocabulary[last] = vocabulary[last], 2
+
+
+def unk_renamed(values: dict[str, Any]) -> None:
+    values["vocabulary"]["<UNK>"] = values["vocabulary"].pop("<unk>")
+
+
+def one_less(values: dict[str, Any]) -> None:
+    del values["vocabulary"][s.spare(values)[0]]
+
+
+def one_more(values: dict[str, Any]) -> None:
+    values["vocabulary"]["more"] = len(values["vocabulary"])
+
+
+def merged_eos(values: dict[str, Any]) -> None:
+    """Add a merge that would turn the typed text "<eos>" into the control id."""
+    vocabulary = values["vocabulary"]
+    for part in ("<eo", "s>"):
+        old, id = s.spare(values)
+        del vocabulary[old]
+        vocabulary[part] = id
+    values["merges"].append(["<eo", "s>"])
+
+
+def tokens(**changes: Any) -> Change:
+    return s.tokens(lambda values: s.updated(values, changes))
+
+
+SPECIALS_ONLY = {"merges": [], "vocabulary": dict(zip(SPECIALS, range(4), strict=True))}
+DUPLICATE = b'"vocabulary":{', b'"vocabulary":{"<pad>":0,'
+LIBRARY_FORMAT = {"model": {"type": "BPE"}, "normalizer": {"pattern": "(a+)+$"}}
+TOKENIZERS: dict[str, tuple[Change, str]] = {
+    **{what: (s.content(TOKENIZER, raw), "") for what, raw in BAD_JSON.items()},
+    "8 MB of blanks": (s.edited(TOKENIZER, lambda raw: raw + b" " * (8 << 20), True), "the limit"),
+    "2 million merges": (tokens(merges=[["a", "b"]] * 2_000_000), "the limit is"),
+    "4,000 merges": (tokens(merges=[["a", "b"]] * 4_000), "the limit is"),
+    **{f"kind {kind!r}": (tokens(kind=kind), "unknown kind") for kind in (..., None, "pickle", [])},
+    "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "unknown kind"),
+    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "has no 'pre_"),
+    **{f"vocabulary {v!r}": (tokens(vocabulary=v), "vocabulary") for v in (..., "/etc/passwd", [])},
+    "an empty vocabulary": (tokens(vocabulary={}), "must be <pad>"),
+    "no merges": (tokens(merges=...), "merges"),
+    "merges that are an object": (tokens(merges={}), "merges"),
+    **{
+        f"the merge {merge!r}": (tokens(merges=[merge]), "not a pair of tokens")
+        for merge in (["a", "b", "c"], [1, 2], "a b")
+    },
+    "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "is not in the vocabulary"),
+    "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "is not in the vocabulary"),
+    "a merge to <eos>": (s.tokens(merged_eos), "produces the special token <eos>"),
+    "single_digits as a text": (tokens(single_digits="no"), "single_digits"),
+    "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
+    "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
+    "a token less": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
+    "a token more": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
+    "special tokens only": (tokens(**SPECIALS_ONLY), "only special tokens"),
+    "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
+    **{
+        f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2")
+        for id in (60, 10**6, 1 << 31, -1, 5, "59", True, 59.0, None)
+    },
+    **{
+        f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
+        for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
+    },
+    "words of an unsupported language": (
+        s.both(s.words(language="fr"), s.config(source_language="fr", target_language="fr")),
+        "only German and English, not fr",
+    ),
+    "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
+}
+WORDS: list[tuple[dict[str, Any], str]] = [
+    ({"language": "../../os"}, "not a language code"),
+    ({"language": ...}, "language"),
+    ({"language": "fr"}, "its language is 'fr'"),
+    ({"vocabulary": "/etc/passwd"}, "vocabulary"),
+    ({"vocabulary": [1] * 56}, "not a string"),
+    ({"vocabulary": ["a"] * 56}, "contains a word twice"),
+    ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
+    ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
+    ({"lower": 1}, "lower"),
+    ({"rule": "x"}, "has no 'rule'"),
+    ({"vocabulary": [ESCAPE]}, "is not a valid token"),
+]
+
+CASES = [
+    *file_cases(),
+    *cases("config", CONFIG_JSON),
+    *config_cases(),
+    *(
+        Case(f"{name} {value!r}"[:50], s.network(**{name: value}))
+        for name, values in SIZES.items()
+        for value in values
+    ),
+    *cases("network", NETWORK),
+    *cases("header", HEADER),
+    *cases("value", VALUES, late=True),
+    *cases("tokenizer", TOKENIZERS),
+    *(Case(f"words: {changes!r}"[:60], s.words(**changes), says) for changes, says in WORDS),
+]
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    return strange_folders.good(tmp_path_factory.mktemp("good") / "good-de-en")
+    return s.good(tmp_path_factory.mktemp("good") / "good-de-en")
 
 
 class WeightsRead(BaseException):
-    """No loader may take this for something that is wrong with the folder."""
+    """No handler takes this for a defect of the folder."""
 
 
-def test_there_are_enough_kinds():
-    assert len(KINDS) > 300 and len({kind.name for kind in KINDS}) == len(KINDS)
+def test_the_cases_have_distinct_names():
+    assert len(CASES) > 300 and len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(kind, good, tmp_path, monkeypatch):
-    """Whatever can be known without reading the weights is known before they are read."""
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(case, good, tmp_path, monkeypatch):
     shutil.copytree(good, tmp_path / "good-de-en")
     folder = shutil.copytree(good, tmp_path / "bad-de-en")
-    kind.change(folder)
-    if not kind.late:
+    case.change(folder)
+    if not case.late:
 
         def read(*_: object) -> None:
             raise WeightsRead
@@ -38,9 +486,50 @@ def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(kind, good, tmp_p
         load(folder)
     line = str(caught.value)
     assert line.isprintable() and "`" not in line.split("`")[0] and len(line) < 900
-    assert kind.says in line, line
-    assert any(way in line for way in ("git checkout -- ", "core.checkpoint.add_checksum"))
+    assert case.says in line, line
+    assert any(remedy in line for remedy in ("git checkout -- ", "core.checkpoint.add_checksum"))
     cards, problems = list_cards(tmp_path)
     assert [card.folder.name for card in cards if card.folder != folder] == ["good-de-en"]
     assert len(problems) == (folder not in [card.folder for card in cards])
     assert all(problem.isprintable() for problem in problems)
+
+
+def cost(refuse) -> tuple[float, float]:
+    """Return milliseconds of processor time and MB of memory, measured in a child process."""
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        before, started = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
+        refuse()
+        spent = 1e3 * (time.process_time() - started)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before.ru_maxrss
+        os.write(write, json.dumps([spent, grown / 1024]).encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as stream:
+        return tuple(json.loads(stream.read()))
+
+
+@pytest.mark.soak
+def test_what_refusals_cost(good, tmp_path):
+    """Early refusals need little memory; times depend on the machine and are only printed."""
+    load(good)  # imports torch, as a running app has
+    costs = {}
+    for number, case in enumerate(CASES):
+        folder = shutil.copytree(good, tmp_path / str(number) / "bad-de-en")
+        case.change(folder)
+
+        def refuse(folder=folder) -> None:
+            with pytest.raises(CheckpointError):
+                load(folder)
+
+        costs[case] = cost(refuse)
+        shutil.rmtree(folder.parent)
+    early = {case.name: costs[case] for case in CASES if not case.late}
+    for column, unit, limit in ((0, "ms", 100), (1, "MB", 20)):
+        ranked = sorted(early, key=lambda name: -early[name][column])
+        above = sum(early[name][column] > limit for name in ranked)
+        worst = ", ".join(f"{name} {early[name][column]:.1f}" for name in ranked[:3])
+        middle = median(found[column] for found in early.values())
+        print(f"\n{unit}: median {middle:.1f}, {above} of {len(early)} above {limit}: {worst}")  # noqa: T201
+    assert max(memory for _, memory in early.values()) <= 20

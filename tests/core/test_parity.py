@@ -1,4 +1,4 @@
-"""Copied weights: the scratch model and torch.nn.Transformer are the same function."""
+"""With the same weights, the scratch model and torch.nn.Transformer are equivalent."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def test_logits_maps_and_gradients_are_equal(variant, padding):
     assert_close(ours[real], theirs[real], **LIMIT)
     for kind in KINDS:
         maps = our_maps.maps(kind)
-        assert maps.std() > 0.01  # not all alike: a transposed map could not hide
+        assert maps.std() > 0.01  # so that a transposed map is noticed
         assert_close(maps, their_maps.maps(kind), **LIMIT)
 
     our_gradients = {name: p.grad for name, p in scratch.named_parameters()}

@@ -1,4 +1,4 @@
-"""A model's queue and the line of long work: order, limits, who is let go, what is given back."""
+"""The request queue and the long-task queue: order, limits, cancellation, memory."""
 
 import gc
 import threading
@@ -22,7 +22,7 @@ SOON = 20  # seconds after which a test has hung
 
 
 class Held:
-    """A backend that answers a batch when it is let; it says what it was asked."""
+    """A backend that answers each batch when `go` is released, and records the batches."""
 
     def __init__(self):
         self.batches: list[list[str]] = []
@@ -43,7 +43,7 @@ class Held:
 
 
 class Asked(threading.Thread):
-    """Someone who asks in a thread of their own and leaves when told so."""
+    """A request in its own thread; set `gone` to cancel it."""
 
     def __init__(self, queue: Queue, request, visitor=None):
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ def backend() -> Held:
 
 
 def lined_up(queue: Queue, *requests, visitor=None) -> list[Asked]:
-    """Each asked after the one before it stands in the line."""
+    """Queue the requests one after another."""
     found = []
     for request in requests:
         count = len(queue._waiting)
@@ -96,13 +96,13 @@ def lined_up(queue: Queue, *requests, visitor=None) -> list[Asked]:
 
 
 def at_work(queue: Queue, backend: Held) -> Asked:
-    """One whose request is being answered: the others wait."""
+    """Occupy the worker, so that further requests wait."""
     first = Asked(queue, "first")
     until(lambda: backend.batches == [["first"]])
     return first
 
 
-def test_what_waits_is_answered_together_in_its_order(backend):
+def test_compatible_requests_are_batched_in_order(backend):
     queue = Queue(backend)
     first = at_work(queue, backend)
     greedy = InspectRequest("greedy", decode=DecodeConfig(beam=1))
@@ -141,14 +141,14 @@ def test_equal_requests_are_answered_once(backend):
     first = at_work(queue, backend)
     asked = [Asked(queue, "same", visitor) for visitor in range(5)] + [Asked(queue, "first")]
     until(lambda: sum(len(job.tickets) for job in queue._jobs.values()) == 7)
-    asked[0].gone = True  # who came first has left: the others are answered all the same
+    asked[0].gone = True  # cancelling the first does not affect the others
     assert isinstance(asked[0].end(), GeneratorExit)
     backend.go.release(10)
     assert [one.end() for one in (*asked[1:], first)] == ["same!"] * 4 + ["first!"] * 2
     assert backend.batches == [["first"], ["same"]]
 
 
-def test_a_full_line_says_so_at_once(backend):
+def test_a_full_queue_is_reported_at_once(backend):
     queue = Queue(backend)
     at_work(queue, backend)
     lined_up(queue, *(f"{i}" for i in range(queues.LIMIT)))
@@ -161,14 +161,14 @@ def test_a_full_line_says_so_at_once(backend):
     assert queue.ask(InspectRequest("now")) == "now!"
 
 
-def test_nobody_waits_beyond_the_deadline(backend):
+def test_a_request_fails_at_its_deadline(backend):
     queue = Queue(backend, deadline_s=0.1)
     at_work(queue, backend)
     with pytest.raises(LateError, match="^no answer within 0.1 s"):
         queue.ask(InspectRequest("late"))
     backend.go.release(10)
     until(lambda: not queue._jobs)
-    assert backend.batches == [["first"]], "who was told so is not worked for"
+    assert backend.batches == [["first"]], "a late request is not computed"
 
 
 def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):
@@ -184,7 +184,7 @@ def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):
     assert sorted(backend.batches[1:]) == [["newer"], ["other"]]
 
 
-def test_who_left_is_not_worked_for(backend):
+def test_cancelled_requests_are_dropped(backend):
     queue = Queue(backend)
     first = at_work(queue, backend)
     (left,) = lined_up(queue, "left")
@@ -196,7 +196,7 @@ def test_who_left_is_not_worked_for(backend):
     assert backend.batches == [["first"]]
 
 
-def test_a_failure_is_told_to_all_whom_it_met_and_the_next_are_answered(backend):
+def test_a_failure_reaches_only_its_batch(backend):
     queue = Queue(backend)
     at_work(queue, backend)
     asked = lined_up(queue, "fails", "b")
@@ -205,7 +205,7 @@ def test_a_failure_is_told_to_all_whom_it_met_and_the_next_are_answered(backend)
     assert queue.ask(InspectRequest("next")) == "next!"
 
 
-def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatch):
+def test_heavy_users_are_throttled(backend, monkeypatch):
     queue = Queue(backend)
     cost = [1.0]  # seconds of a batch
     ticks = accumulate(iter(lambda: cost[0], None))
@@ -225,7 +225,7 @@ def test_who_asks_on_and_on_for_what_takes_long_makes_pauses(backend, monkeypatc
 
 
 def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
-    """After each the worker takes no long one for twice as long, whoever asks."""
+    """After a long sentence, the worker takes no other for twice its time."""
     queue = Queue(backend)
     asked = [Asked(queue, "a" * 480, "one")]
     until(lambda: backend.batches)
@@ -253,7 +253,7 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
 def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
     shared = fair_share.FairShare()
     queue = Queue(backend, shares=shared)
-    shared.charge("greedy", 1.0)  # as a page's run does, or another model's queue: still in credit
+    shared.charge("greedy", 1.0)  # heavy, but still in credit
     asked = [Asked(queue, "a first one")]
     until(lambda: backend.batches)
     for text, visitor in [("g" * 200, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:
@@ -282,7 +282,7 @@ def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):
 
 
 def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahead: None):
-    """A long work of three steps, which says where it is."""
+    """Return the steps of a task that logs its beginning and end."""
 
     def begin():
         said.append(f"{name} begins")
@@ -296,11 +296,11 @@ def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahea
 
 @pytest.fixture
 def quickly(monkeypatch):
-    """Without the half second that it takes to collect all garbage beside torch."""
-    monkeypatch.setattr(long_tasks, "give_back", lambda: None)
+    """Skip garbage collection, which takes half a second with torch loaded."""
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)
 
 
-def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
+def test_long_tasks_run_one_at_a_time_and_few_wait(quickly):
     line, said = LongTaskQueue(), []
     first = long_work(line, "first", said)
     assert next(first) == 0
@@ -319,7 +319,7 @@ def test_long_work_is_done_one_at_a_time_and_few_wait(quickly):
     assert said == [f"{name} {what}" for name in ("first", *"0123") for what in ("begins", "ends")]
 
 
-def test_who_leaves_the_line_makes_room(quickly):
+def test_leaving_the_queue_frees_a_place(quickly):
     line, said = LongTaskQueue(waiting=1), []
     first = long_work(line, "first", said)
     next(first)
@@ -335,12 +335,12 @@ def test_who_leaves_the_line_makes_room(quickly):
         assert next(steps) == 0
 
 
-def test_memory_is_given_back_when_nothing_holds_it_any_more(monkeypatch):
+def test_memory_is_released_after_the_task(monkeypatch):
     class Large:
-        """Weights in double precision."""
+        """Can be weakly referenced."""
 
     there, gone = [], []
-    monkeypatch.setattr(long_tasks, "give_back", lambda: gone.append(there[-1]() is None))
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: gone.append(there[-1]() is None))
 
     def begin():
         large = Large()

@@ -1,4 +1,4 @@
-"""A model on other machines answers as one here does; they may die and come back."""
+"""A remote model gives the same answers as a local one, and its server may die and come back."""
 
 import io
 import os
@@ -19,10 +19,10 @@ from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.serving.backend import InspectRequest, TranslateRequest
 from core.serving.local import LocalBackend
-from core.serving.ray_serve import SETTING, Answering, LostError, RayBackend, backend_of
+from core.serving.ray_serve import SETTING, LostError, RayBackend, Server, backend_of
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
-from tests.core.elsewhere import free_port, served
+from tests.core.remote_server import free_port, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"
@@ -40,7 +40,7 @@ def translator() -> Translator:
     return Translator.load(FOLDER, device="cpu")
 
 
-def test_what_is_sent_is_what_arrives(translator):
+def test_messages_round_trip(translator):
     (record,) = LocalBackend(translator).inspect(ASKED[:1])
     sent = [*ASKED, TranslateRequest("a \ud800 b"), *translator.translate(["Ein Hund."])]
     assert from_bytes(to_bytes(sent)) == tuple(sent)
@@ -61,7 +61,7 @@ class Bomb:
         return os.mkdir, ("never",)
 
 
-def test_nothing_is_built_from_bytes_but_what_is_known(tmp_path, monkeypatch):
+def test_unknown_messages_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     unknown = io.BytesIO()
     np.savez(unknown, tree=np.frombuffer(b'{"is": "Path", "of": {}}', np.uint8))
@@ -69,11 +69,11 @@ def test_nothing_is_built_from_bytes_but_what_is_known(tmp_path, monkeypatch):
     np.savez(bomb, tree=np.array([Bomb()], dtype=object))
     cut = to_bytes(ASKED)[:-30]
     for content in (b"", b"x", pickle.dumps(Bomb()), unknown.getvalue(), bomb.getvalue(), cut):
-        with pytest.raises(ValueError, match="no message of a backend"):
+        with pytest.raises(ValueError, match="not a backend message"):
             from_bytes(content)
-        assert isinstance(from_bytes(Answering([])(content)), ValueError)
+        assert isinstance(from_bytes(Server([])(content)), ValueError)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(TypeError, match="PosixPath is no value|Path is no value"):
+    with pytest.raises(TypeError, match="Path cannot be serialised"):
         to_bytes(tmp_path)
 
 
@@ -110,7 +110,7 @@ def lost(backend: RayBackend) -> None:
     assert SETTING in line and "try again" in line and line.isprintable() and len(line) < 250
 
 
-def test_one_who_asks_outlives_the_machines(backend, translator, port):
+def test_the_client_survives_the_loss_of_the_server(backend, translator, port):
     lost(backend)
     for _ in range(2):
         with served(port, FOLDER):
@@ -118,12 +118,12 @@ def test_one_who_asks_outlives_the_machines(backend, translator, port):
         lost(backend)
 
 
-def test_another_model_there_is_said(port, translator, monkeypatch):
+def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatch):
     address = f"http://127.0.0.1:{port}"
     with served(port, FOLDER):
         twin = translator.other_implementation()
         assert RayBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
-        for changed, says in (("config_sha256", "is another"), ("folder", "not among")):
+        for changed, says in (("config_sha256", "is different"), ("folder", "not among")):
             card = translator.card
             value = "0" * 64 if changed == "config_sha256" else Path("x/other-de-en")
             other = type(card)(**{**vars(card), changed: value})
@@ -141,7 +141,7 @@ def test_the_setting(translator, monkeypatch):
 
 @contextmanager
 def ray_serve(port: int) -> Generator[subprocess.Popen]:
-    """The command, with a Ray of its own, once it says that it serves."""
+    """Start the command with its own Ray, and wait until it serves."""
     called = [sys.executable, "-m", "core.serving.ray_serve", str(FOLDER), "--port", str(port)]
     usual = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
     command = subprocess.Popen(
@@ -155,7 +155,7 @@ def ray_serve(port: int) -> Generator[subprocess.Popen]:
 
 
 def started_by(number: int) -> list[int]:
-    """A process and all that it and those have started, from the tree as it is now."""
+    """Return a process and all its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -170,7 +170,7 @@ def started_by(number: int) -> list[int]:
 
 
 def killed(command: subprocess.Popen) -> None:
-    """All processes of the command: the machines are gone."""
+    """Kill all processes of the command."""
     if command.poll() is None:
         for number in started_by(command.pid):
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Recipes by name: each builds both networks alike, and the write-ups' shapes are theirs."""
+"""Recipes: both architectures match, and reproduced networks have their sources' shapes."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from core.data.corpora import CORPORA
 from core.model.build import build
 from core.training.recipes import RECIPES
 
-SIZE = 50  # of the vocabularies here: the shapes of the layers are what is looked at
+SIZE = 50  # of the vocabularies
 
 
 def config(name: str) -> ModelConfig:
@@ -27,13 +27,13 @@ def test_both_architectures_have_as_many_weights(name):
         assert counts[0] == counts[1]
 
 
-# The write-ups' own counts, without the tables of their vocabularies: an encoder layer is
-# 4·d² + 4·d + 2·d·f + f + d + 4·d, a decoder layer has another attention (4·d² + 4·d) and norm.
+# An encoder layer has 4·d² + 4·d + 2·d·f + f + d + 4·d parameters; a decoder layer has another
+# attention (4·d² + 4·d) and norm.
 @pytest.mark.parametrize(
     ("name", "layers", "feed_forward"),
     [("tutorial", 3, 512), ("friendshipkim", 6, 2048), ("hyunwoongko", 6, 2048)],
 )
-def test_the_write_ups_layers_are_theirs(name, layers, feed_forward):
+def test_reproduced_layers_have_their_sources_size(name, layers, feed_forward):
     d, f = 512, feed_forward
     encoder = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d
     decoder = encoder + 4 * d * d + 4 * d + 2 * d
@@ -43,7 +43,7 @@ def test_the_write_ups_layers_are_theirs(name, layers, feed_forward):
     assert found == layers * (encoder + decoder)
 
 
-def test_a_run_of_a_write_up_has_its_epochs():
+def test_reproduced_runs_have_their_sources_epochs():
     steps = {name: RECIPES[name].training.steps for name in ("tutorial", "friendshipkim")}
     assert steps == {"tutorial": 18 * -(-29_000 // 128), "friendshipkim": 15 * -(-29_000 // 32)}
 

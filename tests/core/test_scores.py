@@ -1,4 +1,4 @@
-"""What core.evaluate reports, against sacreBLEU and sums of log-probabilities made here."""
+"""Compare core.evaluate's scores with sacreBLEU and with sums of log-probabilities."""
 
 import math
 import re
@@ -15,8 +15,8 @@ from core.training.scoring import evaluate
 from core.translator import Translator
 
 FOLDER = Path(__file__).parents[2] / "checkpoints/captions-de-en"
-# References that differ from any translation, in case and length too: BLEU and chrF of exchanged
-# arguments are then other numbers.
+# References differ from any translation in words, case and length, so that BLEU and chrF change if
+# their arguments are swapped.
 PAIRS = [
     ("Ein Hund läuft durch den Schnee.", "A Dog runs through deep snow today."),
     ("Zwei Kinder spielen am Strand.", "Two children play on a beach."),

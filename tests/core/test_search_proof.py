@@ -1,6 +1,6 @@
-"""The search of a shipped network against a beam search, written out here, that never stops early.
+"""The search of a shipped network against a reference beam search without early stopping.
 
-Small random networks do not show what an early stop costs; these sentences do.
+Unlike small random networks, these sentences show what stopping too early costs.
 """
 
 from pathlib import Path
@@ -32,11 +32,13 @@ def score(log_prob: float, length: int) -> float:
     return log_prob / ((5 + length) / 6) ** ALPHA
 
 
-def by_hand(model, source: list[int]) -> tuple[list[list[tuple]], list[tuple], list[float]]:
-    """Every step's finished hypotheses (score, log P, ids), its 2K best (rank, ids), and the score
-    that no open prefix can exceed after it; to the end.
+def reference_search(
+    model, source: list[int]
+) -> tuple[list[list[tuple]], list[tuple], list[float]]:
+    """Return every step's finished hypotheses (score, log P, ids), its 2K best (rank, ids), and the
+    upper bound of all open prefixes' scores.
 
-    Each step is a whole pass over all open prefixes, without a cache.
+    Each step is a full pass over all open prefixes, without a cache.
     """
     length = len(source)
     limit = min(length + 50, 2 * length + 20)
@@ -78,12 +80,12 @@ def sources(translator: Translator) -> list[list[int]]:
     return [[*(t.id for t in translator._source.encode(text)), EOS] for text in SENTENCES]
 
 
-def test_the_translation_is_the_one_of_a_search_that_never_stops_early(translator):
-    """Taking the best of the first K that finish would give another translation of each."""
+def test_the_translation_equals_a_search_without_early_stopping(translator):
+    """Stopping at the first K finished hypotheses would change each translation."""
     found = translator.translate(SENTENCES, DecodeConfig(beam=BEAM))
     for source, translation in zip(sources(translator), found, strict=True):
         with translator.exclusive_model() as model:
-            finished, _, bounds = by_hand(model, source)
+            finished, _, bounds = reference_search(model, source)
         best_score, log_prob, ids = max(one for step in finished for one in step)
         best = translation.hypotheses[0]
         assert best.ids == ids
@@ -98,17 +100,17 @@ def test_the_translation_is_the_one_of_a_search_that_never_stops_early(translato
                 if kept[0][0] >= bound:
                     break
         assert first != ids
-        # The others are the best that had finished when nothing could beat the first.
+        # The others are the best finished ones when nothing could beat the first any more.
         assert [h.ids for h in translation.hypotheses] == [other for *_, other in kept]
 
 
-def test_an_end_that_is_no_result_was_overtaken_if_it_was_among_the_k_best(translator):
-    """Below the K best of its step it never counted as an end: it was pruned."""
+def test_an_eos_among_the_k_best_is_finished_or_overtaken(translator):
+    """Below the K best of its step, an <eos> is pruned."""
     seen = set()
     for source in sources(translator):
         with translator.exclusive_model() as model:
             tree = search_tree(model, torch.tensor([source]), DecodeConfig(beam=BEAM))
-            _, ranked, _ = by_hand(model, source)
+            _, ranked, _ = reference_search(model, source)
         results = {h.ids for h in tree.hypotheses}
         rank_of = {ids: rank for rank, ids in ranked}
         for index, node in enumerate(tree.nodes[1:], start=1):

@@ -1,28 +1,18 @@
-"""The traced search against the untraced one, and each of its numbers against its parts."""
+"""The search tree against a plain search, and its numbers against recomputed ones."""
 
-import dataclasses
 from itertools import pairwise
 
 import pytest
 import torch
 
 from core.config import DecodeConfig
-from core.model.build import build
-from core.search.beam import length_limit, search
+from core.search.beam import search
 from core.search.tree import ALTERNATIVES, SearchTree, search_tree
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 
 BEAMS = (1, 2, 5)
-
-
-def model(seed: int = 0, architecture: str = "scratch"):
-    torch.manual_seed(seed)
-    found = build(architecture, small.config()).double().eval()
-    with torch.no_grad():
-        for parameter in found.parameters():  # sharper than fresh weights, so that choices differ
-            parameter.mul_(1.5)
-    return found
+model = small.sharp
 
 
 def traced(
@@ -33,7 +23,7 @@ def traced(
 
 
 def log_probs(network, source: list[int], paths: list[tuple[int, ...]]) -> torch.Tensor:
-    """Of every id behind each of some paths of one length, by one full pass: [paths, ids]."""
+    """Log-probabilities of each next id after paths of equal length, [paths, ids]."""
     target_in = torch.tensor([[BOS, *ids] for ids in paths])
     logits = network(torch.tensor([source] * len(paths)), target_in)
     return logits[:, -1].log_softmax(-1)
@@ -41,7 +31,7 @@ def log_probs(network, source: list[int], paths: list[tuple[int, ...]]) -> torch
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 @pytest.mark.parametrize("beam", BEAMS)
-def test_watching_changes_nothing(beam, architecture):
+def test_the_tree_has_the_results_of_a_plain_search(beam, architecture):
     for seed in range(3):
         network = model(seed, architecture)
         tree, source = traced(network, 6, beam)
@@ -51,7 +41,7 @@ def test_watching_changes_nothing(beam, architecture):
 
 
 @pytest.mark.parametrize("beam", BEAMS)
-def test_every_score_recomputes_from_its_parts(beam):
+def test_every_score_recomputes(beam):
     network = model(1)
     tree, source = traced(network, 7, beam)
     alpha = 0.0 if beam == 1 else DecodeConfig().length_penalty
@@ -79,7 +69,7 @@ def test_every_score_recomputes_from_its_parts(beam):
 
 
 @pytest.mark.parametrize("beam", BEAMS)
-def test_each_step_holds_the_best_and_each_fate_is_true(beam):
+def test_ranks_and_statuses(beam):
     tree, _ = traced(model(2), 6, beam)
     results = {h.ids for h in tree.hypotheses}
     parents = {node.parent for node in tree.nodes}
@@ -104,7 +94,7 @@ def test_each_step_holds_the_best_and_each_fate_is_true(beam):
                 assert len(tree.hypotheses) == beam
 
 
-def test_greedy_is_one_line_with_what_it_passed_over():
+def test_greedy_shows_its_alternatives():
     tree, _ = traced(model(3), 5, 1)
     for step in range(1, tree.nodes[-1].step + 1):
         found = [node for node in tree.nodes if node.step == step]
@@ -113,7 +103,7 @@ def test_greedy_is_one_line_with_what_it_passed_over():
 
 
 @pytest.mark.parametrize("beam", BEAMS)
-def test_a_forced_prefix_is_followed_and_the_search_goes_on_from_it(beam):
+def test_the_search_continues_a_forced_prefix(beam):
     network = model(4)
     free, source = traced(network, 6, beam)
     last = free.hypotheses[0].ids[2]
@@ -138,29 +128,15 @@ def test_forcing_what_greedy_writes_changes_nothing():
         assert forced.hypotheses == free.hypotheses
 
 
-def test_a_prefix_that_ends_is_all_there_is():
+def test_a_prefix_with_eos_is_the_only_result():
     tree, _ = traced(model(6), 5, 4, (9, 8, EOS))
     assert [h.ids for h in tree.hypotheses] == [(9, 8, EOS)]
     assert [node.status for node in tree.nodes] == ["open", "open", "open", "finished"]
 
 
-def test_a_search_that_never_ends_stops_at_the_limit():
-    network = model(0)
-    network.embeddings.classifier.bias.data[EOS] = -1e4
-    tree, _ = traced(network, 4, 3)
-    assert tree.limit == length_limit(4, network.config.max_length) == tree.nodes[-1].step
-    assert {len(h.ids) for h in tree.hypotheses} == {tree.limit}
-
-
-def test_an_impossible_prefix_is_refused():
+def test_an_invalid_prefix_is_rejected():
     for prefix, words in (((EOS, 5), "after <eos>"), ((5,) * 100, "limit"), ((BOS,), "vocabulary")):
         with pytest.raises(ValueError, match=words):
             traced(model(), 4, 2, prefix)
     with pytest.raises(ValueError, match="vocabulary"):
         traced(model(), 4, 2, (model().config.target_vocab_size,))
-
-
-def test_a_tree_is_frozen():
-    tree, _ = traced(model(), 4, 2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        tree.nodes[0].status = "pruned"

@@ -1,4 +1,4 @@
-"""Requests that are answered together: the answers of each alone, and one's fault is its own."""
+"""Batched requests get the same answers as single ones; an invalid one affects only itself."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def translator() -> Translator:
 
 
 class Counted(Translator):
-    """A translator that notes how many sentences it is asked at once."""
+    """A translator that records the batch sizes of its calls."""
 
     def inspect(self, *given, **named):
         self.asked.append(1)

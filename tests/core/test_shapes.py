@@ -1,4 +1,4 @@
-"""The names and shapes of weights that are computed are those of the network that is built."""
+"""Computed names and shapes of weights against those of the built network."""
 
 import itertools
 import subprocess
@@ -15,8 +15,8 @@ SWITCHES = ("share_embeddings", "tie_classifier", "learned_positions", "qkv_bias
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_they_are_those_of_the_network(architecture):
-    """Every combination of what adds or takes away a weight, on two stacks of unequal depth."""
+def test_shapes_equal_those_of_the_network(architecture):
+    """Every combination of the options that add or remove weights, with stacks of unequal depth."""
     for switches in itertools.product([False, True], repeat=len(SWITCHES)):
         chosen = dict(zip(SWITCHES, switches, strict=True))
         sizes = {} if chosen["share_embeddings"] else {"target_vocab_size": 44}
@@ -29,14 +29,14 @@ def test_they_are_those_of_the_network(architecture):
         assert count_parameters(found) == sum(p.numel() for p in built.parameters())
 
 
-def test_another_architecture_is_refused():
+def test_an_unknown_architecture_is_rejected():
     with pytest.raises(
         ValueError, match="unknown architecture 'lstm': choose one of scratch, base"
     ):
         weight_shapes("lstm", small.config())
 
 
-def test_torch_is_not_needed():
+def test_shapes_do_not_import_torch():
     code = (
         "import sys, core.model.shapes, core.checkpoint.validate; assert 'torch' not in sys.modules"
     )

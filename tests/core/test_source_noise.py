@@ -1,8 +1,8 @@
-"""Text as people type it: what is changed, and what never is."""
+"""Source noise: final marks, case and concatenation."""
 
 import pytest
 
-from core.data.source_noise import lower_cased, several_at_once, without_last_mark
+from core.data.source_noise import concatenated_groups, lower_cased, without_final_marks
 
 
 @pytest.mark.parametrize(
@@ -14,18 +14,18 @@ from core.data.source_noise import lower_cased, several_at_once, without_last_ma
         (("Ja", "Yes."), ("Ja", "Yes.")),
     ],
 )
-def test_a_mark_goes_from_both_sides_or_from_none(pair, without):
-    assert without_last_mark(*pair) == without
+def test_final_marks_are_removed_from_both_sides_or_none(pair, without):
+    assert without_final_marks(*pair) == without
 
 
-def test_a_source_is_lower_cased_whole_at_its_beginning_or_not():
+def test_lower_casing():
     cases = {case: lower_cased("Der Hund", case) for case in ("kept", "lower", "lower first")}
     assert cases == {"kept": "Der Hund", "lower": "der hund", "lower first": "der Hund"}
 
 
-def test_texts_of_several_follow_each_other_and_the_last_may_be_shorter():
+def test_concatenated_groups():
     pairs = [(f"Satz {i}.", f"Sentence {i}.") for i in range(5)]
-    assert several_at_once(pairs, 2) == [
+    assert concatenated_groups(pairs, 2) == [
         ("Satz 0. Satz 1.", "Sentence 0. Sentence 1."),
         ("Satz 2. Satz 3.", "Sentence 2. Sentence 3."),
         ("Satz 4.", "Sentence 4."),

@@ -1,4 +1,4 @@
-"""Tokenizers: what goes in comes out, and nothing typed is ever a control id."""
+"""Tokenizers: round trips, normalisation, and typed special tokens as plain text."""
 
 import json
 import unicodedata
@@ -44,7 +44,7 @@ def test_text_to_ids_to_text(tokenizer, text):
     assert tokenizer.decode([token.id for token in tokenizer.encode(text)]) == text
 
 
-def test_specials_stand_first(tokenizer):
+def test_special_tokens_have_the_first_ids(tokenizer):
     assert SPECIALS == ("<pad>", "<bos>", "<eos>", "<unk>")
     assert [tokenizer.token(id).piece for id in range(4)] == list(SPECIALS)
     assert all(tokenizer.token(id).special for id in range(4))
@@ -52,7 +52,7 @@ def test_specials_stand_first(tokenizer):
 
 
 @pytest.mark.parametrize("typed", ["<pad>", "<bos>", "Hund <eos> Hund", "<unk>", "<s></s>"])
-def test_typed_specials_are_text(tokenizer, typed):
+def test_typed_special_tokens_are_text(tokenizer, typed):
     assert not {PAD, BOS, EOS} & {token.id for token in tokenizer.encode(typed)}
     assert not any(token.special for token in tokenizer.encode(typed))
 
@@ -66,18 +66,18 @@ def test_typed_specials_are_text(tokenizer, typed):
         ("AT&T, R&D, &ampere, a & b; &copy", "AT&T, R&D, &ampere, a & b; &copy"),
     ],
 )
-def test_escaped_characters_never_reach_a_reader(written, read):
+def test_escapes_are_resolved(written, read):
     assert unescaped(written) == read
 
 
-def test_what_a_network_writes_escaped_is_read_unescaped():
+def test_decoding_resolves_escapes():
     learned = SubwordTokenizer.train(["Hund &amp; Katze &amp; Maus"] * 9, 90)
     ids = [token.id for token in learned.encode("Hund &amp; Katze")]
     assert learned.decode(ids) == "Hund & Katze"
-    assert "amp" in "".join(learned.token(id).piece for id in ids)  # its tokens are its own
+    assert "amp" in "".join(learned.token(id).piece for id in ids)  # the tokens keep the escape
 
 
-def test_the_unknown_keeps_its_surface(tokenizer):
+def test_unknown_tokens_keep_their_surface_form(tokenizer):
     found = [t for t in tokenizer.encode("Ein 東京 Hund") if t.unknown]
     assert [(t.id, t.piece, t.text) for t in found] == [(UNK, "<unk>", "東京")]
 
@@ -97,17 +97,17 @@ def test_composed_and_decomposed_letters_are_the_same(tokenizer):
     assert tokenizer.encode(unicodedata.normalize("NFD", text)) == tokenizer.encode(text)
 
 
-def test_half_a_surrogate_pair_is_no_character(tokenizer):
+def test_lone_surrogates_are_replaced(tokenizer):
     assert tokenizer.encode("Hund \ud83d läuft \udfff") == tokenizer.encode("Hund � läuft �")
     assert normalise("a\ud800") == "a�" and normalise("😀") == "😀"
 
 
-def test_nothing_gives_nothing(tokenizer):
+def test_empty_text(tokenizer):
     assert tokenizer.encode("") == tokenizer.encode(" \n\t ") == ()
     assert tokenizer.decode([]) == ""
 
 
-def test_tokens_join_back_to_what_was_fed(subwords):
+def test_token_texts_join_to_the_normalised_text(subwords):
     text = "Zwei   Männer,\u00a0(und) ein “Hund”."
     shown = "".join(
         (" " if token.starts_word else "") + token.text for token in subwords.encode(text)
@@ -121,7 +121,7 @@ def test_rare_characters_are_unknown_in_training():
     assert not any(token.unknown for token in tokenizer.encode("ab"))
 
 
-def test_words_are_spacys_and_rare_ones_unknown():
+def test_words_follow_spacy_and_rare_ones_are_unknown():
     tokenizer = WordTokenizer.train(["Der Hund, der bellt.", "Der Hund schläft."], "de", 2)
     assert [t.piece for t in tokenizer.encode("Der Hund bellt.")] == ["Der", "Hund", "<unk>", "."]
     lower = WordTokenizer.train(["Der Hund, der bellt."], "de", 2, lower=True)
@@ -129,7 +129,7 @@ def test_words_are_spacys_and_rare_ones_unknown():
     assert [t.text for t in lower.encode("DER Hund")] == ["der", "Hund"]
 
 
-def test_an_unknown_kind_is_named():
+def test_an_unknown_kind_is_rejected():
     with pytest.raises(ValueError, match="'bytes'"):
         load({"kind": "bytes"})
 
@@ -145,7 +145,7 @@ def test_an_unknown_kind_is_named():
         ("👩\u200d🚀 – “x” … ½", "👩\u200d🚀 – “x” … ½"),
     ],
 )
-def test_typography_becomes_the_plain_text_behind_it(typed, plain):
+def test_typography_is_simplified(typed, plain):
     assert normalise(typed) == plain
-    gone = [c for c in dict.fromkeys(typed) if c not in plain]
-    assert list(typography(typed)) == gone
+    changed = [c for c in dict.fromkeys(typed) if c not in plain]
+    assert list(typography(typed)) == changed

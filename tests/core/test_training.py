@@ -1,4 +1,4 @@
-"""Training: the loss, the schedule, the batches, and resuming as if nothing had happened."""
+"""Training: loss, schedules, batches, resuming, and the command."""
 
 import copy
 import errno
@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from core.accelerate import kernels
@@ -113,7 +112,7 @@ def test_negative_log_likelihood_counts_real_tokens_only():
 
 
 def rates(config: TrainConfig, losses: dict[int, float] | None = None) -> list[float]:
-    """The rate of each step, where `losses` are validated after some."""
+    """Return the rate of each step; `losses` are validation losses by step."""
     optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=config.peak_lr)
     schedule, found = Schedule(optimizer, config), []
     for step in range(1, config.steps + 1):
@@ -131,8 +130,8 @@ def test_inverse_sqrt_rises_then_falls():
     assert found[39] == pytest.approx(2.0 * math.sqrt(10 / 40))
 
 
-def test_what_runs_between_two_steps_sees_the_weights_of_now(tmp_path):
-    """Search and products keep what they make of weights; a copy of the network has none of it."""
+def test_caches_of_weights_are_invalidated_by_each_step(tmp_path):
+    """Search and fast kernels cache weights; a deep copy of the network has no caches."""
     _, model = small.pair()
     model = model.float().eval()
     pairs = random_pairs(20)
@@ -152,7 +151,7 @@ def test_what_runs_between_two_steps_sees_the_weights_of_now(tmp_path):
     assert len(set(seen)) == 4, "each step changed something"
 
 
-def test_a_cooldown_brings_the_rate_to_nothing_at_the_end():
+def test_a_cooldown_ends_near_zero():
     config = TrainConfig(steps=20, peak_lr=1.0, warmup_steps=4, cooldown_steps=8)
     cooled, usual = rates(config), rates(replace(config, cooldown_steps=0))
     assert cooled[:12] == usual[:12]
@@ -204,10 +203,10 @@ def test_a_plan_of_sentences_holds_as_many_in_each_batch():
     assert sorted(map(len, batches)) == [8, 32, 32, 32, 32, 32, 32]
 
 
-def test_a_plan_of_pairs_as_they_stand_follows_the_text():
+def test_a_plan_can_keep_the_order_of_the_text():
     pairs = random_pairs(20)
     for seed in (None, 3, 4):
-        batches = plan(pairs, 64, seed, sentences=8, as_they_stand=True)
+        batches = plan(pairs, 64, seed, sentences=8, keep_order=True)
         assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
 
 
@@ -223,9 +222,9 @@ def _weights_after(
     config: TrainConfig = CONFIG,
     before: TrainConfig | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Train 10 steps with dropout, killed at each of `stops` and resumed in a fresh model.
+    """Train 10 steps with dropout, stopping at each of `stops` and resuming in a new model.
 
-    Until the first stop by the settings `before`, if given.
+    Use the settings `before`, if given, until the first stop.
     """
     pairs, folder = random_pairs(30), tmp_path / name
     for number, stop in enumerate([*stops, 10]):
@@ -234,7 +233,7 @@ def _weights_after(
         now = before if before and number == 0 else config
         for event in train(model, pairs, pairs[:5], now, folder, "cpu", resuming=number > 0):
             if getattr(event, "step", None) == stop and stop < 10:
-                break  # what came after the last saved state is lost and done again
+                break  # loses the steps since the last saved state
     return {name: p.detach() for name, p in model.named_parameters()}
 
 
@@ -255,7 +254,7 @@ def test_resuming_is_exact_in_the_middle_of_an_epoch(tmp_path, config):
         assert all(torch.equal(resumed[name], straight[name]) for name in straight), stops
 
 
-def test_every_epoch_of_pairs_as_they_stand_is_the_same(tmp_path, monkeypatch):
+def test_epochs_that_keep_the_order_are_equal(tmp_path, monkeypatch):
     pairs, seen = random_pairs(8), []
     monkeypatch.setattr(
         "core.training.loop.collate", lambda chosen: seen.append(chosen) or collate(chosen)
@@ -291,7 +290,7 @@ def test_each_epoch_has_its_own_order_and_a_seed_always_the_same(tmp_path, monke
 
 @pytest.mark.parametrize("clip_norm", [0.25, None])
 def test_the_gradient_is_clipped_to_its_norm(tmp_path, monkeypatch, clip_norm):
-    """What the optimiser is given: one norm over all parameters together."""
+    """The optimiser receives gradients clipped by their global norm."""
     norms = []
 
     def watched(model, config):
@@ -329,7 +328,7 @@ def test_a_run_that_cools_down_keeps_its_end(tmp_path, steps):
 
 
 def run_steps(folder: Path, config: TrainConfig, resuming: bool = False, **more: Any) -> list:
-    """The events of a small run."""
+    """Return the events of a small run."""
     torch.manual_seed(5)
     model, pairs = build("scratch", small.config()), random_pairs(30)
     return list(train(model, pairs, pairs[:5], config, folder, "cpu", resuming, **more))
@@ -344,7 +343,7 @@ def test_both_networks_are_trained_with_the_same_dropout(tmp_path):
         assert found and set(found) == {Dropout}
 
 
-def test_no_better_loss_for_long_ends_a_run(tmp_path):
+def test_early_stopping(tmp_path):
     config = replace(CONFIG, peak_lr=0.0, patience=3)
     events = run_steps(tmp_path, config)
     assert [e.curve[-1]["step"] for e in events if isinstance(e, Validated)] == [2, 4, 6, 8]
@@ -368,9 +367,9 @@ def test_saving_between_validations_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"config": replace(CONFIG, seed=6)}, "whose training seed is 5 and not 6"),
-        ({"identity": {"recipe": "other"}}, "whose recipe is this and not other"),
-        ({"identity": {"vocabulary": "x"}}, "whose recipe is this and not None"),
+        ({"config": replace(CONFIG, seed=6)}, "its training seed is 5, not 6"),
+        ({"identity": {"recipe": "other"}}, "its recipe is this, not other"),
+        ({"identity": {"vocabulary": "x"}}, "its recipe is this, not None"),
     ],
 )
 def test_the_state_of_another_run_is_refused(tmp_path, changed, message):
@@ -380,16 +379,8 @@ def test_the_state_of_another_run_is_refused(tmp_path, changed, message):
         run_steps(tmp_path, resuming=True, **again)
 
 
-def test_a_torn_state_is_refused_in_one_line(tmp_path):
-    run_steps(tmp_path, replace(CONFIG, steps=2))
-    state = tmp_path / "state.safetensors"
-    state.write_bytes(state.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="is damaged or of another version"):
-        run_steps(tmp_path, CONFIG, resuming=True)
-
-
-def test_snapshots_of_a_future_that_was_not_saved_are_not_averaged(tmp_path):
-    """Killed at step 11 with the state of step 8, and resumed for one step: 10 never was."""
+def test_snapshots_of_unsaved_steps_are_not_averaged(tmp_path):
+    """Stopped at step 11 with the state of step 8, then resumed for one step."""
     config = TrainConfig(
         steps=12, batch_tokens=120, validate_every=8, snapshot_every=2, average_last=3
     )
@@ -406,18 +397,7 @@ def test_snapshots_of_a_future_that_was_not_saved_are_not_averaged(tmp_path):
         assert_close(weight, (kept[6][name] + kept[8][name]) / 2)
 
 
-def test_a_state_without_its_step_is_damaged(tmp_path):
-    run_steps(tmp_path, replace(CONFIG, steps=2))
-    state = tmp_path / "state.safetensors"
-    with safe_open(state, "pt") as opened:
-        notes = opened.metadata()
-    for progress in ("{}", "3", '{"step": null}'):
-        save_file(load_file(state), state, {**notes, "progress": progress})
-        with pytest.raises(ValueError, match="is damaged or of another version"):
-            run_steps(tmp_path, CONFIG, resuming=True)
-
-
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_state(tmp_path):
+def test_a_nan_loss_stops_and_keeps_the_last_state(tmp_path):
     model = build("scratch", small.config())
     config = TrainConfig(steps=6, batch_tokens=120, warmup_steps=3, validate_every=2)
     events = train(model, random_pairs(20), random_pairs(3), config, tmp_path, "cpu", False)
@@ -430,8 +410,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_state(tmp_path):
     assert (tmp_path / "state.safetensors").read_bytes() == saved
 
 
-def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
-    """Infinite after the last step whose loss was still a number."""
+def test_infinite_weights_are_not_saved(tmp_path):
     model = build("scratch", small.config())
     config = TrainConfig(steps=6, batch_tokens=120, warmup_steps=3, snapshot_every=2)
     events = train(model, random_pairs(20), random_pairs(3), config, tmp_path, "cpu", False)
@@ -452,7 +431,7 @@ def test_only_whole_methods_are_compiled_so_no_weight_is_renamed(monkeypatch):
     assert compiled == ["encode", "decode"]
 
 
-def test_the_optimiser_is_the_one_that_was_asked_for():
+def test_the_optimiser_follows_the_settings():
     model = build("scratch", small.config())
     assert type(_optimizer(model, CONFIG)) is torch.optim.AdamW
     adam = _optimizer(model, replace(CONFIG, optimizer="adam", adam_eps=1e-9, weight_decay=5e-4))
@@ -460,7 +439,7 @@ def test_the_optimiser_is_the_one_that_was_asked_for():
     assert (adam.defaults["eps"], adam.defaults["weight_decay"]) == (1e-9, 5e-4)
 
 
-def test_settings_written_before_there_were_more_mean_what_they_meant():
+def test_settings_of_earlier_versions_are_read():
     old = {"steps": 6000, "batch_tokens": 4096, "betas": [0.9, 0.98], "clip_norm": 1.0, "seed": 1}
     config = TrainConfig.from_json(old)
     assert (config.schedule, config.optimizer, config.adam_eps) == ("inverse_sqrt", "adamw", 1e-8)
@@ -565,7 +544,7 @@ def _weights(folder: Path) -> bytes:
 
 
 def _send_self(monkeypatch, number: int, step: int) -> None:
-    """Let the process send itself a signal in the middle of a step."""
+    """Make the process send itself a signal during a step."""
     steps = itertools.count(1)
 
     def counting(*arguments: Any) -> Objective:
@@ -578,8 +557,8 @@ def _send_self(monkeypatch, number: int, step: int) -> None:
     monkeypatch.setattr("core.training.loop.Objective", counting)
 
 
-def test_a_killed_run_ends_as_if_it_had_not_been(data, checkpoint_folder, tmp_path):
-    """SIGKILL in the middle of step 7, in the middle of an epoch; step 4 was the last saved."""
+def test_a_killed_run_resumes_exactly(data, checkpoint_folder, tmp_path):
+    """SIGKILL during step 7, in the middle of an epoch; the last saved state is of step 4."""
     code = f"""
 import pytest
 from tests.core.conftest import run_train
@@ -600,7 +579,9 @@ def test_a_signal_saves_and_stops_in_one_line(data, checkpoint_folder, tmp_path,
     before = signal.getsignal(number)
     with pytest.MonkeyPatch.context() as monkeypatch:
         _send_self(monkeypatch, number, 7)
-        with pytest.raises(SystemExit, match="stopped after step 7 and saved: go on with --resume"):
+        with pytest.raises(
+            SystemExit, match="stopped and saved after step 7: continue with --resume"
+        ):
             run_train("--data", data, "--out", tmp_path / "s")
     assert signal.getsignal(number) is before
     run_train("--data", data, "--out", tmp_path / "s", "--resume")
@@ -619,15 +600,15 @@ def test_a_run_in_a_folder_with_one_must_say_resume(data, tmp_path):
             run_train("--data", data, "--out", tmp_path / "s")
     with pytest.raises(ValueError, match="already holds a run"):
         run_train("--data", data, "--out", tmp_path / "s")
-    with pytest.raises(ValueError, match="whose direction is de-en and not en-de"):
+    with pytest.raises(ValueError, match="its direction is de-en, not en-de"):
         run_train("--data", data, "--out", tmp_path / "s", "--resume", "--direction", "en-de")
 
 
 @pytest.mark.parametrize("writes", [3, 10, 13, 16, 24])
-def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
+def test_a_full_disk_is_one_line_and_loses_nothing(
     data, checkpoint_folder, tmp_path, monkeypatch, writes
 ):
-    """From one of the writes of a run on the disk is full; then there is room, and it goes on."""
+    """The disk is full from one of the run's writes on; then there is space, and it is resumed."""
     folder, written, sync = tmp_path / "full", itertools.count(1), os.fsync
 
     def full(file: int) -> None:
@@ -636,7 +617,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
         sync(file)
 
     monkeypatch.setattr("core.files.os.fsync", full)
-    with pytest.raises(OSError, match="cannot save: .*No space left .*go on with --resume"):
+    with pytest.raises(OSError, match="cannot save: .*No space left .*continue with --resume"):
         run_train("--data", data, "--out", folder)
     monkeypatch.undo()
     if (folder / "config.json").exists():
@@ -647,7 +628,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_what_was(
 
 
 def test_scores_that_cannot_be_read_back_are_one_line(data, tmp_path, monkeypatch):
-    """A folder without them can be used, so reading it raises nothing: its card would lack them."""
+    """Unusable metrics raise no error on reading, but the model card needs them."""
     broken = {}, "No scores: metrics.json cannot be read"
     monkeypatch.setattr("core.checkpoint.folder.read_metrics", lambda folder: broken)
     with pytest.raises(ValueError, match="No scores: metrics.json cannot be read"):
@@ -655,7 +636,7 @@ def test_scores_that_cannot_be_read_back_are_one_line(data, tmp_path, monkeypatc
 
 
 def test_a_finished_run_can_be_finished_again(data, checkpoint_folder, tmp_path):
-    """It may have been killed while its scores were taken."""
+    """A run may have been killed during scoring."""
     shutil.copytree(checkpoint_folder, tmp_path / "c")
     (tmp_path / "c" / "MODEL_CARD.md").unlink()
     run_train("--data", data, "--out", tmp_path / "c", "--resume")

@@ -179,7 +179,7 @@ def test_rivals_are_the_most_probable_others_and_what_follows_them(models):
         rivals(models[1], SOURCE, TARGET, 4)
 
 
-def test_what_cannot_be_asked_is_one_line(models):
+def test_unusable_text_is_one_line(models):
     for step, words, message in (
         (4, WORDS, "step 4 is not there: counted from 0, they end at 3"),
         (-1, WORDS, "step -1 is not there"),

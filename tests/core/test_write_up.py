@@ -1,9 +1,8 @@
-"""The recipe hyunwoongko builds the network that it is named after, written here a second time.
+"""The recipe hyunwoongko matches an independent implementation of the network it is named after.
 
-In numpy and float64, from a description of that network: the original Transformer with its norms
-behind each sublayer, but no √d_model on the embeddings and no norm behind the two stacks; epsilon
-1e-12 under the root; a masked score is −10,000; the target's mask closes the queries that are
-padding, and no keys. So only the target's real rows can be compared.
+The implementation is in numpy and float64: a post-norm Transformer without √d_model on the
+embeddings and without final norms, with epsilon 1e-12 and masked scores of −10,000. Its target mask
+blocks padding queries, not keys, so only the target's real rows are compared.
 """
 
 import dataclasses
@@ -31,7 +30,7 @@ CONFIG = ModelConfig(source_vocab_size=40, target_vocab_size=40, **{**NETWORK, *
 
 
 class WriteUp:
-    """The forward pass from a dictionary of weights; `maps` collects what each attention gave."""
+    """A forward pass from a dictionary of weights; `maps` collects attention weights."""
 
     def __init__(self, weights: dict[str, np.ndarray], heads: int, layers: tuple[int, int]):
         self.weights, self.heads, self.layers = weights, heads, layers
@@ -74,7 +73,7 @@ class WriteUp:
             for i in range(0, width, 2):
                 angle = position / 10_000 ** (i / width)
                 waves[position, i : i + 2] = math.sin(angle), math.cos(angle)
-        # Headlight keeps its table in float32, and a row of padding is no embedding but 0.
+        # The sinusoids are float32, and padding embeds to 0.
         words = np.where((ids == 0)[..., None], 0.0, table[ids])
         return words + waves.astype(np.float32)
 
@@ -102,7 +101,7 @@ class WriteUp:
 
 
 def difference(model: Seq2Seq, weights: Seq2Seq, padding: bool) -> float:
-    """The largest difference in logits and maps between a network and the write-up's."""
+    """Return the largest difference in logits and maps from the independent implementation."""
     source, target = small.batch(padding)
     values = {name: p.detach().numpy() for name, p in weights.named_parameters()}
     shape = weights.config.num_encoder_layers, weights.config.num_decoder_layers
@@ -133,17 +132,17 @@ def test_logits_and_maps_are_the_write_ups(padding):
     [dict(scale_embeddings=True), dict(final_norm=True), dict(layer_norm_eps=1e-5)],
     ids=str,
 )
-def test_each_of_its_departures_counts(change):
+def test_each_deviation_changes_the_output(change):
     _, scratch = networks.same_weights(networks.fresh(dataclasses.replace(CONFIG, **change)))
     assert difference(scratch, scratch, padding=True) > 1e-7
 
 
-def test_its_settings_are_named_where_no_logit_shows_them():
-    """Without a fully masked row −10,000 is as good as −∞, and dropout is off outside training."""
+def test_settings_without_effect_on_logits():
+    """−10,000 and −∞ differ only in fully masked rows, and dropout only in training."""
     assert (CONFIG.mask_score, CONFIG.attention_dropout, CONFIG.dropout) == (-10_000.0, 0.0, 0.1)
 
 
-def test_its_number_of_weights_is_the_write_ups_own():
+def test_the_published_parameter_count():
     """It prints 55,207,087 for English to German: 5,893 and 7,855 words of Multi30k."""
     config = ModelConfig(source_vocab_size=5893, target_vocab_size=7855, **NETWORK)
     with torch.device("meta"):

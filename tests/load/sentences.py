@@ -25,10 +25,10 @@ def sentences(count: int) -> list[str]:
 
 def wrong(answers: list[tuple[str, str | None]]) -> list[str]:
     """The answers that are not what the shipped model writes for a sentence alone, in words."""
-    from core.device import spare_threads
+    from core.device import limit_threads
     from core.translator import Translator
 
     translator = Translator.load("checkpoints/scratch-de-en", device="cpu")
-    spare_threads(translator.card.parameters)
+    limit_threads(translator.card.parameters)
     alone = {text: translator.translate([text])[0].text for text in {text for text, _ in answers}}
     return [f"{text} → {said}, not {alone[text]}" for text, said in answers if said != alone[text]]

@@ -1,4 +1,4 @@
-"""Stands in for the machines of Ray Serve: answers over HTTP as their replicas do."""
+"""A stand-in for Ray Serve that answers over HTTP like its replicas."""
 
 import socket
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
-from core.serving.ray_serve import Answering
+from core.serving.ray_serve import Server
 
 
 def free_port() -> int:
@@ -18,8 +18,8 @@ def free_port() -> int:
 
 @contextmanager
 def served(port: int, *folders: Path) -> Generator[None]:
-    """They are there while the block runs."""
-    answering = Answering([str(folder) for folder in folders])
+    """Serve the checkpoints during the block."""
+    answering = Server([str(folder) for folder in folders])
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

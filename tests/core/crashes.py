@@ -1,4 +1,4 @@
-"""Pulled plugs for tests: a process that dies, or a disk that fails, at a chosen step of saving."""
+"""Crash injection: kill a process, or let the disk fail, at a chosen step of saving."""
 
 import hashlib
 import io
@@ -15,11 +15,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 Before = Callable[[str], None]
-"""Called before a step with what it is."""
+"""Called with a step's name before it."""
 
 
 class _File(io.FileIO):
-    """A file that is announced before it is written to, and of which half is written by then."""
+    """A file that calls `before` halfway through each write."""
 
     before: Before
 
@@ -32,7 +32,7 @@ class _File(io.FileIO):
 
 @contextmanager
 def steps(folder: Path, before: Before) -> Generator[None]:
-    """Announce each open, write, fsync, rename and removal below a folder, folders included."""
+    """Call `before` on each open, write, fsync, rename, removal and mkdir in a folder."""
     opened, open_folder, sync = io.open, os.open, os.fsync
     inside = str(folder)
 
@@ -54,7 +54,7 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
     def open_by_flags(path, flags, *rest, **named):
         if not flags & (os.O_WRONLY | os.O_RDWR) and not Path(path).is_dir():
-            return open_folder(path, flags, *rest, **named)  # a file that is only read
+            return open_folder(path, flags, *rest, **named)  # a read
         return announced("open", open_folder)(path, flags, *rest, **named)
 
     def synced(descriptor: int) -> None:
@@ -71,7 +71,7 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
 
 def child(work: Callable[[], object]) -> int:
-    """Start the work in a process of its own, whose words nobody reads; its number."""
+    """Start the work in a child process without output; return its id."""
     number = os.fork()
     if number == 0:
         status = 1
@@ -87,12 +87,12 @@ def child(work: Callable[[], object]) -> int:
 
 
 def ended(number: int) -> int:
-    """How a child ended: its exit code, or minus the signal that killed it."""
+    """Return a child's exit code, or minus the signal that killed it."""
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
 def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
-    """Do the work in a process that is killed before its step `at`. False if it was done before."""
+    """Do the work in a child that is killed before step `at`; False if it finished earlier."""
     count = itertools.count(1)
 
     def die(_: str) -> None:
@@ -109,9 +109,9 @@ def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
 
 
 def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str | None:
-    """Do the work on a disk whose step `at` fails with this error, and what is said of it.
+    """Do the work on a disk whose step `at` fails with this error; return the message.
 
-    Nothing is said where the work went on in spite of it; None: it was done before that step.
+    "" if the work succeeded nevertheless, None if it finished before that step.
     """
     count = itertools.count(1)
 
@@ -122,7 +122,7 @@ def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str |
     try:
         with steps(folder, fail):
             work()
-    except (OSError, ValueError) as error:  # the latter says it before any work
+    except (OSError, ValueError) as error:  # ValueError before any work
         return str(error)
     return None if next(count) <= at else ""
 

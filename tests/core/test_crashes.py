@@ -1,4 +1,4 @@
-"""Pulled plugs: after any kill and any failure of a disk a folder is wholly old or wholly new."""
+"""After any kill or disk failure a folder holds the old checkpoint or the new one, never a mix."""
 
 import errno
 import io
@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from core.checkpoint import folder as checkpoint
 from core.checkpoint.folder import load, read_card
 from tests.core.conftest import run_train
-from tests.core.plugs import child, ended, fails, fingerprint, killed, steps
+from tests.core.crashes import child, ended, fails, fingerprint, killed, steps
 
 ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
 
@@ -29,7 +29,7 @@ Save = Callable[[Path, int], None]
 
 @pytest.fixture(scope="module")
 def save(checkpoint_folder) -> Save:
-    """Saves weights, configuration and metrics that all say the same number."""
+    """Return a function that saves weights, configuration and metrics with the same number."""
     original = load(checkpoint_folder)
     both = original.source_tokenizer, original.target_tokenizer
 
@@ -43,7 +43,7 @@ def save(checkpoint_folder) -> Save:
 
 
 def number_in(folder: Path) -> int:
-    """What a folder says, in all of its parts alike."""
+    """Return the number in a folder, which all parts must agree on."""
     loaded = load(folder)
     found = {
         int(loaded.card.training["kept"]),
@@ -59,7 +59,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_a_kill_at_any_step_leaves_the_old_checkpoint_or_the_new_one(save, tmp_path):
-    """At every open, write, fsync, rename and removal; who reads need not be able to write."""
+    """Kill at every open, write, fsync, rename and removal; reading never writes."""
     save(tmp_path / "start", 1)
     found = []
     for at in itertools.count(1):
@@ -77,7 +77,7 @@ def test_a_kill_at_any_step_leaves_the_old_checkpoint_or_the_new_one(save, tmp_p
 
 
 def test_a_kill_after_a_kill_leaves_a_whole_checkpoint(save, tmp_path):
-    """The first behind the switch: what waits for its name is all that there is of that save."""
+    """The first kill comes after the commit, when the new files still have pending names."""
     half = tmp_path / "half"
     save(half, 1)
     for at in itertools.count(15):
@@ -92,7 +92,7 @@ def test_a_kill_after_a_kill_leaves_a_whole_checkpoint(save, tmp_path):
 
 
 def kills(save: Save, folder: Path, count: int, seed: int) -> list[int]:
-    """Kill a process that saves without end, `count` times at random; what is there after each."""
+    """Kill a process that keeps saving, `count` times at random; return the number after each."""
     dice, found = random.Random(seed), [1]
     save(folder, 0)
     started = time.perf_counter()
@@ -101,11 +101,11 @@ def kills(save: Save, folder: Path, count: int, seed: int) -> list[int]:
     for _ in range(count):
         first = found[-1]
 
-        def go_on(first=first) -> None:
+        def keep_saving(first=first) -> None:
             for number in itertools.count(first + 1):
                 save(folder, number)
 
-        number = child(go_on)
+        number = child(keep_saving)
         time.sleep(dice.uniform(0.1, 5) * takes)
         os.kill(number, signal.SIGKILL)
         assert ended(number) == -signal.SIGKILL
@@ -128,14 +128,14 @@ def test_200_kills_at_random_times(save, tmp_path):
 
 
 def failing(save: Save, tmp_path: Path, code_of: Callable[[int], int]) -> int:
-    """Let each step of saving fail by itself; how many there are."""
+    """Let each step of saving fail; return the number of steps."""
     save(tmp_path / "start", 1)
     start, found = names(tmp_path / "start"), []
     for at in itertools.count(1):
         folder, code = shutil.copytree(tmp_path / "start", tmp_path / str(at)), code_of(at)
         said = fails(folder, at, code, lambda folder=folder: save(folder, 2))
         found.append(number_in(folder))
-        if found[-1] == 1:  # else it failed behind the switch, and what waits is in use
+        if found[-1] == 1:  # otherwise it failed after the commit, and pending files are in use
             assert names(folder) == start, at
         save(folder, 3)
         assert names(folder) == start
@@ -157,7 +157,7 @@ def test_a_disk_that_fails_in_each_way_at_any_step(save, tmp_path):
 
 
 def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save, tmp_path):
-    """From a step on nothing can be written any more; what is there can be removed."""
+    """From a step on, writing fails but removing works."""
     save(tmp_path / "c", 1)
     start = names(tmp_path / "c")
     for at in range(1, 12):
@@ -174,19 +174,19 @@ def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save,
 
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory) -> Path:
-    """A run in two epochs, which saves its state between and at its validations."""
+    """A run of two epochs that saves its state at and between validations."""
     folder = tmp_path_factory.mktemp("undisturbed") / "c"
     go_on(data, folder)
     return folder
 
 
 def same(folder: Path, other: Path) -> None:
-    """Both runs ended with the same weights kept, and the same weights, moments and curve."""
+    """Both runs ended with the same checkpoint and the same weights, moments and curve."""
     state = "resume/state.safetensors"
     assert fingerprint(folder / state) == fingerprint(other / state)
     for name in ("model.safetensors", "config.json"):
         own = [(f / name).read_bytes() for f in (folder, other)]
-        if name == "config.json":  # without the clock's reading, which its own hash is of as well
+        if name == "config.json":  # without the time taken, and the hash that depends on it
             own = [json.loads(content) for content in own]
             for config in own:
                 del config["training"]["hours"], config["sha256"]
@@ -208,7 +208,7 @@ def go_on(data: Path, folder: Path) -> None:
 
 
 def whole(folder: Path) -> None:
-    """What a killed run has left can be read, where it has kept anything yet."""
+    """Check that a killed run's checkpoint, if there is one, can be loaded."""
     if (folder / "config.json").exists():
         load(folder)
 
@@ -259,7 +259,7 @@ def test_runs_killed_at_random_until_they_end(data, undisturbed, tmp_path):
 
 @pytest.mark.soak
 def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
-    """A run goes on where only metrics.json cannot be read, of which it needs nothing then."""
+    """A run continues if only metrics.json is unreadable, because it does not need it."""
     unharmed = 0
     for at in itertools.count(1):
         folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]
