@@ -157,7 +157,7 @@ def _rows(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> 
 
 
 def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> RecordCheck:
-    what = "padding, and target tokens not generated yet"
+    what = "padding and later target tokens"
     if edits != Edits():
         what += ", as changed by the edits"
     masked = wrong = 0
@@ -259,8 +259,8 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
         _largest(of_ids - record.alternative_log_probs),
     ]
     words = (
-        f"Of {len(own):,} tokens and of the top {K} at each step, recomputed in float64 from the "
-        "logits"
+        f"Log-probabilities of {len(own):,} tokens and of the top {K} at each step, recomputed in "
+        "float64 from the logits"
     )
     if record.hypotheses or record.decode is not None:
         differences += _hypotheses(record, evidence)
