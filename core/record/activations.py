@@ -43,7 +43,7 @@ class States:
 
     def put(self, side: Side, layer: int, sublayer: int, state: Tensor) -> None:
         """Keep the residual stream after one sub-layer of one layer, both counted from 0."""
-        self._kept[side, layer, sublayer] = state.detach()
+        self._kept[side, layer, sublayer] = state
 
     def sublayers(self, side: Side) -> Tensor:
         """Return the residual stream after each sub-layer.
@@ -64,40 +64,33 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
     """
     states = States()
 
-    def put_input(side: Side, layer: int, sublayer: int) -> Callable[..., None]:
-        return lambda module, args: states.put(side, layer, sublayer, args[0])
-
-    def put_output(side: Side, layer: int, sublayer: int) -> Callable[..., None]:
-        return lambda module, args, output: states.put(side, layer, sublayer, output)
-
-    def put_embeddings(side: Side) -> Callable[..., None]:
-        return lambda module, args: states.embeddings.update({side: args[0].detach()})
-
-    def put_stack_output(side: Side) -> Callable[..., None]:
-        return lambda module, args, output: states.outputs.update({side: output.detach()})
-
     sides: tuple[tuple[Side, tuple[str, ...]], ...] = (
         ("encoder", ("norm1", "norm2")),
         ("decoder", ("norm1", "norm2", "norm3")),
     )
-    with ExitStack() as hooks:
+    with ExitStack() as stack:
+
+        def keep(register: Callable[..., Any], store: Callable[..., None], *where: Any) -> None:
+            """Store a module's output, or its input if `register` adds a pre-hook."""
+
+            def hook(module: nn.Module, args: tuple, *output: Tensor) -> None:
+                store(*where, (output or args)[0].detach())
+
+            stack.callback(register(hook).remove)
+
         for side, names in sides:
             layers, last_norm = model.stack(side)
+            keep(layers[0].register_forward_pre_hook, states.embeddings.__setitem__, side)
+            keep(last_norm.register_forward_hook, states.outputs.__setitem__, side)
             for i, layer in enumerate(layers):
                 norms = [getattr(layer, name) for name in names]
-                handles = []
                 if model.config.norm_first:
-                    for sublayer, norm in enumerate(norms[1:]):
-                        handles.append(norm.register_forward_pre_hook(put_input(side, i, sublayer)))
-                    handles.append(layer.register_forward_hook(put_output(side, i, len(norms) - 1)))
+                    registers = [norm.register_forward_pre_hook for norm in norms[1:]]
+                    registers.append(layer.register_forward_hook)
                 else:
-                    for sublayer, norm in enumerate(norms):
-                        handles.append(norm.register_forward_hook(put_output(side, i, sublayer)))
-                if i == 0:
-                    handles.append(layer.register_forward_pre_hook(put_embeddings(side)))
-                for hook in handles:
-                    hooks.callback(hook.remove)
-            hooks.callback(last_norm.register_forward_hook(put_stack_output(side)).remove)
+                    registers = [norm.register_forward_hook for norm in norms]
+                for sublayer, register in enumerate(registers):
+                    keep(register, states.put, side, i, sublayer)
         yield states
 
 

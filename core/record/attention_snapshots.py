@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -110,34 +110,33 @@ class AttentionSnapshots(Frozen):
 
     def until(self, step: int) -> AttentionSnapshots:
         """Return the points up to and including a step."""
-        part = slice(0, int((self.steps <= step).sum()))
-        return AttentionSnapshots(
-            self.sentences,
-            self.steps[part],
-            self.loss[part],
-            self.bleu[part],
-            {kind: tuple(m[part] for m in maps) for kind, maps in self.maps.items()},
-            {kind: values[part] for kind, values in self.entropy.items()},
-            {kind: values[part] for kind, values in self.roles.items()},
-        )
+        count = int((self.steps <= step).sum())
+        return self._mapped(lambda values: values[:count])
 
     def followed_by(self, later: AttentionSnapshots) -> AttentionSnapshots:
         """Append the points of a later part of the same run."""
         if self.sentences != later.sentences:
             raise ValueError("the two parts have different sentences")
+        return self._mapped(lambda *values: np.concatenate(values), later)
 
-        def joined(a: Any, b: Any) -> Any:
-            return np.concatenate((a, b))
+    def _mapped(
+        self, change: Callable[..., Any], *others: AttentionSnapshots
+    ) -> AttentionSnapshots:
+        """Apply `change` to each array, with the same array of `others` as further arguments."""
 
-        return AttentionSnapshots(
-            self.sentences,
-            joined(self.steps, later.steps),
-            joined(self.loss, later.loss),
-            joined(self.bleu, later.bleu),
-            {kind: tuple(map(joined, self.maps[kind], later.maps[kind])) for kind in KINDS},
-            {kind: joined(self.entropy[kind], later.entropy[kind]) for kind in KINDS},
-            {kind: joined(self.roles[kind], later.roles[kind]) for kind in KINDS},
+        def of_kinds(name: str) -> dict[str, Any]:
+            parts = [getattr(one, name) for one in (self, *others)]
+            return {kind: change(*(part[kind] for part in parts)) for kind in KINDS}
+
+        steps, loss, bleu = (
+            change(*(getattr(one, name) for one in (self, *others)))
+            for name in ("steps", "loss", "bleu")
         )
+        maps: dict[str, Any] = {
+            kind: tuple(map(change, *(one.maps[kind] for one in (self, *others)))) for kind in KINDS
+        }
+        entropy, roles = of_kinds("entropy"), of_kinds("roles")
+        return AttentionSnapshots(self.sentences, steps, loss, bleu, maps, entropy, roles)
 
     def to_bytes(self) -> bytes:
         """Serialise as NPZ: the arrays, and the tokens as JSON; no pickle.

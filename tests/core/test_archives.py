@@ -254,7 +254,11 @@ SNAPSHOTS = [
     Case("a negative step", "the steps do not increase", put("steps", (0,), -1)),
     Case("a loss too few", "loss must hold", array("loss", lambda a: a[1:])),
     *(
-        Case(f"a {name} of {v}", f"{name} must hold a finite, nonnegative number", put(name, (-1,), v))
+        Case(
+            f"a {name} of {v}",
+            f"{name} must hold a finite, nonnegative number",
+            put(name, (-1,), v),
+        )
         for name in ("loss", "bleu")
         for v in (NAN, INF, -1)
     ),

@@ -27,6 +27,7 @@ from core.record.record import TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
 from core.translator import InputError, Translator
 from tests import small
+from tests.core.test_record import with_metadata
 
 SENTENCE, REFERENCE = small.SENTENCES[0]
 KINDS = ("encoder", "decoder", "cross")
@@ -189,22 +190,7 @@ def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
 
 
 def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
-    """The record's file, with other values in its JSON."""
-    file = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive,
-        zipfile.ZipFile(file, "w") as new,
-    ):
-        for name in archive.namelist():
-            content = archive.read(name)
-            if name == "words.npy":
-                words = json.loads(np.load(io.BytesIO(content)).tobytes()) | values
-                buffer = io.BytesIO()
-                np.save(buffer, np.frombuffer(json.dumps(words).encode(), np.uint8))
-                content = buffer.getvalue()
-            new.writestr(name, content)
-    file.seek(0)
-    return file
+    return io.BytesIO(with_metadata(record, lambda metadata: metadata.update(values)))
 
 
 @pytest.mark.parametrize(

@@ -152,11 +152,11 @@ def assert_rejected(content: bytes | Path, *patterns: str) -> None:
         assert re.search(pattern, message), message
 
 
-def archive(members: dict[str, bytes], **options: object) -> bytes:
+def archive(members: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
         for name, content in members.items():
-            opened.writestr(name, content, **options)
+            opened.writestr(name, content)
     return buffer.getvalue()
 
 
