@@ -72,7 +72,7 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
             if moved != PositionEdit():
                 if any(isinstance(hook, _PositionHook) for hook in module._forward_hooks.values()):
                     raise NestedEditsError(
-                        "the positions are edited already: edits of positions do not nest"
+                        "the positions are already edited: position edits cannot be nested"
                     )
                 stack.callback(module.register_forward_hook(_PositionHook(moved)).remove)
         if edits.changes_masks:
@@ -167,7 +167,7 @@ def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     source with the encoder's mask.
     """
     if "encode" in vars(model):
-        raise NestedEditsError("the masks are edited already: edits of masks do not nest")
+        raise NestedEditsError("the masks are already edited: mask edits cannot be nested")
     masks: dict[Kind, Tensor] = {}
     encode, decode = model.encode, model.decode
 

@@ -330,7 +330,7 @@ def test_weight_edits_of_one_site_do_not_nest(models):
     for model in models:
         with edited(model, EDITS["an edge cut"]):
             second = edited(model, EDITS["a key cut for all"])
-            with pytest.raises(NestedEditsError, match="do not nest"), second:
+            with pytest.raises(NestedEditsError, match="cannot be nested"), second:
                 pass
             with edited(model, EDITS["an edge of the encoder cut"]):
                 pass  # other sites may be edited

@@ -93,7 +93,7 @@ def test_mask_edits_do_not_nest(models):
     for model in models:
         with edited(model, Edits(hidden_source=(1,))):
             second = edited(model, Edits(padding_mask=False))
-            with pytest.raises(RuntimeError, match="do not nest"), second:
+            with pytest.raises(RuntimeError, match="cannot be nested"), second:
                 pass
             assert traces(model)
         assert traces(model) == []
@@ -106,10 +106,10 @@ def test_position_edits_of_one_side_do_not_nest(models):
         with edited(model, Edits(source_positions=DOUBLED)):
             doubled = table(5).clone()
             for inner in (Edits(source_positions=OFF), Edits(source_positions=DOUBLED)):
-                with pytest.raises(RuntimeError, match="do not nest"), edited(model, inner):
+                with pytest.raises(RuntimeError, match="cannot be nested"), edited(model, inner):
                     pass
             both = Edits(target_positions=OFF, source_positions=OFF, hidden_source=(1,))
-            with pytest.raises(RuntimeError, match="do not nest"), edited(model, both):
+            with pytest.raises(RuntimeError, match="cannot be nested"), edited(model, both):
                 pass
             assert torch.equal(table(5), doubled)
             with edited(model, Edits(target_positions=OFF)):  # edits of the other side are allowed
