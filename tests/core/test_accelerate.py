@@ -293,35 +293,25 @@ def test_nan_weights_give_nan_logits():
     assert logits.isnan().all()
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
+def test_without_a_working_compiler_or_cache_torch_is_used(build_here, monkeypatch, tmp_path):
+    monkeypatch.setattr(library, "_TIMEOUT_S", 0.5)
+    for script in (
         "exit 1",
-        "exit 0",  # and nothing written
+        "exit 0",  # writes nothing
         'while [ $# -gt 1 ]; do [ "$1" = -o ] && echo nonsense > "$2"; shift; done',
         "exec sleep 60",
-    ],
-    ids=["fails", "writes nothing", "writes nonsense", "hangs"],
-)
-def test_a_failing_compiler_falls_back_to_torch(script, build_here, monkeypatch):
-    monkeypatch.setattr(library, "_TIMEOUT_S", 0.5)
-    assert build_here(script) is None
-
-
-def test_without_compiler_or_cache_or_when_disabled_torch_is_used(
-    build_here, monkeypatch, tmp_path
-):
-    with monkeypatch.context() as patch:
-        patch.setenv("PATH", "")
-        patch.delenv("CC", raising=False)
-        assert build_here() is None
-    with monkeypatch.context() as patch:
-        patch.setenv(library.SWITCH, "0")
-        assert build_here() is None
+    ):
+        assert build_here(script) is None, script
+    monkeypatch.delenv("CC")
     (tmp_path / "file").touch()
-    with monkeypatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-        assert build_here() is None
+    for variable, value in (
+        ("CC", "no-such-compiler"),
+        (library.SWITCH, "0"),
+        ("XDG_CACHE_HOME", str(tmp_path / "file")),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, value)
+            assert build_here() is None, variable
 
 
 @needs_compiler

@@ -214,13 +214,13 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def usual() -> str:
+def expected() -> str:
     return answers()
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS)[1:])
-def test_torchs_own_defaults_change_nothing(setting, usual):
-    assert answers(after=setting) == usual
+def test_torchs_own_defaults_change_nothing(setting, expected):
+    assert answers(after=setting) == expected
     if setting in ("device", "type"):
-        assert answers(before=setting) == usual
-    assert usual.count("', '") == 0, "all texts are the same"
+        assert answers(before=setting) == expected
+    assert expected.count("', '") == 0, "all texts are the same"

@@ -105,11 +105,11 @@ def test_only_a_newline_ends_a_line(tmp_path):
     assert read_lines(file) == ["a\u2028b\x85c\r", "", "last"]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress, bz2.compress])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_byte_order_marks_and_compression(tmp_path, pack, mark):
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_byte_order_marks_and_compression(tmp_path, compress, bom):
     """In later lines, U+FEFF is an ordinary character."""
-    (tmp_path / "x").write_bytes(pack(mark + "eins\nzwei\n\ufeffdrei".encode()))
+    (tmp_path / "x").write_bytes(compress(bom + "eins\nzwei\n\ufeffdrei".encode()))
     assert read_lines(tmp_path / "x") == ["eins", "zwei", "\ufeffdrei"]
 
 
@@ -149,10 +149,10 @@ def piped(content: bytes) -> tuple[Path, threading.Thread]:
 
 
 @pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no /dev/fd here")
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_pipes_are_read_completely(pack):
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_pipes_are_read_completely(compress):
     lines = [f"line {i:05}" for i in range(3000)]
-    (left, one), (right, other) = (piped(pack("\n".join(lines).encode())) for _ in range(2))
+    (left, one), (right, other) = (piped(compress("\n".join(lines).encode())) for _ in range(2))
     assert list(LinePairs(left, right)) == [(line, line) for line in lines]
     for thread, path in ((one, left), (other, right)):
         thread.join()
@@ -217,9 +217,11 @@ def test_tatoebas_held_out_sentences_are_not_in_train(everyday):
         sides = [keys(part, side) for part in parts.values()]
         assert sum(map(len, sides)) == len(set.union(*sides))
     held_out = parts["val"] + parts["test"]
-    apart = [r for r in rows if all(not keys([r], side) & keys(held_out, side) for side in (0, 1))]
-    assert parts["train"] == apart  # and nothing else is missing
-    assert len(rows) - 4 * 10 <= len(apart) < len(rows) - 10
+    expected = [
+        r for r in rows if all(not keys([r], side) & keys(held_out, side) for side in (0, 1))
+    ]
+    assert parts["train"] == expected  # and nothing else is missing
+    assert len(rows) - 4 * 10 <= len(expected) < len(rows) - 10
     assert read_pairs("tatoeba", "test", "en", "de", data) == [(e, g) for g, e in parts["test"]]
 
 

@@ -18,7 +18,7 @@ def files(folder, pairs, name="train") -> LinePairs:
     return LinePairs(folder / f"{name}.de", folder / f"{name}.en")
 
 
-def own(folder, pairs) -> PairFiles:
+def own_files(folder, pairs) -> PairFiles:
     return PairFiles(files(folder, pairs), files(folder, small.SENTENCES, "val"))
 
 
@@ -54,24 +54,20 @@ def test_a_mixture_repeats_its_corpora(data, tmp_path, monkeypatch):
 def test_skipped_pairs_of_own_files_are_counted(tmp_path):
     long = " ".join(["Hund"] * 80)
     pairs = [*small.SENTENCES * 5, ("", "Nothing."), ("Nichts.", "  "), (long, "Dogs.")]
-    found = prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs), max_pair_tokens=60)
+    found = prepare(RECIPES["smoke"], DE_EN, None, own_files(tmp_path, pairs), max_pair_tokens=60)
     assert found.left_out == {"with an empty side": 2, "longer than 60 tokens": 1}
     assert len(found.train) == 30
     assert found.corpora == {"train.de + train.en": 1}
 
 
-@pytest.mark.parametrize("count", [0, 1, 9])
-def test_too_few_pairs_are_rejected(tmp_path, count):
-    pairs = (small.SENTENCES * 2)[:count]
-    with pytest.raises(
-        ValueError, match=rf"contains {count} usable sentence pair\(s\): at least 10"
-    ):
-        prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, pairs))
-
-
-def test_pairs_that_are_all_too_long_are_rejected(tmp_path):
-    with pytest.raises(ValueError, match="contains 0 usable"):
-        prepare(RECIPES["smoke"], DE_EN, None, own(tmp_path, small.SENTENCES * 4), 2)
+@pytest.mark.parametrize(
+    ("pairs", "limit", "count"), [(0, 60, 0), (1, 60, 1), (9, 60, 9), (24, 2, 0)]
+)
+def test_too_few_usable_pairs_are_rejected(tmp_path, pairs, limit, count):
+    files = own_files(tmp_path, (small.SENTENCES * 4)[:pairs])
+    message = rf"contains {count} usable sentence pair\(s\): at least 10"
+    with pytest.raises(ValueError, match=message):
+        prepare(RECIPES["smoke"], DE_EN, None, files, limit)
 
 
 def test_an_empty_validation_text_is_rejected(tmp_path):
@@ -81,7 +77,7 @@ def test_an_empty_validation_text_is_rejected(tmp_path):
 
 
 def test_the_command_needs_all_four_own_files(tmp_path, capsys):
-    given = own(tmp_path, [*small.SENTENCES * 20, ("", "")])
+    given = own_files(tmp_path, [*small.SENTENCES * 20, ("", "")])
     sides = [given.train.source, given.train.target, given.validation.source]
     names = ["--src", "--ref", "--val-src"]
     three = [x for pair in zip(names, sides, strict=True) for x in pair]

@@ -23,7 +23,7 @@ def machine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cuda", "mps", "asked", "picked"),
+    ("cuda", "mps", "name", "expected"),
     [
         (0, False, "auto", "cpu"),
         (2, False, "auto", "cuda"),
@@ -35,13 +35,13 @@ def machine(monkeypatch):
         (0, True, "mps", "mps"),
     ],
 )
-def test_available_devices_are_picked(machine, cuda, mps, asked, picked):
+def test_available_devices_are_picked(machine, cuda, mps, name, expected):
     machine(cuda, mps)
-    assert pick_device(asked) == picked
+    assert pick_device(name) == expected
 
 
 @pytest.mark.parametrize(
-    ("cuda", "asked", "message"),
+    ("cuda", "name", "message"),
     [
         (0, "cuda", "torch sees no CUDA device here: choose cpu"),
         (0, "cuda:1", "torch sees no CUDA device here: choose cpu"),
@@ -55,10 +55,10 @@ def test_available_devices_are_picked(machine, cuda, mps, asked, picked):
         (1, "tpu", "unknown device 'tpu'"),
     ],
 )
-def test_unavailable_devices_give_one_line(machine, cuda, asked, message):
+def test_unavailable_devices_give_one_line(machine, cuda, name, message):
     machine(cuda)
     with pytest.raises(ValueError, match=message) as error:
-        pick_device(asked)
+        pick_device(name)
     assert "\n" not in str(error.value)
 
 

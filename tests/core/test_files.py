@@ -172,18 +172,18 @@ def test_check_writable_names_the_file(tmp_path, place):
 
 def swap_at(monkeypatch, file: Path, at: int, put) -> None:
     """Replace a file when it is examined for the `at`-th time."""
-    looks = itertools.count(1)
+    count = itertools.count(1)
     lstat, is_file = os.lstat, Path.is_file
 
-    def look(ask, place):
+    def examine(ask, place):
         found = ask(place)
-        if str(place) == str(file) and next(looks) == at:
+        if str(place) == str(file) and next(count) == at:
             file.unlink()
             put(file)
         return found
 
-    monkeypatch.setattr(os, "lstat", lambda place: look(lstat, place))
-    monkeypatch.setattr(Path, "is_file", lambda place: look(is_file, place))
+    monkeypatch.setattr(os, "lstat", lambda place: examine(lstat, place))
+    monkeypatch.setattr(Path, "is_file", lambda place: examine(is_file, place))
 
 
 NOT_FILES = {
@@ -198,7 +198,7 @@ class Blocked(BaseException):
 
 
 @pytest.fixture
-def prompt():
+def no_blocking():
     """Fail after ten seconds instead of waiting for a pipe."""
 
     def stop(*_: object) -> None:
@@ -211,7 +211,7 @@ def prompt():
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.usefixtures("no_blocking")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 def test_a_swapped_file_is_not_read(tmp_path, monkeypatch, put):
     """A file swapped after the check is not read, and a swapped-in pipe does not block."""
@@ -222,7 +222,7 @@ def test_a_swapped_file_is_not_read(tmp_path, monkeypatch, put):
         safe_read(file, 100)
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.usefixtures("no_blocking")
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
 @pytest.mark.parametrize("at", range(1, 5))
 def test_loading_does_not_hang_when_files_are_swapped(tmp_path, monkeypatch, put, at):
@@ -251,7 +251,7 @@ def test_the_size_limit_of_a_manifest(tmp_path):
         assert (committed_file(tmp_path, "a", "manifest").name == "a") == (size == 65_537)
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.usefixtures("no_blocking")
 def test_size_limits_links_and_pipes(tmp_path):
     file = tmp_path / "x"
     file.write_bytes(b"12345")
@@ -306,7 +306,7 @@ WRITES = {
 }
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.usefixtures("no_blocking")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
 def test_writes_do_not_follow_what_was_in_the_folder(tmp_path, what, write):

@@ -86,22 +86,22 @@ def check_frozen(value) -> None:
             array.flags.writeable = True
 
 
-@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("method", COPIES)
 @pytest.mark.parametrize("what", VALUES)
-def test_a_copy_of_a_value_is_frozen_and_equal(what, way):
+def test_a_copy_of_a_value_is_frozen_and_equal(what, method):
     value = VALUES[what]()
     check_frozen(value)
-    again = COPIES[way](value)
+    again = COPIES[method](value)
     assert type(again) is type(value)
     check_frozen(again)
     for one, other in zip(arrays_of(value), arrays_of(again), strict=True):
         assert one.dtype == other.dtype and np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_a_copy_of_a_record_is_frozen_equal_and_keeps_its_checks(record, way):
+@pytest.mark.parametrize("method", COPIES)
+def test_a_copy_of_a_record_is_frozen_equal_and_keeps_its_checks(record, method):
     check_frozen(record)
-    again = COPIES[way](record)
+    again = COPIES[method](record)
     check_frozen(again)
     assert again == record and hash(again) == hash(record) and again.id == record.id
     assert again.checks == record.checks and len(again.checks) == 8
@@ -119,9 +119,9 @@ def test_a_value_does_not_share_memory_with_its_arguments():
         value.changes["cross"] = own  # ty: ignore[invalid-assignment]
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_a_search_tree_is_frozen(tree, way):
-    again = COPIES[way](tree)
+@pytest.mark.parametrize("method", COPIES)
+def test_a_search_tree_is_frozen(tree, method):
+    again = COPIES[method](tree)
     assert dict(again.tokens) == dict(tree.tokens) and again.texts == tree.texts
     with pytest.raises(TypeError):
         again.tokens[5] = special(2)
