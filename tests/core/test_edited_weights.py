@@ -17,6 +17,7 @@ from core.search.beam import search
 from core.search.tree import search_tree
 from core.text.tokenizer import BOS, PAD
 from tests import small
+from tests.core import test_edits
 from tests.core.test_edits import traces
 
 KINDS = ("encoder", "decoder", "cross")
@@ -129,7 +130,10 @@ def test_edited_weights_match_a_calculation_by_hand(models, edits):
             assert not call.weights.numpy()[expected == 0].any()  # exactly
 
 
-@each
+ALL = test_edits.EDITS | EDITS
+
+
+@pytest.mark.parametrize("edits", ALL.values(), ids=ALL)
 @torch.inference_mode()
 def test_both_models_agree_and_are_restored(models, edits):
     """Without capture torch's encoder would take its fused path, which bypasses the modules."""
@@ -143,18 +147,8 @@ def test_both_models_agree_and_are_restored(models, edits):
     assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)
     assert (found[1][real] - before[1][real]).abs().max() > 1e-4  # the edit did something
     for model, logits in zip(models, before, strict=True):
-        assert traces_on(model) == []
+        assert traces(model) == []
         assert torch.equal(model(source, target), logits)
-
-
-def traces_on(model) -> list:
-    own = [
-        name
-        for site in model.attention_sites()
-        for name in ("attend", "forward")
-        if name in vars(site.module)
-    ]
-    return traces(model) + own
 
 
 @each
@@ -176,7 +170,7 @@ def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits, beam):
                 found = [h.log_prob for h in hypotheses]
                 assert found == pytest.approx(totals, abs=1e-9)
             trees.append(search_tree(model, source[:1], DecodeConfig(beam=beam)))
-        assert traces_on(model) == []
+        assert traces(model) == []
     for theirs, ours in zip(*searched, strict=True):
         assert [h.ids for h in theirs] == [h.ids for h in ours]
         assert [h.log_prob for h in theirs] == pytest.approx([h.log_prob for h in ours], abs=1e-9)
@@ -305,7 +299,7 @@ def test_a_missing_mean_is_rejected(models):
         here = edited(model, Edits(heads_mean={("cross", 1, 3)}))
         with pytest.raises(EditError, match=match), here:
             pass
-        assert traces_on(model) == []
+        assert traces(model) == []
 
 
 @torch.inference_mode()
@@ -315,14 +309,14 @@ def test_an_exception_restores_the_model(models):
         for edits in EDITS.values():
             with pytest.raises(RuntimeError, match="oops"), edited(model, edits):
                 model(*small.batch(padding=True))
-                assert traces_on(model) or edits.heads_off
+                assert traces(model) or edits.heads_off
                 raise RuntimeError("oops")
-            assert traces_on(model) == []
+            assert traces(model) == []
         match = "key 9 of cross does not exist: the source ends at 8"
         beyond = edited(model, Edits(edges=(Edge("cross", 0, 0, 0, 9),)))
         with pytest.raises(EditError, match=match), beyond:
             model(*small.batch(padding=True))
-        assert traces_on(model) == []
+        assert traces(model) == []
         assert torch.equal(model(*small.batch(padding=True)), plain)
 
 
@@ -334,8 +328,8 @@ def test_weight_edits_of_one_site_do_not_nest(models):
                 pass
             with edited(model, EDITS["an edge of the encoder cut"]):
                 pass  # other sites may be edited
-            assert len(traces_on(model)) > 1
-        assert traces_on(model) == []
+            assert len(traces(model)) > 1
+        assert traces(model) == []
 
 
 def test_edits_outside_the_model_are_rejected(models):
@@ -349,7 +343,7 @@ def test_edits_outside_the_model_are_rejected(models):
             match = "counted from 0, the layers end at"
             with pytest.raises(EditError, match=match), edited(model, edits):
                 pass
-            assert traces_on(model) == []
+            assert traces(model) == []
 
 
 def test_a_finite_mask_score_keeps_masked_keys_at_zero():
