@@ -135,7 +135,7 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
     "wrong kind": (lambda r: {"cross": r.encoder[[0, 0]]}, {RECOMPUTED}),
     "heads in another order": (lambda r: {"encoder": r.encoder[:, ::-1]}, {RECOMPUTED}),
     "averaged heads": (lambda r: {"cross": averaged(r.cross)}, {RECOMPUTED}),
-    "heads averaged away": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
+    "heads averaged to one": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
     "off-by-one row": (lambda r: {"cross": shifted(r.cross)}, {RECOMPUTED}),
     "off-by-one decoder row": (
         lambda r: {"decoder": shifted(r.decoder)},
@@ -147,14 +147,14 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
         {LABELS, TEXT},
     ),
     "labels in another order": (lambda r: {"source": r.source[::-1]}, {LABELS, TEXT}),
-    "a label too many": (lambda r: {"source": (*r.source, r.source[-1])}, {LABELS, TEXT}),
+    "an extra label": (lambda r: {"source": (*r.source, r.source[-1])}, {LABELS, TEXT}),
     "scaled weights": (lambda r: {"cross": r.cross * np.float32(0.999)}, {RECOMPUTED, ROWS}),
-    "a leaking mask": (
+    "nonzero masked cells": (
         lambda r: {"decoder": r.decoder + np.float32(1e-9)},
         {MASKED},
     ),
-    "a wrong hatch": (lambda r: {"decoder_mask": np.ones_like(r.decoder_mask)}, {MASKED}),
-    "not a number": (lambda r: {"cross": r.cross * np.float32(np.nan)}, {RECOMPUTED, ROWS}),
+    "a wrong mask": (lambda r: {"decoder_mask": np.ones_like(r.decoder_mask)}, {MASKED}),
+    "NaN": (lambda r: {"cross": r.cross * np.float32(np.nan)}, {RECOMPUTED, ROWS}),
 }
 
 

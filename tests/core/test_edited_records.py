@@ -33,12 +33,12 @@ SENTENCE, REFERENCE = small.SENTENCES[0]
 KINDS = ("encoder", "decoder", "cross")
 WEIGHTS = {
     "an edge cut": Edits(edges=(Edge("cross", 1, 1, 2, 2),)),
-    "a word cut from all": Edits(edges=(Edge("cross", None, None, None, 1),)),
+    "a key cut for all queries": Edits(edges=(Edge("cross", None, None, None, 1),)),
     "edges strengthened": Edits(
         edges=(Edge("cross", 0, None, None, 0, 30.0), Edge("decoder", 1, 1, None, 0, 0.1))
     ),
-    "a row cut altogether": Edits(edges=(Edge("encoder", 0, 1, 2, None),)),
-    "given rows": Edits(
+    "all keys of a query cut": Edits(edges=(Edge("encoder", 0, 1, 2, None),)),
+    "rows set by hand": Edits(
         rows=(Row("encoder", 0, 0, 2, (0, 1, 1)), Row("decoder", 1, 0, 1, (3, 1, 9)))
     ),
     "temperatures": Edits(
@@ -148,7 +148,7 @@ def test_checks_without_the_edits_fail(translator, edits):
 
 
 def test_a_row_set_by_hand_is_recorded(translator):
-    edits = WEIGHTS["given rows"]
+    edits = WEIGHTS["rows set by hand"]
     record = translator.inspect(SENTENCE, edits=edits)
     S = len(record.source)
     assert record.encoder[0, 0, 2] == pytest.approx([0, 0.5, 0.5] + [0] * (S - 3), abs=1e-6)

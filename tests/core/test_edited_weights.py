@@ -25,13 +25,13 @@ EDITS = {
     "an edge cut": Edits(edges=(Edge("cross", 2, 0, 1, 3),)),
     "an edge of the encoder cut": Edits(edges=(Edge("encoder", 0, 1, 2, 1),)),
     "an edge of the decoder cut": Edits(edges=(Edge("decoder", 1, 2, 3, 0),)),
-    "a key cut for all": Edits(edges=(Edge("cross", None, None, None, 2),)),
-    "a written key cut for all": Edits(edges=(Edge("decoder", None, None, None, 1),)),
+    "a key cut for all queries": Edits(edges=(Edge("cross", None, None, None, 2),)),
+    "a decoder key cut for all queries": Edits(edges=(Edge("decoder", None, None, None, 1),)),
     "edges strengthened": Edits(
         edges=(Edge("cross", 1, None, None, 0, 50.0), Edge("decoder", 2, 1, 3, 2, 20.0))
     ),
     "an edge weakened": Edits(edges=(Edge("encoder", None, 0, None, 3, 0.01),)),
-    "a row cut altogether": Edits(edges=(Edge("cross", 0, 1, 2, None),)),
+    "all keys of a query cut": Edits(edges=(Edge("cross", 0, 1, 2, None),)),
     "rows of every kind": Edits(
         rows=(
             Row("encoder", 1, 0, 2, (0, 0.5, 0.5)),
@@ -39,7 +39,7 @@ EDITS = {
             Row("cross", 1, 1, 1, (0, 1)),
         )
     ),
-    "a row longer than what is written": Edits(rows=(Row("decoder", 2, 3, 1, (1, 2, 9, 9)),)),
+    "a row longer than the prefix": Edits(rows=(Row("decoder", 2, 3, 1, (1, 2, 9, 9)),)),
     "temperatures": Edits(
         temperatures=tuple(Temperature(kind, 1, 1, t) for kind, t in zip(KINDS, (0.2, 5.0, 0.1)))  # noqa: B905
     ),
@@ -323,7 +323,7 @@ def test_an_exception_restores_the_model(models):
 def test_weight_edits_of_one_site_do_not_nest(models):
     for model in models:
         with edited(model, EDITS["an edge cut"]):
-            second = edited(model, EDITS["a key cut for all"])
+            second = edited(model, EDITS["a key cut for all queries"])
             with pytest.raises(NestedEditsError, match="cannot be nested"), second:
                 pass
             with edited(model, EDITS["an edge of the encoder cut"]):

@@ -127,18 +127,18 @@ def moved(name: str, axis: int = 0) -> Callable[[Record], dict]:
 
 
 FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
-    "source words shifted, their ids right": (texts_shifted("source"), {TEXT}),
-    "words fed in shifted": (texts_shifted("target_in"), {TEXT}),
-    "words produced shifted": (texts_shifted("target_out"), {TEXT}),
+    "source texts shifted": (texts_shifted("source"), {TEXT}),
+    "decoder input texts shifted": (texts_shifted("target_in"), {TEXT}),
+    "output texts shifted": (texts_shifted("target_out"), {TEXT}),
     "one word changed": (changed("target_out", 1, text="Hunde"), {TEXT}),
     "one vocabulary entry changed": (changed("source", 2, piece="▁old"), {TEXT}),
     "a word's beginning moved": (changed("target_out", 2, starts_word=False), {TEXT}),
-    "a word said to be unknown": (changed("target_out", 1, unknown=True), {TEXT}),
+    "a word marked unknown": (changed("target_out", 1, unknown=True), {TEXT}),
     "an unknown word invented": (
         changed("source", 1, id=UNK, piece="<unk>", unknown=True),
         {TEXT, LABELS},
     ),
-    "another text said to be typed": (
+    "another source text": (
         lambda r: {"source_text": r.source_text.replace("soccer", "tennis")},
         {TEXT},
     ),
@@ -160,7 +160,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         hypotheses(lambda found: [*found[1:], found[0]]),
         {LABELS, PROBABILITIES},
     ),
-    "the others in another order": (
+    "the other hypotheses in another order": (
         hypotheses(lambda found: [found[0], *found[:0:-1]]),
         {PROBABILITIES},
     ),
@@ -171,15 +171,15 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
     "no length penalty": (hypotheses(rescored(0.0)), {PROBABILITIES}),
     "half the length penalty": (hypotheses(rescored(0.5)), {PROBABILITIES}),
     "a length without the <eos>": (hypotheses(rescored(1.0, more=-1)), {PROBABILITIES}),
-    "another search named": (lambda r: {"decode": DecodeConfig(beam=1)}, {PROBABILITIES}),
-    "no search named": (lambda r: {"decode": None}, {PROBABILITIES}),
-    "a search without what it found": (lambda r: {"hypotheses": ()}, {PROBABILITIES}),
+    "another search label": (lambda r: {"decode": DecodeConfig(beam=1)}, {PROBABILITIES}),
+    "no search label": (lambda r: {"decode": None}, {PROBABILITIES}),
+    "a search without hypotheses": (lambda r: {"hypotheses": ()}, {PROBABILITIES}),
     "alternatives one step late": (
         lambda r: {"alternatives": (r.alternatives[-1], *r.alternatives[:-1])},
         {PROBABILITIES},
     ),
-    "their probabilities one step late": (moved("alternative_log_probs"), {PROBABILITIES}),
-    "both one step late": (
+    "alternatives' probabilities one step late": (moved("alternative_log_probs"), {PROBABILITIES}),
+    "alternatives and their probabilities one step late": (
         lambda r: {
             "alternatives": (r.alternatives[-1], *r.alternatives[:-1]),
             **moved("alternative_log_probs")(r),
@@ -191,7 +191,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         {PROBABILITIES},
     ),
     "one alternative twice": (best_alternative_twice, {PROBABILITIES}),
-    "the likeliest left out": (best_alternative_missing, {PROBABILITIES}),
+    "the best alternative missing": (best_alternative_missing, {PROBABILITIES}),
     "an alternative's word changed": (
         lambda r: {
             "alternatives": (
@@ -202,7 +202,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         {TEXT},
     ),
     "tokens' log-probabilities rotated, their sum kept": (moved("log_probs"), {PROBABILITIES}),
-    "two log-probabilities that add up": (
+    "one log-probability changed": (
         lambda r: {"log_probs": r.log_probs + np.float32(1e-3) * np.eye(1, len(r.log_probs))[0]},
         {PROBABILITIES},
     ),
@@ -213,7 +213,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
     "source positions off by one": (moved("source_positions"), {POSITIONS}),
     "target positions off by one": (moved("target_positions"), {POSITIONS}),
     "sines and cosines swapped": (moved("target_positions", 1), {POSITIONS}),
-    "half of each position": (
+    "position vectors cut in half": (
         lambda r: {"source_positions": r.source_positions[:, :64]},
         {POSITIONS},
     ),
