@@ -1,5 +1,5 @@
-# Two commands do everything on a fresh machine: `make app` and `make test`.
-# Only wheels whose SHA-256 stands in a lock are installed: no package's code runs while that is done.
+# `make app` and `make test` are all you need on a fresh machine.
+# Only hash-pinned wheels are installed, so no package code runs at install time.
 
 PYTHON ?= python3
 ENV    := .venv
@@ -11,13 +11,13 @@ PORT   ?= 8501
 
 .PHONY: app test soak check types-js format lock train clean
 
-app: $(ENV)/ready  ## open the app on the checkpoints that come with the project
+app: $(ENV)/ready  ## open the app on the bundled checkpoints
 	@$(BIN)/python -m app.serving.start --server.port $(PORT)
 
 test: check  ## everything that CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile  # most of a browser test is waiting
+	$(BIN)/python -m pytest -n 2 --dist loadfile  # browser tests mostly wait
 
-soak: $(ENV)/tests  ## the tests that take minutes: many visitors, crashes, thousands of mutants
+soak: $(ENV)/tests  ## the tests that take minutes: load, crash recovery, mutation
 	$(BIN)/python -m pytest -m soak -s
 
 check: $(ENV)/tests types-js  ## formatting, lint and types
@@ -26,25 +26,25 @@ check: $(ENV)/tests types-js  ## formatting, lint and types
 	$(BIN)/oxlint app/components
 	$(BIN)/ty check
 
-types-js:  ## the scripts' types, where TypeScript is installed: npm install --global typescript
+types-js:  ## JavaScript types; needs TypeScript: npm install --global typescript
 	@if command -v tsc > /dev/null; then tsc --project app/components/jsconfig.json; \
-	else echo "tsc is not installed: the scripts' types were not checked"; fi
+	else echo "tsc is not installed: JavaScript types were not checked"; fi
 
-format: $(ENV)/tests  ## rewrite to the project's format, and the READMEs' file trees
+format: $(ENV)/tests  ## reformat, and regenerate the READMEs' file trees
 	$(BIN)/python .ci/trees.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-train: $(ENV)/ready  ## train a checkpoint again: make train OUT=folder [DATA=folder]
+train: $(ENV)/ready  ## train a checkpoint: make train OUT=folder [DATA=folder]
 	$(BIN)/python -m core.train --recipe tiny --out $(OUT) $(if $(DATA),--data $(DATA))
 
-lock: $(ENV)/ready  ## pin the hashes anew after requirements have changed; needs uv
+lock: $(ENV)/ready  ## regenerate the lock files after changing requirements; needs uv
 	$(BIN)/python .ci/lock.py
 
-# First torch without CUDA, where the index has it. The usual build asks for more packages, if any.
+# Try torch without CUDA first, if the index has it. The default build may need more packages.
 $(ENV)/ready: requirements.lock requirements-cpu.lock requirements-cuda.lock pyproject.toml
 	$(PYTHON) -m venv $(ENV)
-	@$(WHEELS) --requirement requirements-cpu.lock 2> /dev/null || echo "torch: the usual build"
+	@$(WHEELS) --requirement requirements-cpu.lock 2> /dev/null || echo "torch: the default build"
 	$(WHEELS) --requirement requirements.lock
 	$(BIN)/python -m pip check > /dev/null || $(WHEELS) --requirement requirements-cuda.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

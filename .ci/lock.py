@@ -1,7 +1,7 @@
-"""Write the locks: every pin of the requirements with the SHA-256 of each of its wheels.
+"""Write the lock files: every pinned package with the SHA-256 of each of its wheels.
 
-`make lock` runs it; it needs `uv` on the path and the package index. What only torch's build for
-CUDA brings along gets a lock of its own, so that a machine without a GPU does not download it.
+`make lock` runs it; it needs `uv` on the path and the package index. Packages that only torch's
+CUDA build needs get their own lock, so that machines without a GPU do not download them.
 """
 
 import re
@@ -10,23 +10,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CUDA = re.compile(r"cuda-|nvidia-|triton==")
-ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # only for Python inside a browser
+ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # only for Python in a browser
 HEADER = "# Made by `make lock` from {}: do not edit.\n"
 COMPILE = """uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
     --no-annotate --no-emit-index-url --no-emit-find-links --only-binary :all:"""
 
 
 def compiled(*files: str) -> dict[str, str]:
-    """The entry of each package that the files need, by "name==version"."""
+    """Return the lock entries of all packages that the files need, keyed by "name==version"."""
     text = subprocess.run([*COMPILE.split(), *files], cwd=ROOT, check=True, capture_output=True)
     entries = re.split(r"^(?=\w)", text.stdout.decode(), flags=re.MULTILINE)
     entries = [entry for entry in entries if "==" in entry and not ELSEWHERE.match(entry)]
     return {re.split(r"[ \\]", entry)[0]: entry for entry in entries}
 
 
-def write(file: str, of: str, entries: dict[str, str]) -> None:
-    """One lock: its head, then the entries by name."""
-    (ROOT / file).write_text(HEADER.format(of) + "".join(entries.values()), encoding="utf-8")
+def write(file: str, source: str, entries: dict[str, str]) -> None:
+    """Write one lock file: the header, then the entries."""
+    (ROOT / file).write_text(HEADER.format(source) + "".join(entries.values()), encoding="utf-8")
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     )
     write(
         "requirements-cuda.lock",
-        "what torch's build for CUDA brings along",
+        "torch's CUDA build",
         {pin: entry for pin, entry in run.items() if CUDA.match(pin)},
     )
     write(

@@ -1,6 +1,6 @@
-"""Write the file trees of core/README.md and app/README.md from each module's first sentence.
+"""Generate the file trees of core/README.md and app/README.md from the modules' docstrings.
 
-What the tree says of a file without a docstring, such as a style sheet, is kept as it is there.
+Descriptions of files without a docstring, such as style sheets, are kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tests.test_readme import opening, tree  # noqa: E402 (after the path line)
 SUFFIXES = (".py", ".js", ".css", ".html")
 
 
-def lines(folder: Path, said: dict[str, str], indent: int) -> list[str]:
-    """A folder's files with their sentences, then its folders with theirs, by name."""
-    kept = {Path(name).name for name in said if (ROOT / name).parent == folder}
+def lines(folder: Path, described: dict[str, str], indent: int) -> list[str]:
+    """Return the lines of a folder: its files, then its subfolders, sorted by name."""
+    listed = {Path(name).name for name in described if (ROOT / name).parent == folder}
     files = sorted(
         f
         for f in folder.iterdir()
-        if f.is_file() and f.name != "__init__.py" and (f.suffix in SUFFIXES or f.name in kept)
+        if f.is_file() and f.name != "__init__.py" and (f.suffix in SUFFIXES or f.name in listed)
     )
     folders = sorted(
         f
@@ -31,28 +31,30 @@ def lines(folder: Path, said: dict[str, str], indent: int) -> list[str]:
     )
     width = max((len(f.name) for f in files), default=0)
     width = max(width, *(len(f.name) + 1 for f in folders), 0) if indent == 4 else width
-    found = []
+    result = []
     for file in files:
         name = str(file.relative_to(ROOT))
-        found.append(f"{' ' * indent}{file.name:{width}}  {opening(file) or said.get(name, '')}")
+        result.append(
+            f"{' ' * indent}{file.name:{width}}  {opening(file) or described.get(name, '')}"
+        )
     for inner in folders:
         name = f"{inner.relative_to(ROOT)}/"
-        sentence = opening(inner) or said.get(name, "")
-        found.append(f"{' ' * indent}{inner.name + '/':{width}}  {sentence}".rstrip())
-        found += lines(inner, said, indent + 4)
-    return found
+        sentence = opening(inner) or described.get(name, "")
+        result.append(f"{' ' * indent}{inner.name + '/':{width}}  {sentence}".rstrip())
+        result += lines(inner, described, indent + 4)
+    return result
 
 
 def main() -> None:
     """Rewrite both trees in place."""
-    for room in ("core", "app"):
-        readme = ROOT / room / "README.md"
+    for package in ("core", "app"):
+        readme = ROOT / package / "README.md"
         text = readme.read_text(encoding="utf-8")
-        said = tree(room, text)
-        start = text.index(f"```\n{room}/") + 4
+        described = tree(package, text)
+        start = text.index(f"```\n{package}/") + 4
         end = text.index("```", start)
-        head = f"{room}/  {opening(ROOT / room) or said[f'{room}/']}"
-        block = "\n".join([head, *lines(ROOT / room, said, 4)]) + "\n"
+        head = f"{package}/  {opening(ROOT / package) or described[f'{package}/']}"
+        block = "\n".join([head, *lines(ROOT / package, described, 4)]) + "\n"
         readme.write_text(text[:start] + block + text[end:], encoding="utf-8")
 
 

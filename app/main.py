@@ -1,4 +1,4 @@
-"""Headlight's entry: the path line, the page list, and the frame around every page."""
+"""The app's entry point: the import path, the list of pages, and what every page shows."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,6 @@
-"""The app behind its guard: foreign hosts are refused, what visitors may take is bounded.
+"""The app behind its security middleware: host checks, response headers and limits.
 
-`make app` starts it. `streamlit run app/main.py` is the same app without the guard, for which a
-proxy has to do the same: see the README of this folder.
+`make app` starts it. `streamlit run app/main.py` starts the same app without the middleware.
 """
 
 from __future__ import annotations
@@ -18,31 +17,30 @@ from contextlib import asynccontextmanager
 
 import streamlit as st
 from starlette.middleware import Middleware
-from streamlit import config
 
 from app.serving.guard import Guard
 from app.serving.headers import FRAME_ANCESTORS, frame_ancestors, headers
 from app.serving.limits import Limits, raise_descriptors
 from app.serving.uploads import Uploads
+from app.streamlit_internals import set_default
 
 try:
-    LIMITS = Limits.of().fitting(raise_descriptors())
+    LIMITS = Limits.from_environment().within(raise_descriptors())
     ANCESTORS = frame_ancestors(os.environ.get(FRAME_ANCESTORS))
-    if not config.get_option("server.allowedHosts"):
+    if not st.get_option("server.allowedHosts"):
         raise ValueError("no hosts are allowed: start the app from the project's folder")
 except ValueError as error:
     sys.exit(str(error))
 HEADERS = headers(ANCESTORS)
 UPLOADS = Uploads(LIMITS)
-COOKIE = "server.xsrfCookieSameSite"
-if any(site.startswith("https:") for site in ANCESTORS) and not config.is_manually_set(COOKIE):
-    # An upload needs Streamlit's XSRF cookie: without this no browser sends it in others' frames.
-    config.set_option(COOKIE, "none", FRAME_ANCESTORS)
+if any(site.startswith("https:") for site in ANCESTORS):
+    # Uploads need the XSRF cookie, which browsers otherwise do not send from a third-party frame.
+    set_default("server.xsrfCookieSameSite", "none", FRAME_ANCESTORS)
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncGenerator[None]:
-    """Free the uploads of ended visits while the server runs."""
+    """Delete the uploads of ended sessions while the server runs."""
     sweeping = asyncio.create_task(UPLOADS.sweeping())
     yield
     sweeping.cancel()

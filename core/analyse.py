@@ -99,23 +99,23 @@ def words(arguments: Namespace) -> None:
     checkpoint, pairs, device = _encoded(arguments)
     heads = 2 * checkpoint.card.model.num_decoder_layers * checkpoint.card.model.num_heads
     with progress_bar(heads, " heads") as on_progress:
-        found = prediction_error(checkpoint.model, pairs, arguments.tokens, device, on_progress)
-    largest = found.largest(arguments.largest)
+        result = prediction_error(checkpoint.model, pairs, arguments.tokens, device, on_progress)
+    largest = result.largest(arguments.largest)
     rows: list[dict[str, Any]] = []
-    for kind, layer in dict.fromkeys(head.place[:2] for head in found.heads):
-        own = largest & np.array([head.place[:2] == (kind, layer) for head in found.heads])
+    for kind, layer in dict.fromkeys(head.place[:2] for head in result.heads):
+        own = largest & np.array([head.place[:2] == (kind, layer) for head in result.heads])
         if own.any():
-            rows.append({"kind": kind, "layer": layer} | _agreement(found.agreement(own)))
-    over_all = _agreement(found.agreement(largest))
+            rows.append({"kind": kind, "layer": layer} | _agreement(result.agreement(own)))
+    over_all = _agreement(result.agreement(largest))
     table([("nats", "mean |predicted − true|, mean |true|, correlation, count")])
-    table([(f"{arguments.largest} largest of {len(found.words)} tokens", _agreed(over_all))])
+    table([(f"{arguments.largest} largest of {len(result.words)} tokens", _agreed(over_all))])
     table((f"{row['kind']} layer {row['layer'] + 1}", _agreed(row)) for row in rows)
     write_result(
         arguments.json,
         {
             "checkpoint": checkpoint.card.folder.name,
-            "sentences": found.sentences,
-            "tokens": len(found.words),
+            "sentences": result.sentences,
+            "tokens": len(result.words),
             "largest": arguments.largest,
             **over_all,
             "rows": rows,
@@ -153,9 +153,9 @@ def means(arguments: Namespace) -> None:
     )
 
 
-def _agreement(found: Agreement) -> dict[str, Any]:
-    values = asdict(found)
-    if math.isnan(found.correlation):
+def _agreement(result: Agreement) -> dict[str, Any]:
+    values = asdict(result)
+    if math.isnan(result.correlation):
         values["correlation"] = None
     return values
 
@@ -197,7 +197,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.analyse", description=__doc__)
     questions = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
     aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")

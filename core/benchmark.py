@@ -5,16 +5,13 @@
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
 attention maps; `train` compares training with torch.nn.Transformer; `scale` measures growth with
 length, batch, beam and corpus; `why` times the experiments of core.experiments. Further benchmarks
-are plug-ins: an entry point of the group `headlight.benchmarks` is a dictionary of them by name. If
-nothing is installed, `BENCHMARKS` is read from the `benchmark` module of the packages next to core.
-The alternatives are an extra: pip install -e .[benchmark].
+are plug-ins: an entry point of the group `headlight.benchmarks` is a dictionary of them by name, so
+`page` needs pip install -e . once. The alternatives are an extra: pip install -e .[benchmark].
 """
 
 import argparse
 import importlib
-import importlib.util
 import os
-import pkgutil
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -27,24 +24,15 @@ from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"
 OWN = ("decode", "capture", "train", "scale", "why")
-_ROOT = Path(__file__).resolve().parents[1]
-_CHECKPOINT = _ROOT / "checkpoints/scratch-de-en"
+_CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
 
 # A function from the number of rounds to rows, and the packages whose versions to report.
 Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 
 def plugins() -> dict[str, Benchmark]:
-    """Return the installed plug-ins, or if there are none, those of the packages next to core."""
-    registered: dict[str, Benchmark] = {}
-    for point in entry_points(group=GROUP):
-        registered |= point.load()
-    if not registered:
-        for package in pkgutil.iter_modules([str(_ROOT)]):
-            name = f"{package.name}.benchmark"
-            if package.ispkg and package.name != "core" and importlib.util.find_spec(name):
-                registered |= importlib.import_module(name).BENCHMARKS
-    return registered
+    """Return the installed plug-ins by name."""
+    return {n: b for point in entry_points(group=GROUP) for n, b in point.load().items()}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -129,7 +117,7 @@ def _size(text: str) -> Size:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.benchmark", description=__doc__)
     p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or a plug-in such as page")
     p.add_argument("--rounds", type=whole_number(1), default=21, help="maximum number of rounds")

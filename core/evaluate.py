@@ -52,14 +52,14 @@ def run(arguments: Namespace) -> None:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--src", type=Path, help="source sentences, one per line, plain or gzipped")
     p.add_argument("--ref", type=Path, help="their reference translations, line for line")
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
-    p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument("--data", type=Path, help="folder of corpora; downloaded if omitted")
     p.add_argument(
         "--joined",
         type=whole_number(1),

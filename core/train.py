@@ -26,10 +26,10 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.train", description=__doc__)
     p.add_argument("--recipe", choices=RECIPES, required=True)
-    p.add_argument("--data", type=Path, help="folder of corpora; fetched if left out")
+    p.add_argument("--data", type=Path, help="folder of corpora; downloaded if omitted")
     p.add_argument("--src", type=Path, help="your own training text, in place of the corpora")
     p.add_argument("--ref", type=Path, help="its translation, line for line")
     p.add_argument("--val-src", type=Path, help="your own validation text")

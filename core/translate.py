@@ -85,7 +85,7 @@ def _chunks(counts: list[int], tokens: int) -> Iterator[slice]:
 
 
 def parser() -> Parser:
-    """The command line."""
+    """Return the command-line parser."""
     p = Parser(prog="python -m core.translate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--beam", type=whole_number(1, 16), default=5)

@@ -1,4 +1,4 @@
-"""The lists of faults fit the project: each text to replace occurs once, each guard exists."""
+"""The fault lists fit the project: each text to replace occurs once, each test exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.plant.fault import ROOT, Fault, faults
 
 
-def test_each_fault_can_be_planted_and_names_tests_that_exist():
+def test_each_fault_applies_and_names_existing_tests():
     for fault in faults():
         path = ROOT / fault.file
         assert fault.planted(path.read_text(encoding="utf-8"))
@@ -18,11 +18,12 @@ def test_each_fault_can_be_planted_and_names_tests_that_exist():
             file, *names = test.split("::")
             text = (ROOT / file).read_text(encoding="utf-8")
             for name in names:
-                plain = re.escape(name.split("[")[0])
-                assert re.search(rf"^ *(?:def|class) {plain}\b", text, re.M), (fault.name, test)
+                base = re.escape(name.split("[")[0])
+                definition = rf"^ *(?:async )?(?:def|class) {base}\b"
+                assert re.search(definition, text, re.M), (fault.name, test)
 
 
-def test_a_fault_that_does_not_fit_is_refused():
+def test_a_fault_that_does_not_apply_is_rejected():
     fault = Fault("area", "name", "file", "a", "b", ())
     assert fault.planted("xax") == "xbx"
     for text in ("", "aa"):

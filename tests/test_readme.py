@@ -1,4 +1,4 @@
-"""The READMEs: the example runs, modules, files, commands and scores are those that are there."""
+"""The READMEs match the project: example, file trees, paths, commands and scores."""
 
 import ast
 import json
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("core", "app")
-READMES = ("README.md", *(f"{room}/README.md" for room in (*ROOMS, "checkpoints")))
+PACKAGES = ("core", "app")
+READMES = ("README.md", *(f"{folder}/README.md" for folder in (*PACKAGES, "checkpoints")))
 _FILE = re.compile(r"[\w./-]*(?:/|\w\.(?:py|js|css|html|json|md|png|svg|toml|txt|safetensors))")
 
 
@@ -21,21 +21,21 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def tree(room: str, text: str) -> dict[str, str]:
-    """What a README's tree says of each file and folder, by its path; a folder's ends with /."""
-    block = re.search(rf"^```\n({room}/.*?)^```$", text, re.M | re.S)
+def tree(folder: str, text: str) -> dict[str, str]:
+    """Parse a README's file tree: descriptions by path; paths of folders end with /."""
+    block = re.search(rf"^```\n({folder}/.*?)^```$", text, re.M | re.S)
     entries: dict[str, str] = {}
-    above: list[str] = []
+    path: list[str] = []
     for line in block[1].splitlines() if block else ():
-        indent, name, said = re.fullmatch(r"((?: {4})*)(\S+) *(.*)", line).groups()
-        above[len(indent) // 4 :] = [name]
-        assert "".join(above) not in entries, f"{''.join(above)} stands there twice"
-        entries["".join(above)] = said
+        indent, name, description = re.fullmatch(r"((?: {4})*)(\S+) *(.*)", line).groups()
+        path[len(indent) // 4 :] = [name]
+        assert "".join(path) not in entries, f"{''.join(path)} is listed twice"
+        entries["".join(path)] = description
     return entries
 
 
 def opening(path: Path) -> str | None:
-    """The sentence that a module opens with; None where a file has none to repeat."""
+    """Return the first sentence of a module's docstring or opening comment, if any."""
     if path.is_dir():
         path /= "__init__.py"
     if path.suffix not in (".py", ".js") or not path.is_file():
@@ -46,26 +46,26 @@ def opening(path: Path) -> str | None:
     return text.split("\n")[0].removeprefix("// ").removesuffix(".") or None
 
 
-def wrong_in_tree(room: str, text: str) -> list[str]:
-    """What a room's tree lacks, has too many, or says otherwise than the file itself."""
-    entries = tree(room, text)
-    files = (f for f in (ROOT / room).rglob("*") if f.suffix in (".py", ".js", ".css", ".html"))
+def tree_errors(folder: str, text: str) -> list[str]:
+    """Return missing, extra and outdated entries of a file tree; `make format` fixes them."""
+    entries = tree(folder, text)
+    files = (f for f in (ROOT / folder).rglob("*") if f.suffix in (".py", ".js", ".css", ".html"))
     modules = {str(f.relative_to(ROOT)).removesuffix("__init__.py") for f in files}
-    found = [f"{name} is missing" for name in sorted(modules - entries.keys())]
-    for name, said in entries.items():
+    found = [f"{name} is not listed" for name in sorted(modules - entries.keys())]
+    for name, description in entries.items():
         sentence = opening(ROOT / name)
         if not (ROOT / name).exists():
-            found.append(f"{name} is not there")
-        elif not said or said != (sentence or said):
-            found.append(f"of {name} it says {said!r}: the file says {sentence!r}")
+            found.append(f"{name} does not exist")
+        elif not description or description != (sentence or description):
+            found.append(f"{name}: listed as {description!r}, but its docstring is {sentence!r}")
     return found
 
 
-def not_there(readme: str, text: str) -> list[str]:
-    """Files and folders that a README names, by their path from the root or from its own folder."""
+def missing_paths(readme: str, text: str) -> list[str]:
+    """Return paths in a README that exist neither from the root nor from the README's folder."""
     folders = [ROOT, (ROOT / readme).parent]
     if readme == "checkpoints/README.md":
-        folders += [ROOT / name for name in tree("checkpoints", text)]  # which hold the same files
+        folders += [ROOT / name for name in tree("checkpoints", text)]  # all with the same files
     code = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
     words = [word for span in code for word in span.split()]
     named = {word for word in words if _FILE.fullmatch(word)} | set(
@@ -75,14 +75,14 @@ def not_there(readme: str, text: str) -> list[str]:
     return [name for name in sorted(named) if not any((f / name).exists() for f in folders)]
 
 
-def refused(text: str) -> list[str]:
-    """Commands of a README whose module, arguments or checkpoint do not exist."""
+def invalid_commands(text: str) -> list[str]:
+    """Return commands whose module, arguments or checkpoint do not exist."""
     found = []
     for module, rest in re.findall(r" -m ((?:core|tests)\.[\w.]+)([^`\n<]*)", text):
         try:
             if module.startswith("core."):
-                given = import_module(module).parser().parse_args(shlex.split(rest))
-                checkpoint = getattr(given, "checkpoint", None)
+                options = import_module(module).parser().parse_args(shlex.split(rest))
+                checkpoint = getattr(options, "checkpoint", None)
                 assert checkpoint is None or (ROOT / checkpoint).is_dir()
             path = ROOT / module.replace(".", "/")
             assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file()
@@ -95,94 +95,133 @@ def numbers(row: str) -> list[str]:
     return re.findall(r"\d+\.\d+", row)
 
 
-def wrong_scores(first: str, all_of_them: str) -> list[str]:
-    """Rows of scores that say otherwise than `metrics.json` or than the first README's table."""
+def wrong_scores(summary: str, details: str) -> list[str]:
+    """Compare the scores in checkpoints/README.md with `metrics.json` and with the main README."""
     found = []
     tests: dict[str, list[str]] = {}
     for name, corpus, row in re.findall(
-        r"^\| `([\w-]+)` \| (multi30k|tatoeba) \|(.*)", all_of_them, re.M
+        r"^\| `([\w-]+)` \| (multi30k|tatoeba) \|(.*)", details, re.M
     ):
         val, test, *_ = numbers(row)
         tests.setdefault(name, []).append(test)
         metrics = json.loads(read(f"checkpoints/{name}/metrics.json"))
         if val != f"{metrics['final'][corpus]['sacrebleu']:.2f}":
             found.append(f"{name}, {corpus}: {val} on val")
-    shown = {name: numbers(row) for name, row in re.findall(r"^\| `([\w-]+)` \|(.*)", first, re.M)}
+    shown = {
+        name: numbers(row) for name, row in re.findall(r"^\| `([\w-]+)` \|(.*)", summary, re.M)
+    }
     return found + [name for name in tests.keys() | shown.keys() if tests[name] != shown.get(name)]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_rooms_readme_has_every_module_and_its_sentence(room):
-    text = read(f"{room}/README.md")
-    assert len(tree(room, text)) > 60
-    assert wrong_in_tree(room, text) == []
+def test_file_trees_list_every_module_with_its_docstring():
+    errors = []
+    for package in PACKAGES:
+        text = read(f"{package}/README.md")
+        assert len(tree(package, text)) > 60
+        errors += tree_errors(package, text)
+    assert errors == []
 
 
-def test_the_readme_of_checkpoints_has_every_network_that_it_scores():
-    """Others may stand there too: whoever trains a network puts it there."""
+def test_checkpoints_are_listed_and_scored():
+    """Other folders may exist: networks that the user has trained."""
     text = read("checkpoints/README.md")
-    assert wrong_in_tree("checkpoints", text) == []
+    assert tree_errors("checkpoints", text) == []
     scored = set(re.findall(r"^\| `([\w-]+)` \| (?:multi30k|tatoeba) \|", text, re.M))
     assert tree("checkpoints", text).keys() == {"checkpoints/"} | {
         f"checkpoints/{name}/" for name in scored
     }
 
 
-@pytest.mark.parametrize("readme", READMES)
-def test_the_files_and_commands_of_a_readme_are_there(readme):
-    assert not_there(readme, read(readme)) == []
-    assert refused(read(readme)) == []
+def test_paths_and_commands_exist():
+    texts = {readme: read(readme) for readme in READMES}
+    assert {r: paths for r, text in texts.items() if (paths := missing_paths(r, text))} == {}
+    assert {r: commands for r, text in texts.items() if (commands := invalid_commands(text))} == {}
 
 
 def test_scores_are_those_of_the_networks():
     assert wrong_scores(read("README.md"), read("checkpoints/README.md")) == []
 
 
-def test_the_first_readme_is_read_in_two_screens():
+def test_the_main_readme_is_short():
     assert len(read("README.md").split()) <= 1200
 
 
+def test_speed_is_given_in_one_table_with_command_machine_and_commit():
+    for package in PACKAGES:
+        speed = read(f"{package}/README.md").partition("\n## Speed\n")[2].partition("\n## ")[0]
+        measured = [p for p in speed.split("\n\n") if re.search(r"^\|.*\d\.?\d", p, re.M)]
+        assert len(measured) == 1, measured
+        before = speed[: speed.index(measured[0])]
+        assert re.search(r"`python -m core\.benchmark \w+", before)
+        assert re.search(r"commit `[0-9a-f]{7,}`", before) and re.search("Intel|AMD", before)
+
+
+def sentence_lengths(text: str) -> list[int]:
+    """Return the words of each sentence outside tables, headings and code blocks."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    text = re.sub(r"^(?:\||#|    \w).*$", "", text, flags=re.M)
+    text = re.sub(r"^(?:\d\.|-) ", "\n", text, flags=re.M)
+    sentences = re.split(r"\n\s*\n|(?<=[.?!:])\s+(?=[A-Z`*(])", text)
+    return [n for sentence in sentences if (n := len(sentence.split())) > 1]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_sentences_are_short(package):
+    lengths = sentence_lengths(read(f"{package}/README.md"))
+    assert len(lengths) > 40 and sum(lengths) / len(lengths) < 18
+
+
+def test_sentence_lengths_are_counted_without_tables_and_code():
+    text = "# A b c\n\nOne two. Three four\nfive:\n\n```\nx y z\n```\n\n| a b |\n\n- Six seven.\n"
+    assert sentence_lengths(text) == [2, 3, 2]
+
+
 @pytest.mark.parametrize(
-    ("wrong", "readme", "old", "new"),
+    ("errors", "readme", "old", "new"),
     [
-        (wrong_in_tree, "core", r"^ +beam\.py.*\n", ""),
-        (wrong_in_tree, "core", r"^ +beam\.py( .*)", r"        bean.py\1"),
-        (wrong_in_tree, "core", r"(beam\.py +)Greedy", r"\1Gready"),
-        (wrong_in_tree, "core", r"(    search/ +)\w", r"\1X"),
-        (wrong_in_tree, "app", r"^ +readout\.js.*\n", ""),
-        (wrong_in_tree, "app", r"^ +map_row\.css.*\n", ""),
-        (wrong_in_tree, "app", r"(readout\.js +)\w", r"\1X"),
-        (wrong_in_tree, "checkpoints", r"    scratch-de-en/ ", "    scratch-de-fr/ "),
-        (not_there, "core/README.md", r"`search/beam\.py`", "`search/bean.py`"),
-        (not_there, "app/README.md", r"`app/`|`state/`", "`states/`"),
-        (not_there, "checkpoints/README.md", r"`metrics\.json`", "`metric.json`"),
-        (not_there, "README.md", r"\(core/README\.md\)", "(core/READ.md)"),
-        (not_there, "README.md", r"run app/main\.py", "run app/start.py"),
-        (refused, "README.md", r"-m core\.verify", "-m core.verified"),
-        (refused, "README.md", r"--gold", "--golden"),
-        (refused, "README.md", r"translate --checkpoint checkpoints/s", "translate --checkpoint s"),
-        (refused, "checkpoints/README.md", r"--recipe tiny", "--recipe tinny"),
-        (refused, "core/README.md", r"core\.bench_model", "core.bench_modal"),
+        (tree_errors, "core", r"^ +beam\.py.*\n", ""),
+        (tree_errors, "core", r"^ +beam\.py( .*)", r"        bean.py\1"),
+        (tree_errors, "core", r"(beam\.py +)\w", r"\1X"),
+        (tree_errors, "core", r"(    search/ +)\w", r"\1X"),
+        (tree_errors, "app", r"^ +readout\.js.*\n", ""),
+        (tree_errors, "app", r"^ +map_row\.css.*\n", ""),
+        (tree_errors, "app", r"(readout\.js +)\w", r"\1X"),
+        (tree_errors, "checkpoints", r"    scratch-de-en/ ", "    scratch-de-fr/ "),
+        (missing_paths, "core/README.md", r"`search/beam\.py`", "`search/bean.py`"),
+        (missing_paths, "app/README.md", r"`state/`", "`states/`"),
+        (missing_paths, "checkpoints/README.md", r"`metrics\.json`", "`metric.json`"),
+        (missing_paths, "README.md", r"\(core/README\.md\)", "(core/READ.md)"),
+        (missing_paths, "README.md", r"run app/main\.py", "run app/start.py"),
+        (invalid_commands, "README.md", r"-m core\.verify", "-m core.verified"),
+        (invalid_commands, "README.md", r"--gold", "--golden"),
+        (
+            invalid_commands,
+            "README.md",
+            r"translate --checkpoint checkpoints/s",
+            "translate --checkpoint s",
+        ),
+        (invalid_commands, "checkpoints/README.md", r"--recipe tiny", "--recipe tinny"),
+        (invalid_commands, "core/README.md", r"core\.bench_model", "core.bench_modal"),
     ],
 )
-def test_a_fault_in_a_readme_is_seen(wrong, readme, old, new):
-    text = read(f"{readme}/README.md" if wrong is wrong_in_tree else readme)
+def test_errors_in_a_readme_are_detected(errors, readme, old, new):
+    text = read(f"{readme}/README.md" if errors is tree_errors else readme)
     changed = re.sub(old, new, text, flags=re.M)
     assert changed != text
-    given = () if wrong is refused else (readme,)
-    assert wrong(*given, text) == []
-    assert wrong(*given, changed)
+    arguments = () if errors is invalid_commands else (readme,)
+    assert errors(*arguments, text) == []
+    assert errors(*arguments, changed)
 
 
 @pytest.mark.parametrize(("old", "new"), [("44.01", "44.10"), ("45.50", "45.05")])
-def test_a_wrong_score_is_seen(old, new):
-    first, all_of_them = read("README.md"), read("checkpoints/README.md")
-    assert wrong_scores(first, all_of_them.replace(old, new))
-    assert old not in first or wrong_scores(first.replace(old, new), all_of_them)
+def test_a_wrong_score_is_detected(old, new):
+    summary, details = read("README.md"), read("checkpoints/README.md")
+    assert wrong_scores(summary, details.replace(old, new))
+    assert old not in summary or wrong_scores(summary.replace(old, new), details)
 
 
 def test_the_example_runs(tmp_path):
-    """In a folder of its own, for it saves a file, beside a link to the checkpoints that ship."""
+    """It runs in a temporary folder, since it saves a file, with a link to the checkpoints."""
     (example,) = re.findall(r"^```python\n(.*?)^```$", read("README.md"), re.M | re.S)
     assert 20 <= len(example.splitlines()) <= 32
     (tmp_path / "checkpoints").symlink_to(ROOT / "checkpoints")

@@ -1,4 +1,4 @@
-"""Every package is pinned and locked by its hashes, and what SECURITY.md promises has its test."""
+"""Packages are pinned and locked by hash, and each guarantee in SECURITY.md names a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -23,7 +22,7 @@ ALL_LOCKS = [*LOCKS.values(), "requirements-cpu.lock", "requirements-cuda.lock"]
 
 
 def pins(file: str) -> dict[str, str]:
-    """The version of each package that a file names; a line that pins nothing fails."""
+    """Return the pinned version of each package in a file; every line must pin one."""
     found = {}
     for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
         if line and not line.startswith(("#", " ")):
@@ -34,74 +33,70 @@ def pins(file: str) -> dict[str, str]:
 
 
 def needed(names: set[str]) -> set[str]:
-    """These packages and all that they bring along here, as what is installed says."""
-    found, open_names = set(), set(names)
-    while open_names:
-        name = open_names.pop()
+    """Return these packages and their transitive dependencies, from the installed metadata."""
+    found, pending = set(), set(names)
+    while pending:
+        name = pending.pop()
         found.add(name)
         for text in metadata.requires(name) or []:
             requirement = Requirement(text)
             marker = requirement.marker
             if marker is None or marker.evaluate(default_environment() | {"extra": ""}):
-                open_names.add(canonicalize_name(requirement.name))
-        open_names -= found
+                pending.add(canonicalize_name(requirement.name))
+        pending -= found
     return found
 
 
-@pytest.mark.parametrize("file", LOCKS)
-def test_a_lock_holds_what_its_requirements_pin(file):
-    assert pins(LOCKS[file]) == pins(file)
+def test_locks_match_their_requirements():
+    assert {lock: pins(lock) for lock in LOCKS.values()} == {
+        lock: pins(file) for file, lock in LOCKS.items()
+    }
 
 
-@pytest.mark.parametrize("lock", ALL_LOCKS)
-def test_each_pin_has_hashes_and_no_address(lock):
-    text = (ROOT / lock).read_text(encoding="utf-8")
-    assert "://" not in text and " @ " not in text
-    entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
-    assert len(entries) == len(pins(lock)) > 0
-    for entry in entries:
-        head, *hashes = re.sub(r" \\\n", "\n", entry).splitlines()
-        assert hashes, f"{head} has no hash"
-        assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", line) for line in hashes), head
+def test_every_locked_package_has_hashes_and_no_url():
+    for lock in ALL_LOCKS:
+        text = (ROOT / lock).read_text(encoding="utf-8")
+        assert "://" not in text and " @ " not in text, lock
+        entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
+        assert len(entries) == len(pins(lock)) > 0, lock
+        for entry in entries:
+            head, *hashes = re.sub(r" \\\n", "\n", entry).splitlines()
+            valid = [re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", line) for line in hashes]
+            assert valid and all(valid), (lock, head)
 
 
-def test_nothing_comes_along_that_is_not_pinned():
-    """The app's and the tests' own, against what the installed packages say that they need."""
+def test_all_transitive_dependencies_are_pinned():
     run, tests = pins("requirements.txt"), pins("tests/requirements.txt")
     assert not set(run) & set(tests)
+    assert not {"pytest", "playwright", "hypothesis", "ruff", "ty", "execnet"} & set(run)
     cuda = set(pins("requirements-cuda.lock"))
     assert needed(set(run)) - cuda <= set(run)
     found = needed(set(run) | set(tests)) - cuda
     assert found <= set(run) | set(tests)
-    if sys.platform == "linux":  # elsewhere one or the other is not needed
+    if sys.platform == "linux":  # some are not needed on other platforms
         assert found == set(run) | set(tests)
     for name, version in (run | tests).items():
         assert metadata.version(name).split("+")[0] == version, name
 
 
-def test_tests_are_no_part_of_what_the_app_needs():
-    run = pins("requirements.txt")
-    assert not {"pytest", "playwright", "hypothesis", "ruff", "ty", "execnet"} & set(run)
-
-
-def test_make_installs_by_hash_alone():
+def test_make_installs_by_hash_only():
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8")
     installs = [line for line in recipe.splitlines() if "pip install" in line]
-    assert len(installs) == 2  # the wheels, and the project itself, which needs nothing more
+    assert len(installs) == 2  # the wheels, and the project itself
     assert "--require-hashes --no-deps --only-binary :all:" in installs[0]
     assert "--no-deps --no-build-isolation --editable ." in installs[1]
     for lock in ALL_LOCKS:
         assert f"$(WHEELS) --requirement {lock}" in recipe
 
 
-def test_every_promise_names_a_test_that_is_there():
+def test_every_guarantee_names_an_existing_test():
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    promises = [line for line in text.splitlines() if line.startswith("| ")][2:]
-    assert len(promises) >= 10
-    for line in promises:
-        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", line)
-        assert named, line
-        for file, name in named:
+    guarantees = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    assert len(guarantees) >= 10
+    for line in guarantees:
+        tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", line)
+        assert tests, line
+        for file, name in tests:
             assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8"), (file, name)
 
 

@@ -1,4 +1,4 @@
-"""BertViz's page of as many maps: its size, how long it is drawn, and another kind."""
+"""Measure BertViz's model view: its size, first paint, and switching the attention type."""
 
 import os
 import statistics
@@ -10,7 +10,7 @@ from typing import Any
 from app.benchmark.browser import SHAPE, SIZE, row
 from core.benchmarks.options import Missing
 
-# Notes when the page last changed; a long task ends before the frame behind it.
+# Records when the page last changed, after the frame that shows the change.
 _WATCH = """() => {
   window.lastChange = 0;
   addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
@@ -20,7 +20,7 @@ _WATCH = """() => {
 
 
 def rows(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
-    """BertViz's page of 3 × 48 maps: its size, how long it is drawn, and another kind."""
+    """Yield the rows of BertViz's page with 3 × 48 maps."""
     from playwright.sync_api import TimeoutError
 
     try:
@@ -32,7 +32,7 @@ def rows(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
         yield Missing("bertviz", reason)
         return
     shape = f"{SHAPE}, 60×60"
-    drawn, again = [], []
+    paints, switches = [], []
     scripts = os.environ.get("BERTVIZ_SCRIPTS")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bertviz.html"
@@ -49,23 +49,25 @@ def rows(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
             try:
                 page.locator("#vis svg").first.wait_for(timeout=30_000)
             except TimeoutError:
-                yield Missing("bertviz", "its scripts did not come from cdnjs.cloudflare.com")
+                yield Missing(
+                    "bertviz", "its scripts could not be loaded from cdnjs.cloudflare.com"
+                )
                 return
-            drawn.append(_settled(page))
+            paints.append(_settled(page))
             for kind in ("1", "2"):
-                started = page.evaluate("performance.now()")
+                start = page.evaluate("performance.now()")
                 page.locator("#filter").select_option(kind)
-                again.append(_settled(page) - started)
+                switches.append(_settled(page) - start)
             page.close()
     for what, value, unit in (
         ("sent for a sentence", len(html.encode()) / 1e6, "MB"),
-        ("start to maps painted", statistics.median(drawn), "ms"),
-        ("kind to painted", statistics.median(again), "ms"),
+        ("start to maps painted", statistics.median(paints), "ms"),
+        ("kind to painted", statistics.median(switches), "ms"),
     ):
         yield row(what, shape, 60, value, unit, "bertviz")
 
 
 def _settled(page: Any) -> float:
-    """Milliseconds after the page's start at which it last changed, once it is still for 2 s."""
+    """Wait until the page is unchanged for 2 s; return when it last changed, in ms."""
     page.wait_for_function("window.lastChange && performance.now() - window.lastChange > 2000")
     return page.evaluate("window.lastChange")

@@ -1,4 +1,4 @@
-"""A browser and a server to measure in: clicks, what comes of them, and when it is painted."""
+"""A headless browser and a server to measure in: interactions and the time to paint."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from core.benchmarks.contest import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLORER = "section[aria-label='Attention explorer']"
-SENTENCES = (  # 13 tokens each for the shipped model, <eos> included
+SENTENCES = (  # 13 tokens each, <eos> included
     "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
     "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",
 )
@@ -26,8 +26,8 @@ HARNESS = ROOT / "tests/app/explorer_harness.py"
 SHAPE = "6 layers × 8 heads"
 SIZE: Any = {"width": 1440, "height": 900}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-# Resolves with the milliseconds from the next event of a type to the moment after the frame that
-# shows what it changed: the frame after `attribute` of the explorer changed.
+# Resolves with the milliseconds from the next event of a type to the end of the frame that shows
+# its effect: the first frame after `attribute` of the explorer has changed.
 _STOPWATCH = """(root, {type, attribute}) => {
   let started = null;
   document.addEventListener(
@@ -49,7 +49,7 @@ def wait_for_explorer(page: Any) -> None:
 
 
 def count_bytes(page: Any) -> list[int]:
-    """The sizes of the messages that the page is sent from now on; the largest is a sentence's."""
+    """Return a list that collects the sizes of all messages the page receives."""
     sizes: list[int] = []
     page.on(
         "websocket",
@@ -59,13 +59,12 @@ def count_bytes(page: Any) -> list[int]:
 
 
 def text_of(tokens: int, number: int) -> str:
-    """A text of so many tokens, <eos> included; every number below 1,000 gives another.
+    """Return a text of `tokens` tokens, <eos> included, unique for each number below 1,000.
 
-    So nothing between the model and the screen has seen it, neither the server's caches nor the
-    browser's of large messages.
+    Unique texts bypass all caches, the server's and the browser's.
     """
-    ahead = [_WORDS[int(digit)] for digit in f"{number:03}"]
-    return " ".join([*ahead, *(_WORDS[i % 9] for i in range(3, tokens - 1))])
+    prefix = [_WORDS[int(digit)] for digit in f"{number:03}"]
+    return " ".join([*prefix, *(_WORDS[i % 9] for i in range(3, tokens - 1))])
 
 
 def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:
@@ -75,20 +74,20 @@ def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "pain
 
 
 def hover(page: Any, rounds: int) -> float:
-    """The pointer goes from cell to cell of the map."""
+    """Measure moving the pointer from cell to cell of the map, in ms."""
     canvas = page.locator(f"{EXPLORER} canvas[data-role=map]")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     left, top, cell = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
-    y = max(box["y"] + top, 200)  # what is in sight below the line that stays at the top
+    y = max(box["y"] + top, 200)  # below the sticky header
     y += (box["y"] + top - y) % cell
 
-    def place(number: int) -> tuple[float, float]:
+    def position(number: int) -> tuple[float, float]:
         return box["x"] + left + (number + 0.5) * cell, y + (2 * number + 0.5) * cell
 
-    page.mouse.move(*place(0))
+    page.mouse.move(*position(0))
     times = [
-        timed(page, "pointermove", lambda at=place(i): page.mouse.move(*at))
+        timed(page, "pointermove", lambda at=position(i): page.mouse.move(*at))
         for i in range(1, min(rounds, 25) + 1)
     ]
     return statistics.median(times)
@@ -105,29 +104,50 @@ def row(
     return Cell(what, shape, 1, 5, length).row(contestant, value, unit)
 
 
-@contextmanager
-def serve(script: Path) -> Generator[str]:
-    """A Streamlit server of its own for one script; yields its address once it is healthy."""
+def free_port() -> int:
+    """Return a local port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
-    command += ["--server.headless", "true"]
-    server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
+        return probe.getsockname()[1]
+
+
+def wait_until_healthy(port: int, server: subprocess.Popen) -> None:
+    """Wait until a server answers its health check; raise RuntimeError if it ends or takes 90 s."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError("the server did not become healthy")
+
+
+@contextmanager
+def running(command: list[str], port: int, **options: Any) -> Generator[subprocess.Popen]:
+    """Run a server for the duration of the block, once it is healthy; `options` go to Popen."""
+    server = subprocess.Popen(command, cwd=ROOT, **options)
     try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{url}/_stcore/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield url
+        wait_until_healthy(port, server)
+        yield server
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+@contextmanager
+def serve(script: Path) -> Generator[str]:
+    """Run a Streamlit server for one script; yield its URL once it is healthy."""
+    if not script.is_file():  # the harness is not part of an installed package
+        raise ValueError(f"{script} is missing: run the benchmark from the project's source folder")
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
+    command += ["--server.headless", "true"]
+    with running(command, port, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        yield f"http://127.0.0.1:{port}"
 
 
 def chromium() -> str:

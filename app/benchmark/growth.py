@@ -1,4 +1,4 @@
-"""What a sentence's maps take to send, to paint and to switch, by their number and size."""
+"""Measure sending, painting and switching a sentence's maps, by their number and size."""
 
 import statistics
 from collections.abc import Iterator
@@ -25,10 +25,9 @@ _MORE_HEADS = tuple((layers, heads, 60) for layers, heads in ((4, 4), (4, 8), (6
 
 
 def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
-    """What a sentence's maps take to send, to paint and to switch, by their number and size.
+    """Yield a row for each measurement, then the exponents of length; name what cannot be shown.
 
-    Behind the rows of growing sentences stands the exponent of each: 2 is four times as much for
-    twice as many tokens. What the page does not show is named.
+    An exponent of 2 means four times as much for twice as many tokens.
     """
     from playwright.sync_api import sync_playwright
 
@@ -37,7 +36,7 @@ def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
         by_length: dict[str, list[tuple[int, float]]] = {}
         for layers, heads, tokens in (*_LONGER, *_MORE_HEADS):
             shape = f"{layers} layers × {heads} heads, {tokens}×{tokens}"
-            found = _grown(browser, f"{url}/?case={tokens}&layers={layers}&heads={heads}", rounds)
+            found = _measure(browser, f"{url}/?case={tokens}&layers={layers}&heads={heads}", rounds)
             if not found:
                 yield Missing(
                     shape, "the page shows no maps of this size: its message is too large"
@@ -52,8 +51,8 @@ def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
         browser.close()
 
 
-def _grown(browser: Any, address: str, rounds: int) -> dict[str, tuple[float, str]]:
-    """What one size takes, by name, each with its unit; nothing where the page shows no map."""
+def _measure(browser: Any, address: str, rounds: int) -> dict[str, tuple[float, str]]:
+    """Measure one size: values by name, with units; empty if the page shows no map."""
     from playwright.sync_api import TimeoutError
 
     page = browser.new_page(viewport=SIZE)

@@ -1,4 +1,4 @@
-"""The page from a click to the frame that shows it, and a new server to its first sentence."""
+"""Measure the page: from a click to the painted frame, and from server start to first sentence."""
 
 import statistics
 import time
@@ -27,7 +27,7 @@ from core.benchmarks.options import Missing
 
 
 def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
-    """One row a measurement; there is no baseline to compare with, so `ratio` is None."""
+    """Yield one row per measurement; `ratio` is None, as there is no baseline."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -44,7 +44,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             yield row("start to page shell", "app", 1, shell)
             yield row("start to first sentence painted", "app", 1, first)
             for tokens in (13, 60, 100):
-                took = sentences(page, tokens, min(rounds, 400))  # other texts than of the parts
+                took = sentences(page, tokens, min(rounds, 400))  # not the texts of `parts`
                 yield row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
                 yield from parts.parts(page, tokens, min(rounds, 12))
             painted, again = edits(page, min(rounds, 20))
@@ -69,7 +69,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
 
 
 def sentences(page: Any, tokens: int, rounds: int) -> float:
-    """Each round a text that was never asked before."""
+    """Measure new sentences, each one requested for the first time."""
     times = []
     button = page.locator(".st-key-translate button")
     for number in range(rounds + 1):
@@ -78,7 +78,7 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-# Resolves with the milliseconds from now until the page has been run again, to its end.
+# Resolves with the milliseconds from now until the next script run has ended.
 _ANSWER = """() => {
   const started = performance.now();
   const app = document.querySelector("[data-testid=stApp]");
@@ -96,7 +96,7 @@ _ANSWER = """() => {
 }"""
 
 
-# Layer and head of each thumbnail but the means, which have the last number of each.
+# Layer and head of each thumbnail, without the means, which have the highest numbers.
 _HEADS = """(thumbnails) => {
   const places = thumbnails.map(({ dataset }) => [Number(dataset.l), Number(dataset.h)]);
   const last = [0, 1].map((axis) => Math.max(...places.map((place) => place[axis])));
@@ -105,7 +105,7 @@ _HEADS = """(thumbnails) => {
 
 
 def edits(page: Any, rounds: int) -> tuple[float, float]:
-    """Heads switched off one after the other, each beside those before: no cache answers."""
+    """Ablate one more head each round, so that no result is cached."""
     root = page.locator(EXPLORER)
     page.locator(".st-key-source textarea").fill(SENTENCES[0])
     timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
@@ -120,7 +120,7 @@ def edits(page: Any, rounds: int) -> tuple[float, float]:
 
 
 def switches(page: Any, rounds: int) -> dict[str, list[Any]]:
-    """What is clicked in turns, each time to something else than is shown."""
+    """Return the elements to click in turn, each of which changes the view."""
     root = page.locator(EXPLORER)
     return {
         "layer or head": [

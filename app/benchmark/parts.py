@@ -1,4 +1,4 @@
-"""Where the time of a new sentence goes, from the click to the frame that shows it."""
+"""Break down the time of a new sentence, from the click to the painted frame."""
 
 import statistics
 import time
@@ -7,21 +7,22 @@ from typing import Any
 
 from app.benchmark.browser import EXPLORER, row, text_of
 
-# Notes when the page asks for something and when each answer comes, with its size.
+# Records the time of each sent message, and the time and size of each received one.
 WATCH = """() => {
   window.headlightWire = [];
   const note = (way, size) => window.headlightWire.push([way, performance.now(), size]);
   const send = WebSocket.prototype.send;
-  WebSocket.prototype.send = function (data) { note("asked", 0); return send.call(this, data); };
+  WebSocket.prototype.send = function (data) { note("sent", 0); return send.call(this, data); };
   const Socket = window.WebSocket;
   window.WebSocket = class extends Socket {
     constructor(...given) {
       super(...given);
-      this.addEventListener("message", ({ data }) => note("came", data.byteLength ?? data.size));
+      this.addEventListener(
+        "message", ({ data }) => note("received", data.byteLength ?? data.size));
     }
   };
 }"""
-# Resolves with the moments of the click, of the explorer's change and of the frame behind it.
+# Resolves with the times of the click, of the explorer's change and of the frame after it.
 _MOMENTS = """(root) => {
   window.headlightWire.length = 0;
   let clicked = null;
@@ -42,14 +43,13 @@ _MOMENTS = """(root) => {
 
 
 def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
-    """One row a part, in their order, of a page with `WATCH` from its start.
+    """Yield one row per part, in order; the page must have been opened with the script `WATCH`.
 
-    The texts are those that `text_of` numbers from 500 on.
-
-    What the server does is timed in this process, on the same network; `the page's run, and the
-    message` is what remains of the time from the question to the largest answer.
+    The server's parts are timed in this process, on the same network. `the page's run, and the
+    message` is the rest of the time from the request to the largest response. Uses the texts from
+    `text_of` with numbers from 500.
     """
-    taken: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     button = page.locator(".st-key-translate button")
     texts = [text_of(tokens, 500 + number) for number in range(rounds + 1)]
     for number, text in enumerate(texts):
@@ -57,18 +57,20 @@ def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
         page.locator(EXPLORER).evaluate(_MOMENTS)
         button.click()
         clicked, changed, painted, wire = page.evaluate("window.headlightMoments")
-        asked = next(at for way, at, _ in wire if way == "asked" and at >= clicked)
-        came = max((size, at) for way, at, size in wire if way == "came" and at <= changed)[1]
-        if number == 0:  # which a new connection or a first drawing may have made longer
+        sent = next(at for way, at, _ in wire if way == "sent" and at >= clicked)
+        received = max((size, at) for way, at, size in wire if way == "received" and at <= changed)[
+            1
+        ]
+        if number == 0:  # warm-up: connection and first drawing
             continue
         for what, value in (
-            ("click to question", asked - clicked),
-            ("server", came - asked),
-            ("script", changed - came),
+            ("click to question", sent - clicked),
+            ("server", received - sent),
+            ("script", changed - received),
             ("paint", painted - changed),
         ):
-            taken.setdefault(what, []).append(value)
-    found = {what: statistics.median(values) for what, values in taken.items()}
+            times.setdefault(what, []).append(value)
+    found = {what: statistics.median(values) for what, values in times.items()}
     served = _served(texts)
     rest = found.pop("server") - sum(served.values())
     order = {"click to question": found.pop("click to question"), **served}
@@ -78,7 +80,7 @@ def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def _served(texts: list[str]) -> dict[str, float]:
-    """Milliseconds of search, passes, checks and payload, in this process."""
+    """Measure search, passes, checks and payload in this process, in ms."""
     from app.components.explorer.payload import pack, payload
     from app.state import models
     from core.record.teacher_forced import teacher_forced_pass
@@ -93,18 +95,18 @@ def _served(texts: list[str]) -> dict[str, float]:
         with translator.exclusive_model() as network:
             teacher_forced_pass(network, source, target, hypotheses=hypotheses)
 
-    works: dict[str, Callable[[Any], object]] = {
+    tasks: dict[str, Callable[[Any], object]] = {
         "search": lambda record: translator.translate([record.source_text]),
         "passes": passes,
         "checks": translator.recheck,
         "payload": lambda record: pack(payload(record, {"kind": "cross"})),
     }
-    taken: dict[str, list[float]] = {what: [] for what in works}
+    times: dict[str, list[float]] = {what: [] for what in tasks}
     for record in records:
-        for what, work in works.items():
-            started = time.perf_counter()
-            work(record)
-            taken[what].append(1000 * (time.perf_counter() - started))
-    found = {what: statistics.median(values[1:]) for what, values in taken.items()}
-    found["checks"] -= found["passes"]  # which a recheck makes again
+        for what, task in tasks.items():
+            start = time.perf_counter()
+            task(record)
+            times[what].append(1000 * (time.perf_counter() - start))
+    found = {what: statistics.median(values[1:]) for what, values in times.items()}
+    found["checks"] -= found["passes"]  # a recheck repeats the passes
     return found

@@ -1,4 +1,4 @@
-"""Reads the files of the canvas components and joins their ES modules into one script."""
+"""Reads the components' files and bundles their ES modules into one script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 class ScriptError(ValueError):
-    """Modules that cannot be joined: what stands where, in one line."""
+    """Raised when modules cannot be bundled; the message is one line."""
 
 
 def read(file: Path) -> str:
@@ -28,7 +28,7 @@ def read(file: Path) -> str:
 
 @dataclass(frozen=True)
 class _Module:
-    """One file: what it takes from which others, and what it declares, exports and does."""
+    """One module: imported names per file, declared and exported names, and the body."""
 
     imports: dict[Path, tuple[str, ...]]
     declared: tuple[str, ...]
@@ -37,15 +37,13 @@ class _Module:
 
 
 def joined(*entries: Path) -> str:
-    """Modules and all that they import in one scope, each after those that it imports.
+    """Bundle modules and their imports into one scope, dependencies first.
 
-    An import is `import { a, b } from "./file.js";`, an export stands before what it exports: what
-    the joined script needs neither of is left out. So are indentation, blank lines, and comments on
-    lines of their own: Streamlit sends all scripts along with every change of the data.
+    Supports `import { a, b } from "./file.js";` and `export` before a declaration. Removes both,
+    and indentation, blank lines and comments on lines of their own.
 
-    Raises ScriptError for an import of a file that is not there, or of a name that the file does
-    not export, for modules that import each other, for two that declare the same name, and for
-    another form of import or export.
+    Raises ScriptError for a missing file or export, circular imports, a name declared by two
+    modules, and any other form of import or export.
     """
     modules: dict[Path, _Module] = {}
     for entry in entries:
@@ -55,27 +53,27 @@ def joined(*entries: Path) -> str:
         for name in module.declared:
             if name in owners:
                 both = f"{_name(owners[name])} and {_name(file)}"
-                raise ScriptError(f"{both} both declare {name}: in one scope a name is one thing")
+                raise ScriptError(f"{both} both declare {name}: bundled modules share one scope")
             owners[name] = file
     return "\n".join(module.body for module in modules.values() if module.body)
 
 
 def as_module(script: str) -> str:
-    """A joined script as Streamlit takes it: one module whose default export is `render`."""
+    """Turn a bundled script into the module that Streamlit expects: it exports `render`."""
     return f"{script}\nexport default render;"
 
 
 def _collect(file: Path, modules: dict[Path, _Module], above: tuple[Path, ...]) -> None:
-    """Add a module to `modules`, behind all that it imports; `above` are those on the way to it."""
+    """Add a module to `modules`, after its imports; `above` is the chain of importing modules."""
     if file in above:
-        circle = [*above[above.index(file) :], file]
-        raise ScriptError(f"{' → '.join(map(_name, circle))}: these modules import each other")
+        cycle = [*above[above.index(file) :], file]
+        raise ScriptError(f"{' → '.join(map(_name, cycle))}: circular import")
     if file in modules:
         return
     parsed = _parsed(file)
     for other, names in parsed.imports.items():
         if not other.is_file():
-            raise ScriptError(f"{_name(file)} imports {_name(other)}, which is not there")
+            raise ScriptError(f"{_name(file)} imports {_name(other)}, which does not exist")
         _collect(other, modules, (*above, file))
         for name in names:
             if name not in modules[other].exported:
@@ -97,13 +95,13 @@ def _parsed(file: Path) -> _Module:
             exported.add(name)
     text = _EXPORT.sub("", text)
     if left := _LEFT_OVER.search(text):
-        raise ScriptError(f"{_name(file)}: cannot join {left[0]!r}")
+        raise ScriptError(f"{_name(file)}: cannot bundle {left[0]!r}")
     lines = (line.strip() for line in text.splitlines())
     return _Module(imports, tuple(declared), frozenset(exported), "\n".join(filter(None, lines)))
 
 
 def _without_comments(script: str) -> str:
-    """Without the comments that stand on lines of their own."""
+    """Remove comments on lines of their own."""
     text = re.sub(r"^ */\*(?:(?!\*/).)*\*/\n", "", script, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"^ *//.*\n", "", text, flags=re.MULTILINE)
 
@@ -113,10 +111,10 @@ def _name(file: Path) -> str:
 
 
 def palette(root: str) -> str:
-    """The page's colours as CSS variables of the selector `root`, for light and dark.
+    """Return the palette as CSS variables on the selector `root`, for light and dark.
 
-    Page and first ink are the page's own. `--sequential` and `--diverging` are the two tables, a
-    string of six hexadecimal digits a step. `theme.js` sets `data-theme` and reads them all.
+    Background and text colour follow Streamlit's theme. `--sequential` and `--diverging` are the
+    colour tables, six hexadecimal digits per step. `theme.js` sets `data-theme` and reads them all.
     """
     rules = []
     for name, colours in PALETTES.items():
@@ -132,7 +130,7 @@ def palette(root: str) -> str:
         }
         where = f'{root}[data-theme="{name}"]'
         if not rules:
-            where = f"{root}, {where}"  # until a script has read the page
+            where = f"{root}, {where}"  # until theme.js has set data-theme
         lines = "".join(f" --{variable}: {value};" for variable, value in variables.items())
         rules.append(f"{where} {{{lines} }}")
     return "\n".join(rules)

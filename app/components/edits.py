@@ -1,4 +1,4 @@
-"""What the explorer is told of edits: which head, which tokens, and what becomes of them."""
+"""Describes edits in words for the explorer: which head, which tokens, what changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from core.record.record import TranslationRecord
 
 
 def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
-    """Each edit by its text and in words, in the order of the text form."""
+    """Return the text form and description of each edit, in the order of the text form."""
     return [{"text": one.to_text(), "label": described(one, record)} for one in edits.listed()]
 
 
 def described(one: Edits, record: TranslationRecord) -> str:
-    """A single edit, as `Edits.listed` gives it, in the words of the record's tokens."""
+    """Describe a single edit, as listed by `Edits.listed`, with the record's tokens."""
     for heads, what in (
         (one.heads_off, "off"),
         (one.heads_mean, "at its mean"),

@@ -1,4 +1,4 @@
-"""Mounts a canvas from the files of its folder; its script has an address, and is fetched once."""
+"""Mounts a component from its folder; the script has a URL of its own and is fetched once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from threading import Lock
 from typing import Any
 
 import streamlit as st
-from streamlit import runtime
-from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
-from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
+from app import streamlit_internals
 from app.components.assets import as_module, joined, palette, read
 
 _PACKAGE = "headlight"
@@ -22,11 +20,10 @@ _scripts = TemporaryDirectory(prefix="headlight-scripts-")
 
 
 def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
-    """The function that mounts the component of a folder, here given as its `__file__`.
+    """Return the function that mounts the component in a package's folder (`package`: `__file__`).
 
-    `script` is the module from which the others are joined. With `root`, the selector of its root
-    element, it has markup and the page's colours; without, it draws nothing, and its style is about
-    what lies outside it.
+    `script` is the entry module. With `root`, the selector of its root element, the component has
+    markup and the palette; without it, nothing is drawn and its style applies to the page.
     """
     folder = Path(package).parent
     name = folder.name
@@ -43,31 +40,33 @@ def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
 def mounting(
     name: str, *, html: str | None, css: str, script: str, isolate_styles: bool = True
 ) -> Callable[..., Any]:
-    """Streamlit's function that mounts a component with this joined script.
+    """Return Streamlit's mount function for a bundled script.
 
-    Streamlit sends an inline script along with every answer, two thirds of a short sentence's. A
-    browser asks once for one that has an address. Such a script is a file of an installed package;
-    this one is joined when the app starts, so its folder is made known to Streamlit here.
+    Streamlit resends an inline script with every update: two thirds of the bytes for a short
+    sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
+    This one is bundled at start-up, so its folder is registered here.
     """
     module = as_module(script)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"
     folder = Path(_scripts.name)
     (folder / file).write_text(module, encoding="utf-8")
-    full = f"{_PACKAGE}.{name}"
-    manifest = ComponentManifest(_PACKAGE, "", [ComponentConfig(name, asset_dir=".")])
-
     renderers: list[Callable[..., Any]] = []
 
     def mount(**arguments: Any) -> Any:
-        if not runtime.exists():  # `python app/main.py`: nobody is there to fetch a file
-            return st.components.v2.component(full, html=html, css=css, js=module)(**arguments)
-        manager = get_bidi_component_manager()
+        if not streamlit_internals.is_server_running():  # `python app/main.py`: no file is served
+            inline = st.components.v2.component(f"{_PACKAGE}.{name}", html=html, css=css, js=module)
+            return inline(**arguments)
         with _lock:
-            if manager.get_component_asset_root(full) is None:
-                manager.register_from_manifest(manifest, folder)
+            if not streamlit_internals.has_script_folder(_PACKAGE, name):
                 renderers[:] = [
-                    st.components.v2.component(
-                        full, html=html, css=css, js=file, isolate_styles=isolate_styles
+                    streamlit_internals.component_with_script_file(
+                        _PACKAGE,
+                        name,
+                        folder,
+                        file,
+                        html=html,
+                        css=css,
+                        isolate_styles=isolate_styles,
                     )
                 ]
         return renderers[0](**arguments)

@@ -1,4 +1,4 @@
-"""What is sent of a token to a canvas: its words, made visible, and what kind of token it is."""
+"""Describes a token for the components: its label, with invisible characters shown, and kind."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from core.record.words import is_punctuation
 
 
 def described(token: Any) -> dict[str, Any]:
-    """A `RecordToken` in the form that `tokens.js` reads.
+    """Return a `RecordToken` in the form that `tokens.js` reads.
 
-    `parts` splits the label where a hidden character's name stands, as [text, is a name]; without
-    one it is left out.
+    `parts` splits the label into [text, names an invisible character]; omitted if there is none.
     """
     parts = [[text, hidden] for text, hidden in segments(token.text)]
     shown = {
@@ -26,6 +25,6 @@ def described(token: Any) -> dict[str, Any]:
 
 
 def short(token: Any) -> str:
-    """Its label, with a hyphen before what goes on inside a word."""
+    """Return the label, with a hyphen in front if the token continues a word."""
     inside = not (token.starts_word or token.special or is_punctuation(token.text))
     return f"\u2010{label(token)}" if inside else label(token)

@@ -1,95 +1,40 @@
-// The shapes of what the scripts pass to each other, for editors and for `make types-js`; nothing here reaches a browser.
+// Types shared by the scripts, for editors and `make types-js`; never sent to a browser.
 
 /**
- * What Python sends.
+ * What Python sends. `bytes` of masks and numbers are beside the named values: see explorer/payload.py.
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
  * @typedef {"weights" | "change" | "scores" | "norms" | "rollout"} Quantity
- * @typedef {"pieces" | "words"} Unit  single tokens, or those of a word together
+ * @typedef {"pieces" | "words"} Unit  single tokens, or merged into words
  *
- * @typedef {object} SentToken  see tokens.py
- * @property {string} label
- * @property {[string, boolean][]} [parts]
- * @property {boolean} start
- * @property {boolean} special
- * @property {boolean} unknown
- * @property {boolean} punctuation
- * @property {number} [p]  probability
+ * @typedef {{label: string, parts?: [string, boolean][], start: boolean, special: boolean, unknown: boolean,
+ *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
+ * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
+ * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
+ *   change: number[] | null}} WhatIf  text: all edits in their text form; before: log-probability of the target without
+ *   edits, change: of each target token's log-probability, in nats
+ * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
- * @typedef {object} Check
- * @property {string} name
- * @property {boolean} passed
- * @property {number | null} figure
- * @property {number} limit
- * @property {string} words
- *
- * @typedef {object} Payload  see explorer/payload.py; the bytes of masks and numbers stand beside these, by name
- * @property {string} sentence
- * @property {string} model
- * @property {string} weights_sha256
- * @property {string} source_text
- * @property {string} translation
- * @property {number | null} levels  null: 32-bit floats
- * @property {number} heads
- * @property {Record<Kind, number>} layers
- * @property {string} source_language
- * @property {string} target_language
- * @property {string} search
- * @property {number} log_prob  nats
- * @property {Check[]} checks
- * @property {"here" | "saved" | "edited"} verdict
- * @property {SentToken[]} source
- * @property {SentToken[]} target_in
- * @property {SentToken[]} target_out
- * @property {[string, number, 0 | 1 | 2][][]} alternatives
- * @property {boolean} address
- * @property {string | null} inside
- * @property {Link} view
- * @property {Quantity[]} offered
- * @property {Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>} quantities
- * @property {boolean} alone
- * @property {Record<string, string>} failed
- * @property {{quantity: Quantity, kind: Kind, layer: number | null, head: number | null}} [exact]
- * @property {Uint8Array} [exact_numbers]
- * @property {Uint8Array} [page]
- * @property {string | null} [together]
- * @property {WhatIf | null} [what_if]
- * @property {boolean} [offers_effects]
- * @property {boolean} [effects]
- *
- * @typedef {object} WhatIf  the changes that the pass was made under
- * @property {string} text  all of them, as a link holds them
- * @property {{text: string, label: string}[]} edits
- * @property {string[]} problems
- * @property {number} before  log-probability of the target without them, in nats
- * @property {number[] | null} change  of each target token's log-probability
+ * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
+ *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
+ *   target_language: string, search: string, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
+ *   source: SentToken[], target_in: SentToken[], target_out: SentToken[], alternatives: [string, number, 0 | 1 | 2][][],
+ *   address: boolean, inside: string | null, view: Link, offered: Quantity[],
+ *   quantities: Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>,
+ *   alone: boolean, failed: Record<string, string>, exact_numbers?: Uint8Array, page?: Uint8Array,
+ *   exact?: {quantity: Quantity, kind: Kind, layer: number | null, head: number | null}, together?: string | null,
+ *   what_if?: WhatIf | null, offers_effects?: boolean, effects?: boolean}} Payload  levels: null for 32-bit floats
  */
 
 /**
- * What is made of it, one frozen object a record.
+ * Decoded records and maps.
  *
- * @typedef {object} Token
- * @property {string} label
- * @property {[string, boolean][]} parts
- * @property {boolean} special
- * @property {boolean} punctuation
- * @property {boolean} unknown
- * @property {boolean} blank
- * @property {number} probability
- * @property {boolean} startsWord
- * @property {boolean} close
- * @property {number} number
- * @property {boolean} repeated
- *
- * @typedef {Token & {members: number[]}} Item  what one row or column stands for
- *
- * @typedef {object} Numbers
- * @property {Float32Array | Uint8Array | Uint16Array} codes
- * @property {number} offset
- * @property {number} step
- * @property {number} error
- * @property {number} lo
- * @property {number} hi
+ * @typedef {{label: string, parts: [string, boolean][], special: boolean, punctuation: boolean, unknown: boolean,
+ *   blank: boolean, probability: number, startsWord: boolean, close: boolean, number: number,
+ *   repeated: boolean}} Token
+ * @typedef {Token & {members: number[]}} Item  a row or column, with the indices of its tokens
+ * @typedef {{codes: Float32Array | Uint8Array | Uint16Array, offset: number, step: number, error: number, lo: number,
+ *   hi: number}} Numbers
  *
  * @typedef {object} RecordData
  * @property {string} sentence
@@ -110,153 +55,70 @@
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
  * @property {Record<Unit, Record<"source" | "produced" | "fed", Item[]>>} items
- * @property {Record<Kind, Uint8Array>} unmasked  a byte a cell, 1 for unmasked
- * @property {Record<Kind, Uint32Array>} cells  the unmasked ones
+ * @property {Record<Kind, Uint8Array>} unmasked  one byte per cell, 1 for unmasked
+ * @property {Record<Kind, Uint32Array>} cells  indices of unmasked cells
  * @property {Quantity[]} offered
  * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
  * @property {Uint8Array | null} page
  * @property {Record<string, string>} failed
  * @property {boolean} alone
- * @property {string | null} together  the group whose explorers follow each other
+ * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
  * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
- * @property {Map<Explorer, RecordData>} beside  of the explorers that are shown together with this one
+ * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
  *
- * @typedef {object} AttentionMap  one map as it is shown, by query * keys + key
- * @property {Kind} kind
- * @property {Quantity} quantity
- * @property {Item[]} rows
- * @property {Item[]} columns
- * @property {number} queries
- * @property {number} keys
- * @property {number} lo
- * @property {number} hi
- * @property {boolean} signed
- * @property {boolean} sumsToOne
- * @property {Float32Array} values
- * @property {Uint8Array} unmasked
- * @property {number} error
- * @property {Measures} [measured]
- * @property {{name: string, lines: [number, number, number][], unmasked: number}} [lines]
- * @property {{name: string, data: ImageData}} [image]
- *
- * @typedef {object} Measures
- * @property {Float32Array} entropy  of each row, in bits
- * @property {Float32Array} peaks
- * @property {Float32Array} received
- * @property {number} mostReceived
- * @property {number} peak
- * @property {number} meanEntropy
- * @property {number} distance
- * @property {Record<string, number>} roles
+ * @typedef {{entropy: Float32Array, peaks: Float32Array, received: Float32Array, mostReceived: number, peak: number,
+ *   meanEntropy: number, distance: number, roles: Record<string, number>}} Measures  entropy of each row, in bits
+ * @typedef {{kind: Kind, quantity: Quantity, rows: Item[], columns: Item[], queries: number, keys: number, lo: number,
+ *   hi: number, signed: boolean, sumsToOne: boolean, values: Float32Array, unmasked: Uint8Array, error: number,
+ *   measured?: Measures, image?: {name: string, data: ImageData},
+ *   lines?: {name: string, lines: [number, number, number][], unmasked: number}}} AttentionMap  cell: query * keys + key
  */
 
 /**
  * The explorer's state.
  *
- * @typedef {object} Place
- * @property {number | null} query
- * @property {number | null} key
+ * @typedef {{query: number | null, key: number | null}} Place
  *
- * @typedef {object} View  what a link holds: frozen, a new one for each change
+ * @typedef {object} View  everything a link stores: frozen, replaced on each change
  * @property {Kind} kind
- * @property {number} layer  the number of layers stands for all together
+ * @property {number} layer  the number of layers means all combined
  * @property {number} head  likewise
  * @property {"map" | "lines"} picture
  * @property {Unit} unit
  * @property {Set<string>} hide
  * @property {string} sort
- * @property {boolean} whole  effects of heads on the whole translation, also where a word is pinned
+ * @property {boolean} whole  ablation effects on the whole translation, even if a word is pinned
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
- * @property {Readonly<Place>} pinned  the pinned row, column or cell
- * @property {{head: number | null, everyLayer: boolean} | null} behind
+ * @property {Readonly<Place>} pinned  row, column or cell
+ * @property {{head: number | null, everyLayer: boolean} | null} beforeRollout
  *
- * @typedef {Record<string, string | number | null>} Link  a view by the names of the address
- *
- * @typedef {object} Layout
- * @property {string} size
- * @property {number} room
- * @property {number} tallest
- * @property {number} reserved
- * @property {number} tickWidth
- * @property {number} zoom
- * @property {{places: Square[], width: number, height: number, captions: Captions} | null} places
- * @property {Partial<Record<Kind, MapGeometry>>} geometries
- * @property {any} linesGeometry
- * @property {Partial<Record<Kind, Overview>>} overviews
- *
- * @typedef {object} Square
- * @property {number} left
- * @property {number} top
- * @property {number} size
- *
- * @typedef {object} Captions
- * @property {number} size
- * @property {number} height
- *
- * @typedef {object} OverviewCell
- * @property {number} layer
- * @property {number} head
- * @property {boolean} exists
- * @property {string} word
- * @property {string} number
- * @property {string} meaning
- * @property {string} mark  the number of a repeated word
- *
- * @typedef {object} Overview
- * @property {string} name
- * @property {OverviewCell[]} cells
- * @property {HTMLCanvasElement} canvas
- *
- * @typedef {object} Label
- * @property {Token} token
- * @property {string} text
- * @property {number} width
- *
- * @typedef {object} Grid  where the cells of a map stand, in CSS pixels of its canvas
- * @property {number} left
- * @property {number} top
- * @property {number} cell
- * @property {number} gridWidth
- * @property {number} gridHeight
- * @property {number} fontSize
- * @property {number} angle
- * @property {number} every
- * @property {Label[]} rowLabels
- * @property {Label[]} columnLabels
- * @property {{query: number, key: number}} first
- * @property {{queries: number, keys: number}} shown
- * @property {number} width
- * @property {number} height
- *
+ * @typedef {{left: number, top: number, size: number}} Square
+ * @typedef {{size: number, height: number}} Captions
+ * @typedef {{layer: number, head: number, exists: boolean, word: string, number: string, meaning: string,
+ *   mark: string}} OverviewCell  mark: the position of a repeated word
+ * @typedef {{name: string, cells: OverviewCell[], canvas: HTMLCanvasElement}} Overview
+ * @typedef {{token: Token, text: string, width: number}} Label
+ * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
+ *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
+ *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
  * @typedef {Grid & {kind: Kind, small: boolean, whole: number, numbered: boolean, gap: number}} MapGeometry
- *
- * @typedef {object} Dom
- * @property {HTMLElement} root
- * @property {Record<string, any>} parts
- * @property {HTMLCanvasElement} base
- * @property {Record<"source" | "target", {button: HTMLButtonElement, shown: string}[]> | null} words
- * @property {any[]} thumbnails
- * @property {HTMLElement[]} headLabels
- * @property {HTMLElement | null} orderLabel
- * @property {HTMLElement[]} layerLabels
- * @property {HTMLCanvasElement | null} overviewMaps
- * @property {HTMLCanvasElement | null} overviewFocus
- * @property {Overview | null} overview
- * @property {number} stepShown
- * @property {number} painted
- *
- * @typedef {object} Now
- * @property {Readonly<Place & {note: string | null}>} preview
- * @property {number} step
- * @property {boolean} stepping
- * @property {number} playing
- * @property {Quantity} wanted
+ * @typedef {{size: string, room: number, tallest: number, reserved: number, tickWidth: number, zoom: number,
+ *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
+ *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
+ *   overviews: Partial<Record<Kind, Overview>>}} Layout
+ * @typedef {{root: HTMLElement, parts: Record<string, any>, base: HTMLCanvasElement,
+ *   words: Record<"source" | "target", {button: HTMLButtonElement, shown: string}[]> | null, thumbnails: any[],
+ *   headLabels: HTMLElement[], orderLabel: HTMLElement | null, layerLabels: HTMLElement[],
+ *   overviewMaps: HTMLCanvasElement | null, overviewFocus: HTMLCanvasElement | null, overview: Overview | null,
+ *   stepShown: number, painted: number}} Dom
+ * @typedef {{preview: Readonly<Place & {note: string | null}>, step: number, stepping: boolean, playing: number,
+ *   wanted: Quantity}} Now
  *
  * @typedef {object} Explorer
  * @property {string} key
@@ -269,8 +131,8 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
- * @property {(name: string, value: any) => void} ask  for what Python is to keep
- * @property {(name: string, value: any) => void} tell  what was done just now
+ * @property {(name: string, value: any) => void} setState  set persistent component state
+ * @property {(name: string, value: any) => void} trigger  fire a one-time event
  * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
  * @property {number} warming
  * @property {number} addressTimer
@@ -279,91 +141,32 @@
  */
 
 /**
- * What is drawn with.
+ * Drawing.
  *
- * @typedef {object} Table  see look/palette.py
- * @property {string[]} css
- * @property {string[]} ink
- * @property {Uint32Array} pixel
- *
+ * @typedef {{css: string[], ink: string[], pixel: Uint32Array}} Table  see look/palette.py
  * @typedef {{name: string, ramp: Table, signed: Table, maskedPixel: number, hiddenPixel: number, font: string,
  *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string,
  *   hatch: string, "hatch-ground": string}} Theme
- *
- * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas, or a file that is drawn like one
+ * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas or an SvgContext
  */
 
 /**
- * The other canvases.
+ * The map row and the search tree.
  *
- * @typedef {object} RowData
- * @property {string} site
- * @property {{layer: number, head: number, turn: number, names: {layer: string, head: string}} | null} opened
- * @property {number[]} layers
- * @property {number} heads
- * @property {Token[]} queries
- * @property {Token[]} keys
- * @property {{query: string, key: string}} words
- * @property {number} cells
- * @property {Uint8Array} unmasked
- * @property {any[]} maps
- *
- * @typedef {object} RowView
- * @property {string} key
- * @property {string} pathname
- * @property {HTMLElement} root
- * @property {Record<string, any>} parts
- * @property {Uint8Array | null} bytes
- * @property {RowData} data
- * @property {Theme} theme
- * @property {number} layer
- * @property {number} head
- * @property {Readonly<Place>} pinned
- * @property {Readonly<Place>} preview
- * @property {any[]} maps
- * @property {any} geometry
- * @property {string} size
- * @property {number} painted
- * @property {() => void} [destroy]
- *
- * @typedef {object} TreeNode
- * @property {number | null} parent
- * @property {number} id
- * @property {number} step
- * @property {number} rank
- * @property {number} log_prob
- * @property {number} total
- * @property {number} score
- * @property {string} status
- * @property {boolean} forced
- * @property {[number, number][]} next
- * @property {number} probability
- * @property {boolean} ended
- * @property {boolean} winner
- * @property {boolean} childless
- * @property {number} place
- *
- * @typedef {object} TreeData
- * @property {string} tree
- * @property {number} beam
- * @property {number} alpha
- * @property {number} limit
- * @property {number} first
- * @property {number} pinned
- * @property {Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>} tokens
- * @property {TreeNode[]} nodes
- * @property {{text: string, end: number, log_prob: number, score: number}[]} hypotheses
- * @property {Record<string, string>} meanings
- *
- * @typedef {object} TreeView
- * @property {HTMLElement} root
- * @property {Record<string, any>} parts
- * @property {TreeData} data
- * @property {number} pinned
- * @property {SVGElement[]} drawn
- * @property {number | null} hovered
- * @property {number} painted
- * @property {number} timer
- * @property {Record<string, (value: any) => void>} tell
- * @property {() => void} [destroy]
+ * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
+ *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
+ *   words: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
+ * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
+ *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
+ *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
+ * @typedef {{parent: number | null, id: number, step: number, rank: number, log_prob: number, total: number,
+ *   score: number, status: string, forced: boolean, next: [number, number][], probability: number, ended: boolean,
+ *   winner: boolean, childless: boolean, place: number}} TreeNode
+ * @typedef {{tree: string, beam: number, alpha: number, limit: number, first: number, pinned: number,
+ *   tokens: Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>, nodes: TreeNode[],
+ *   hypotheses: {text: string, end: number, log_prob: number, score: number}[],
+ *   meanings: Record<string, string>}} TreeData
+ * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
+ *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
+ *   destroy?: () => void}} TreeView
  */

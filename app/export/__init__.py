@@ -1,4 +1,4 @@
-"""What a person exports of a record: one page that works without a network, and the arrays."""
+"""Export a record: as a standalone HTML page, or as tables."""
 
 from app.export.page import show
 

@@ -1,4 +1,4 @@
-"""The arrays of a record as tables: one CSV for each, with the tokens' names beside the numbers."""
+"""Export a record's arrays as CSV tables with token names."""
 
 import io
 import zipfile
@@ -10,10 +10,9 @@ from core.record.record import TranslationRecord
 
 
 def csv_zip(record: TranslationRecord) -> bytes:
-    """A zip of CSV files: the weights of each kind, the tokens, the steps, and the positions.
+    """Return a zip of CSV files: the weights of each kind, tokens, steps and positions.
 
-    `about.csv` says of what; every number is the record's own, in the fewest digits that give it
-    back.
+    `about.csv` describes the record. Numbers have the fewest digits that round-trip.
     """
     tables = {
         "about": _about(record),
@@ -26,13 +25,13 @@ def csv_zip(record: TranslationRecord) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, table in tables.items():
-            # Spreadsheets need the mark in front to read UTF-8.
+            # Spreadsheets read UTF-8 only with a byte-order mark.
             archive.writestr(f"{name}.csv", table.to_csv(index=False).encode("utf-8-sig"))
     return buffer.getvalue()
 
 
 def weights_table(record: TranslationRecord, kind: str) -> pd.DataFrame:
-    """A record's own table of a kind, with the mask, and no token that is a formula."""
+    """Return `record.to_dataframe(kind)` with the mask, and tokens escaped by `as_text`."""
     table = record.to_dataframe(kind)
     for column in ("query_token", "produced_token", "key_token"):
         table[column] = table[column].map({text: as_text(text) for text in table[column].unique()})
@@ -40,9 +39,9 @@ def weights_table(record: TranslationRecord, kind: str) -> pd.DataFrame:
     return table
 
 
-def as_text(words: str) -> str:
-    """Words that a spreadsheet would take for a formula, with the mark that stops it."""
-    return f"'{words}" if len(words) > 1 and words[0] in "=+-@\t\r" else words
+def as_text(text: str) -> str:
+    """Prefix text that a spreadsheet would read as a formula with an apostrophe."""
+    return f"'{text}" if len(text) > 1 and text[0] in "=+-@\t\r" else text
 
 
 def _about(record: TranslationRecord) -> pd.DataFrame:
@@ -79,7 +78,7 @@ def _tokens(record: TranslationRecord) -> pd.DataFrame:
 
 
 def _steps(record: TranslationRecord) -> pd.DataFrame:
-    """What each step wrote, its log-probability, and the likeliest tokens with theirs, in nats."""
+    """Return each step's token and its top alternatives, with log-probabilities in nats."""
     return pd.DataFrame(
         [
             {

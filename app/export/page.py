@@ -1,4 +1,4 @@
-"""The explorer of one record as a single HTML file that needs no server and no network."""
+"""Export the explorer of one record as a standalone HTML page."""
 
 import base64
 import html
@@ -24,34 +24,36 @@ def page(
     view: dict | None = None,
     quantities: Mapping[str, Arrays] | None = None,
 ) -> str:
-    """HTML text with scripts, style and every map inside; its policy lets nothing be fetched.
+    """Return a self-contained HTML page (scripts, styles, all maps) whose CSP blocks all requests.
 
-    `view` is what is shown first, as in `explorer.payload`. `quantities` are what can be chosen in
-    it beside the weights; without them it is rollout, which the record alone gives. Every number in
-    the file is the record's own float32.
+    `view` is the initial view, as in `explorer.payload`. `quantities` can be selected in addition
+    to the weights; the default is rollout, which needs no model. All numbers are the record's
+    float32 values.
     """
     if quantities is None:
         quantities = {"rollout": rollout(record)}
     parts = markup()
     edits = record.edits
     what_if = None
-    if edits != Edits():  # the pass without them is not in this record
-        changes: dict[str, Any] = {"before": 0.0, "change": None, "problems": []}
-        what_if = {**changes, "text": edits.to_text(), "edits": listed(edits, record)}
-    shown = payload(
-        record,
-        view or FIRST_VIEW,
-        quantities=quantities,
-        verdict="saved",
-        alone=True,
-        what_if=what_if,
+    if edits != Edits():  # the unedited pass is not in this record
+        unknown: dict[str, Any] = {"before": 0.0, "change": None, "problems": []}
+        what_if = {**unknown, "text": edits.to_text(), "edits": listed(edits, record)}
+    packed = pack(
+        payload(
+            record,
+            view or FIRST_VIEW,
+            quantities=quantities,
+            verdict="saved",
+            alone=True,
+            what_if=what_if,
+        )
     )
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,
         html=parts.html,
         script=parts.script,
-        data=base64.b64encode(pack(shown)).decode(),
+        data=base64.b64encode(packed).decode(),
         footer=html.escape(
             f"Made with Headlight by {record.model}, {record.source_language} to "
             f"{record.target_language} ({record.search}); weights {record.weights_sha256[:8]}, "
@@ -62,13 +64,13 @@ def page(
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A record's page as a value that notebooks draw, in a frame of its own."""
+    """The explorer of a record, displayed by notebooks in an iframe."""
 
     record: TranslationRecord
     height: int = 1000
 
     def save(self, file: Path | str) -> None:
-        """Keep the page as one HTML file."""
+        """Write the standalone page."""
         Path(file).write_text(page(self.record), encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -80,5 +82,5 @@ class Drawing:
 
 
 def show(record: TranslationRecord) -> Drawing:
-    """The explorer, drawn where a notebook shows the value; `.save(file)` keeps the page."""
+    """Show the explorer in a notebook; `.save(file)` writes the page."""
     return Drawing(record)

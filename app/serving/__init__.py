@@ -1,1 +1,1 @@
-"""What stands between the network and Streamlit: hosts, headers, messages, connections, uploads."""
+"""Security middleware in front of Streamlit: hosts, headers, messages, connections and uploads."""

@@ -1,4 +1,4 @@
-"""Counts what is open, by the address of its visitor, and says when no more may be opened."""
+"""Count open pages and requests per client address, and enforce their limits."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 PROXIES = "FORWARDED_ALLOW_IPS"
-"""uvicorn's own variable: the proxies whose X-Forwarded-For it believes, as the visitor's address.
+"""uvicorn's own variable: the proxies whose X-Forwarded-For header it trusts.
 
-Without it uvicorn believes every program of this machine.
+Without it, uvicorn trusts every local process.
 """
 UNNAMED_PROXY = "a proxy that FORWARDED_ALLOW_IPS does not name"
 NOTICE_S = 10.0
-"""Seconds between two log lines of one kind."""
+"""Minimum seconds between two log lines of one kind."""
 _LOG = logging.getLogger("headlight.server")
 if not _LOG.handlers:
     _LOG.addHandler(logging.StreamHandler())
@@ -33,7 +33,7 @@ _noticed: dict[str, float] = {}
 
 
 def notice(kind: str, text: str) -> None:
-    """Write a line to the log, unless one of this kind was written a moment ago."""
+    """Log a line, at most once every `NOTICE_S` seconds per kind."""
     now = time.monotonic()
     if now - _noticed.get(kind, -NOTICE_S) >= NOTICE_S:
         _noticed[kind] = now
@@ -41,17 +41,17 @@ def notice(kind: str, text: str) -> None:
 
 
 def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str:
-    """Whom a request counts for: an IPv4 address, or the /64 network of an IPv6 address.
+    """Return the client that a request counts for: an IPv4 address or an IPv6 /64 network.
 
-    Where a proxy forwards requests but is not named, all of them count for the proxy: what a
-    visitor writes into X-Forwarded-For is not believed.
+    Requests from a proxy that is not listed all count as one client, since X-Forwarded-For can be
+    forged.
     """
     if "x-forwarded-for" in Headers(scope=scope) and PROXIES not in environment:
         return UNNAMED_PROXY
     host = (scope.get("client") or ("",))[0]
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:  # a UNIX socket, or a name that a proxy forwards
+    except ValueError:  # a UNIX socket, or a name forwarded by a proxy
         return "unknown"
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
@@ -60,32 +60,32 @@ def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str
     return str(address)
 
 
-class Open:
-    """How many of one thing are open, for everybody and for each address."""
+class OpenCounter:
+    """Count what is open (pages or requests), in total and per address."""
 
-    def __init__(self, what: str, most: int, most_per_address: int) -> None:
-        self._what = what
-        self._most = most
-        self._most_per_address = most_per_address
+    def __init__(self, noun: str, limit: int, limit_per_address: int) -> None:
+        self._noun = noun
+        self._limit = limit
+        self._limit_per_address = limit_per_address
         self._by_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return self._by_address.total()
 
     def refusal(self, address: str) -> str | None:
-        """One line that says why an address may open no more, or None if it may."""
-        if len(self) >= self._most:
-            return f"{self._most} {self._what} are open, the limit: try again in a minute"
-        if self._by_address[address] >= self._most_per_address:
+        """Return why an address may not open another one, in one line; None if it may."""
+        if len(self) >= self._limit:
+            return f"{self._limit} {self._noun} are open, the limit: try again in a minute"
+        if self._by_address[address] >= self._limit_per_address:
             return (
-                f"{self._most_per_address} {self._what} are open from your address, the limit: "
+                f"{self._limit_per_address} {self._noun} are open from your address, the limit: "
                 "close some, or try again in a minute"
             )
         return None
 
     @contextmanager
     def one_more(self, address: str) -> Generator[None]:
-        """Count one more while the block lasts."""
+        """Count one more for the duration of the block."""
         self._by_address[address] += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""Refuses foreign hosts and pages, counts what is open, and passes the rest on to Streamlit."""
+"""The ASGI middleware: reject foreign hosts and origins, enforce limits, add headers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
-from streamlit import config
-from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from app.serving import uploads
-from app.serving.connections import Open, address_of, notice
+from app.serving.connections import OpenCounter, address_of, notice
 from app.serving.limits import Limits
-from app.serving.uploads import RefusedError, Uploads
+from app.serving.uploads import UploadRefusedError, Uploads
 from app.serving.websocket import GuardedWebsocket
+from app.streamlit_internals import is_host_allowed
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CLOSED = "/_stcore/metrics"  # how many visitors there are, and what they keep, is nobody's business
+CLOSED = "/_stcore/metrics"  # do not expose session counts or memory statistics
 HEALTH = "/_stcore/health"
 POLICY_VIOLATION = 1008
 TRY_AGAIN_LATER = 1013
@@ -30,9 +30,8 @@ TRY_AGAIN_LATER = 1013
 class Guard:
     """ASGI middleware around Streamlit.
 
-    Streamlit itself checks the host of a websocket only, asks a service outside for this machine's
-    address when a websocket is opened from a foreign page, and bounds neither connections nor
-    uploads.
+    Streamlit itself checks only the host of websockets and limits neither connections nor uploads.
+    When a foreign page opens a websocket, it asks an external service for this machine's address.
     """
 
     def __init__(
@@ -42,9 +41,9 @@ class Guard:
         self._limits = limits
         self._headers = headers
         self._uploads = uploads
-        self._pages = Open("pages", limits.connections, limits.connections_per_address)
-        # A browser fetches several files at once; slow readers hold a descriptor or two each.
-        self._requests = Open("requests", 2 * limits.connections, limits.connections)
+        self._pages = OpenCounter("pages", limits.connections, limits.connections_per_address)
+        # A browser fetches several files at once; each may hold a descriptor or two.
+        self._requests = OpenCounter("requests", 2 * limits.connections, limits.connections)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -58,24 +57,24 @@ class Guard:
             await self._websocket(scope, receive, send)
         elif path.endswith(CLOSED):
             await PlainTextResponse("not found", 404)(scope, receive, send)
-        elif path.endswith(HEALTH):  # is answered also where nobody else gets in
+        elif path.endswith(HEALTH):  # answered even when all limits are reached
             await self.app(scope, receive, self._with_headers(send))
         else:
             await self._request(scope, receive, self._with_headers(send), headers)
 
     @staticmethod
     def _foreign(headers: Headers) -> bool:
-        """Whether a browser says that a page of another origin has made the request."""
+        """Whether the Origin header names another origin than the app's."""
         origin = headers.get("origin")
-        if origin is None or origin in config.get_option("server.corsAllowedOrigins"):
+        if origin is None or origin in st.get_option("server.corsAllowedOrigins"):
             return False
         return urlsplit(origin).netloc != headers.get("host")
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = address_of(scope)
-        if line := self._pages.refusal(address):
-            notice("full", f"refused a page to {address}: {line}")
-            await self._refuse(scope, receive, send, 503, line)
+        if reason := self._pages.refusal(address):
+            notice("full", f"refused a page to {address}: {reason}")
+            await self._refuse(scope, receive, send, 503, reason)
             return
         with self._pages.one_more(address):
             websocket = GuardedWebsocket(receive, send, self._limits)
@@ -83,12 +82,12 @@ class Guard:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         address = address_of(scope)
-        line = self._requests.refusal(address)
-        if line is None and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-            line = self._pages.refusal(address)  # whoever opens a page reads why it does not work
-        if line:
-            notice("full", f"refused a request of {address}: {line}")
-            await self._refuse(scope, receive, send, 503, line)
+        reason = self._requests.refusal(address)
+        if reason is None and scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            reason = self._pages.refusal(address)  # show the reason instead of a dead page
+        if reason:
+            notice("full", f"refused a request of {address}: {reason}")
+            await self._refuse(scope, receive, send, 503, reason)
             return
         with self._requests.one_more(address):
             if scope["method"] == "PUT" and uploads.PATH in scope["path"]:
@@ -97,33 +96,33 @@ class Guard:
                 await self.app(scope, receive, send)
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send, address: str) -> None:
-        said = Headers(scope=scope).get("content-length", "")
-        length = int(said) if said.isascii() and said.isdigit() else None
+        header = Headers(scope=scope).get("content-length", "")
+        length = int(header) if header.isascii() and header.isdigit() else None
         try:
-            with self._uploads.taken(scope["path"], length, address):
+            with self._uploads.admitted(scope["path"], length, address):
                 async with asyncio.timeout(self._limits.upload_s):
                     await self.app(scope, receive, send)
-        except RefusedError as refused:
+        except UploadRefusedError as refused:
             notice("upload", f"refused an upload of {address}: {refused}")
             await self._refuse(scope, receive, send, refused.status, str(refused))
         except TimeoutError:
-            line = f"the upload took longer than {self._limits.upload_s} s, the limit"
-            await self._refuse(scope, receive, send, 408, line)
+            reason = f"the upload took longer than {self._limits.upload_s} s, the limit"
+            await self._refuse(scope, receive, send, 408, reason)
 
     @staticmethod
-    async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, line: str) -> None:
-        """Answer with a status and one line; a websocket is refused before it is open."""
+    async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, reason: str) -> None:
+        """Respond with a status and a one-line reason; refuse a websocket before it opens."""
         if scope["type"] == "websocket":
             if status == 403:
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION})
                 return
             if "websocket.http.response" not in scope.get("extensions", {}):
                 await send(
-                    {"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": line[:120]}
+                    {"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": reason[:120]}
                 )
                 return
         later = {"Retry-After": "60"} if status in (429, 503) else None
-        await PlainTextResponse(line, status, headers=later)(scope, receive, send)
+        await PlainTextResponse(reason, status, headers=later)(scope, receive, send)
 
     def _with_headers(self, send: Send) -> Send:
         async def sent(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The headers of every answer: what a page may load and run, and who may frame it."""
+"""Response headers: the Content-Security-Policy and which sites may frame the app."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 import streamlit as st
 
 FRAME_ANCESTORS = "HEADLIGHT_FRAME_ANCESTORS"
-"""The environment variable that names the sites whose pages may frame the app."""
+"""The environment variable that lists the sites that may frame the app."""
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
-# A star must leave two labels at least, so that it cannot mean everybody under "org".
+# At least two labels must follow a star, so that it cannot cover all of "org".
 _SITE = re.compile(
     rf"https://((\*\.)?{_LABEL}(\.{_LABEL})+)(:\d{{1,5}})?"
     r"|http://(localhost|127\.0\.0\.1)(:\d{1,5})?"
 )
-MOST_SITES = 20
+MAX_SITES = 20
 
 
 def frame_ancestors(text: str | None) -> tuple[str, ...]:
-    """The sites that a text names, separated by spaces: none if it is empty or None.
+    """Parse a space-separated list of sites; empty or None means none.
 
-    A site is an origin such as `https://moodle.example.org`, or `self`; a star may take the place
-    of its first label. Raises ValueError with one line.
+    A site is an origin such as `https://moodle.example.org`, or `self`; a star may replace its
+    first label. Raises ValueError with a one-line message.
     """
     sites = []
     for word in (text or "").lower().split():
@@ -37,13 +37,13 @@ def frame_ancestors(text: str | None) -> tuple[str, ...]:
                 f"{FRAME_ANCESTORS}: {word[:80]!r} is not a site: write its origin, such as "
                 "https://moodle.example.org, without a path"
             )
-    if len(sites) > MOST_SITES:
-        raise ValueError(f"{FRAME_ANCESTORS}: {len(sites)} sites, the limit is {MOST_SITES}")
+    if len(sites) > MAX_SITES:
+        raise ValueError(f"{FRAME_ANCESTORS}: {len(sites)} sites, the limit is {MAX_SITES}")
     return tuple(sites)
 
 
 def inline_scripts() -> str:
-    """The hashes of the scripts in Streamlit's own page: no other inline script may run."""
+    """Return the CSP hashes of the inline scripts in Streamlit's page, the only ones allowed."""
     page = Path(st.__file__).with_name("static") / "index.html"
     texts = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.DOTALL)
     hashes = (b64encode(sha256(text.encode()).digest()).decode() for text in texts)
@@ -51,10 +51,10 @@ def inline_scripts() -> str:
 
 
 def headers(ancestors: tuple[str, ...] = ()) -> dict[str, str]:
-    """The headers of every answer; only pages of `ancestors` may frame the app.
+    """Return the headers of every response; only `ancestors` may frame the app.
 
-    A component's script reaches the browser as text that is imported from a blob; its style and
-    Streamlit's own are inline. Nothing is fetched from elsewhere, and nothing is sent there.
+    `blob:` allows component scripts, which Streamlit imports from blobs; styles are inline. The
+    policy blocks all requests to other hosts.
     """
     framing = " ".join(ancestors) or "'none'"
     policy = [
@@ -70,11 +70,11 @@ def headers(ancestors: tuple[str, ...] = ()) -> dict[str, str]:
         "form-action 'none'",
         f"frame-ancestors {framing}",
     ]
-    found = {
+    result = {
         "Content-Security-Policy": "; ".join(policy),
         "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",  # a page's address holds the sentence
+        "Referrer-Policy": "no-referrer",  # the URL holds the sentence
     }
-    if not ancestors:  # the older header knows no list of sites
-        found["X-Frame-Options"] = "DENY"
-    return found
+    if not ancestors:  # this older header cannot list sites
+        result["X-Frame-Options"] = "DENY"
+    return result

@@ -1,36 +1,35 @@
-"""The limits of the server, each of which an environment variable can change."""
+"""The server's limits, each configurable by an environment variable."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 try:
     import resource
-except ImportError:  # Windows has no limit of descriptors to raise
+except ImportError:  # Windows has no descriptor limit to raise
     resource = None
 
 PREFIX = "HEADLIGHT_"
 DESCRIPTORS = 65_536
-"""File descriptors to ask for at start, where the hard limit allows."""
+"""File descriptors to request at start, if the hard limit allows."""
 RESERVE = 128
-"""Descriptors kept for files, requests and the health check."""
-PER_VISIT = 4
-"""Descriptors that an open page may hold at once: its socket, and what its browser fetches."""
+"""Descriptors reserved for files, requests and the health check."""
+PER_PAGE = 4
+"""Descriptors per open page: its websocket and the files that its browser fetches."""
 LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What visitors may take of the server; `HEADLIGHT_` and a name in capitals sets another.
+    """Limits on clients; `HEADLIGHT_<NAME>` in the environment overrides each.
 
-    `connections` and `connections_per_address` bound the open pages (websockets); `idle_s` is for
-    how many seconds one may stay open that never ran a page, and `silent_s` a connection without a
-    complete request. A visit keeps `files_per_visit`
-    uploads, the newest; all visits together keep `upload_mb` (MB of 2²⁰ bytes), of which one
-    address may take half. `upload_s` bounds the seconds of one upload. `messages_per_s` is for how
-    many messages of one page are read each second on average.
+    `connections` and `connections_per_address` limit open pages (websockets). `idle_s` is the
+    timeout of a page that never ran, `silent_s` that of a connection without a complete request.
+    A session keeps its newest `files_per_visit` uploads. All uploads together take at most
+    `upload_mb` MiB, those of one address half of it; each may last `upload_s` seconds.
+    `messages_per_s` is the average message rate of one page.
     """
 
     connections: int = 500
@@ -43,8 +42,8 @@ class Limits:
     messages_per_s: int = 20
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Limits:
-        """The usual limits, changed as the environment says. Raises ValueError with one line."""
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Limits:
+        """Read the limits; raise ValueError with a one-line message for an invalid value."""
         changed = {}
         for field in fields(cls):
             name = PREFIX + field.name.upper()
@@ -55,19 +54,21 @@ class Limits:
             changed[field.name] = int(text)
         return cls(**changed)
 
-    def fitting(self, descriptors: int) -> Limits:
-        """The same limits with no more connections than so many descriptors allow.
+    def within(self, descriptors: int) -> Limits:
+        """Reduce the connections to what the file descriptors allow.
 
-        One address gets half of them at most, so that it cannot keep the others out.
+        One address gets at most half of them, so that it cannot lock others out.
         """
-        most = max(2, min(self.connections, (descriptors - RESERVE) // PER_VISIT))
-        changed = {"connections": most}
-        changed["connections_per_address"] = min(self.connections_per_address, most // 2)
-        return Limits(**{field.name: getattr(self, field.name) for field in fields(self)} | changed)
+        most = max(2, min(self.connections, (descriptors - RESERVE) // PER_PAGE))
+        return replace(
+            self,
+            connections=most,
+            connections_per_address=min(self.connections_per_address, most // 2),
+        )
 
 
 def raise_descriptors() -> int:
-    """Raise the soft limit of open files as far as the hard one allows; return what it is now."""
+    """Raise the soft limit on open files towards the hard limit; return the new soft limit."""
     if resource is None:
         return DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -76,7 +77,7 @@ def raise_descriptors() -> int:
     if soft != unlimited and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):  # a system may allow less than it says
+        except (OSError, ValueError):  # some systems allow less than they report
             return soft
         return wanted
     return DESCRIPTORS if soft == unlimited else soft

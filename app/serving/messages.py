@@ -1,4 +1,4 @@
-"""Which of a browser's messages reach Streamlit: those that a page needs, and not too many."""
+"""Allow-list and rate limit for client messages."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ import time
 from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
-from streamlit.proto.BackMsg_pb2 import BackMsg
+
+from app.streamlit_internals import BackMsg
 
 ALLOWED = {
-    "rerun_script": "every click, choice and typed text, and the first run of a page",
-    "stop_script": "the button Stop, shown while a page runs; it ends the sender's own run",
-    "file_urls_request": "the browser asks where to send a record before it uploads one",
-    "backend_operation_request": "only as `OPERATIONS` says",
+    "rerun_script": "every interaction, and the first run of a page",
+    "stop_script": "the Stop button; it ends the sender's own run",
+    "file_urls_request": "requests an upload URL before uploading a record",
+    "backend_operation_request": "only those in `OPERATIONS`",
 }
-"""The kinds of BackMsg that are let in, and what the front end sends each for.
+"""The allowed kinds of BackMsg, and what the front end uses them for.
 
-All others are dropped: `clear_cache` empties the caches of everybody; `set_run_on_save` and
-`load_git_info` belong to the menus of a developer; `debug_disconnect_websocket` and
-`debug_shutdown_runtime` to Streamlit's own tests; `app_heartbeat` is sent only when Streamlit's
-hosting service asks the page for one, and websocket pings already keep the connection open.
+All others are dropped. `clear_cache` clears everyone's caches. `set_run_on_save` and
+`load_git_info` belong to the developer menu, `debug_disconnect_websocket` and
+`debug_shutdown_runtime` to Streamlit's tests. `app_heartbeat` is sent only on Streamlit's hosting
+service; websocket pings already keep the connection open.
 """
-OPERATIONS = {"deferred_file": "a download button, whose file is made when it is pressed"}
-"""The payloads of a backend operation that are let in.
+OPERATIONS = {"deferred_file": "a download button whose file is created on demand"}
+"""The allowed payloads of a backend operation.
 
-All others are dropped: `install_skills` and `dismiss_skills_nudge` write into the home of whoever
-runs the server; `dataframe_chunk` serves tables beyond 150,000 rows, of which the app has none.
+All others are dropped: `install_skills` and `dismiss_skills_nudge` write to the home folder of the
+server's user; `dataframe_chunk` serves tables over 150,000 rows, which the app does not have.
 """
 FILE_NAMES = 8
-"""Names in one request for upload addresses: Streamlit makes an address for each."""
+"""Maximum file names per request for upload URLs: Streamlit creates a URL for each."""
 BURST = 60
-"""Messages that a connection may send at once before they are slowed down."""
-BYTES_A_MESSAGE = 50_000
-"""A larger message counts as several."""
+"""Messages that a connection may send at once before it is throttled."""
+BYTES_PER_MESSAGE = 50_000
+"""Larger messages count as several."""
 FILE_COST = 10
-"""As many messages a download counts: its file is made anew each time."""
+"""The cost of a download, in messages: its file is created each time."""
 
 
 class MalformedError(ValueError):
-    """A frame that is no BackMsg."""
+    """Raised for a frame that is not a BackMsg."""
 
 
 def kind_of(frame: bytes) -> str | None:
-    """The kind of a message that is let in, or None if it is to be dropped. Raises MalformedError.
+    """Return the kind of an allowed message, or None to drop it. Raises MalformedError.
 
-    Two fields of one frame are one message, the last one, as in Streamlit, which reads the frame
-    with the same parser.
+    Of several fields in one frame the last one counts, as in Streamlit, which uses the same parser.
     """
     message = BackMsg()
     try:
         message.ParseFromString(frame)
     except DecodeError:
-        raise MalformedError(f"a frame of {len(frame)} bytes is no message") from None
+        raise MalformedError(f"a frame of {len(frame)} bytes is not a message") from None
     kind = message.WhichOneof("type")
     if kind not in ALLOWED:
         return None
@@ -64,12 +64,12 @@ def kind_of(frame: bytes) -> str | None:
 
 
 def cost_of(kind: str | None, size: int) -> float:
-    """As how many messages one of a kind and size in bytes counts."""
-    return max(1.0, size / BYTES_A_MESSAGE, FILE_COST if kind == "deferred_file" else 0)
+    """Return the cost of a message of this kind and size in bytes, in messages."""
+    return max(1.0, size / BYTES_PER_MESSAGE, FILE_COST if kind == "deferred_file" else 0)
 
 
-class Pace:
-    """A token bucket for one connection: `per_second` on average, `BURST` at once."""
+class TokenBucket:
+    """Limit one connection to `per_second` messages on average, and `BURST` at once."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -78,7 +78,7 @@ class Pace:
         self._last = clock()
 
     def wait_s(self, cost: float) -> float:
-        """Seconds to wait before a message of this cost is handed on, which is then paid."""
+        """Take `cost` tokens; return the seconds to wait before the message may pass."""
         now = self._clock()
         self._left = min(BURST, self._left + (now - self._last) * self._per_second)
         self._last = now

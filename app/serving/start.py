@@ -1,4 +1,4 @@
-"""Start the server: `python -m app.serving.start`; says in one line what keeps it from starting."""
+"""Start the server: `python -m app.serving.start`; start-up errors are one line."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = Path("app/serve.py")
-ELSEWHERE = "make app HOME=$(mktemp -d)"
+OTHER_HOME = "make app HOME=$(mktemp -d)"
 
 
-def home_problem() -> str | None:
-    """One line that says why the home folder cannot be used, or None: Streamlit reads there."""
+def home_error() -> str | None:
+    """Return why Streamlit cannot read the home folder, in one line, or None."""
     try:
         home = Path.home()
     except RuntimeError:
-        return f"HOME is not set, and this user has no other home folder: {ELSEWHERE}"
+        return f"HOME is not set, and this user has no other home folder: {OTHER_HOME}"
     try:
         (home / ".streamlit/config.toml").stat()
     except PermissionError:
-        return f"HOME={home} cannot be read: {ELSEWHERE}"
-    except OSError:  # no such file, which is usual
+        return f"HOME={home} cannot be read: {OTHER_HOME}"
+    except OSError:  # usually: no such file
         pass
     return None
 
 
-def port_problem(address: str, port: int) -> str | None:
-    """One line that says why a port cannot be listened on, or None."""
+def port_error(address: str, port: int) -> str | None:
+    """Return why the server cannot listen on a port, in one line, or None."""
     other = f"choose another: make app PORT={8502 if port != 8502 else 8503}"
     if not 0 < port < 65536:
         return f"port {port}: choose from 1 to 65535: make app PORT=8501"
     try:
         family, kind, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
-            if os.name != "nt":  # there it would allow a port in use
+            if os.name != "nt":  # on Windows it would allow a port in use
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(where)
             probe.listen()
@@ -52,29 +52,30 @@ def port_problem(address: str, port: int) -> str | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Start the server; options other than the port and address are Streamlit's own."""
+    """Start the server; options other than port and address are passed to Streamlit."""
     parser = argparse.ArgumentParser(prog="python -m app.serving.start", description=main.__doc__)
     parser.add_argument("--server.port", dest="port", type=int, default=8501)
     parser.add_argument("--server.address", dest="address")
     options, others = parser.parse_known_args(arguments)
-    if problem := home_problem():
-        sys.exit(problem)
-    os.chdir(ROOT)  # where .streamlit/config.toml has the limits
-    usual = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["server"]
-    address = options.address or os.environ.get("STREAMLIT_SERVER_ADDRESS", usual["address"])
-    if problem := port_problem(address, options.port):
-        sys.exit(problem)
-    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # else uvicorn believes all of this machine
-    from streamlit.web import cli
-
-    from app.serving.protocol import bound
+    if error := home_error():
+        sys.exit(error)
+    os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from the working directory
+    defaults = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))[
+        "server"
+    ]
+    address = options.address or os.environ.get("STREAMLIT_SERVER_ADDRESS", defaults["address"])
+    if error := port_error(address, options.port):
+        sys.exit(error)
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # else uvicorn trusts every local process
+    from app.serving.protocol import limit_connections
+    from app.streamlit_internals import run_server
 
     try:
-        bound()
-    except ValueError as error:
-        sys.exit(str(error))
+        limit_connections()
+    except ValueError as invalid:
+        sys.exit(str(invalid))
     command = ["run", str(SERVE), "--server.port", str(options.port), "--server.address", address]
-    cli.main([*command, *others], prog_name="streamlit")
+    run_server([*command, *others])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Bounds uploads: a few files per visit, so many bytes in all, nothing once a visit has ended."""
+"""Limit uploads per session, per address and in total, and delete those of ended sessions."""
 
 from __future__ import annotations
 
@@ -6,146 +6,121 @@ import asyncio
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
-from streamlit import config
+import streamlit as st
 
 from app.serving.limits import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from app.streamlit_internals import is_active_session, uploaded_files
 
 PATH = "/_stcore/upload_file/"
 MIB = 2**20
 OVERHEAD = MIB
-"""Bytes that Streamlit reads beyond its limit, for what surrounds a file."""
+"""Bytes that Streamlit reads beyond its limit, for the multipart envelope."""
 SWEEP_S = 5.0
-"""Seconds between two looks for files of visits that have ended."""
+"""Seconds between two sweeps for the files of ended sessions."""
 
 
-class RefusedError(ValueError):
-    """An upload that is not taken: an HTTP status and one line."""
+class UploadRefusedError(ValueError):
+    """Raised for an upload that is not accepted, with an HTTP status and a one-line reason."""
 
-    def __init__(self, status: int, line: str) -> None:
-        super().__init__(line)
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
         self.status = status
 
 
-class Files(Protocol):
-    """Streamlit's store of uploaded files, as far as it is used here."""
-
-    @property
-    def file_storage(self) -> Mapping[str, Mapping[str, object]]:
-        """Files by session and id, oldest first; each has its bytes in `data`."""
-        ...
-
-    def remove_file(self, session_id: str, file_id: str) -> None:
-        """Forget one file."""
-        ...
-
-    def remove_session_files(self, session_id: str) -> None:
-        """Forget all files of a session."""
-        ...
-
-
-def _runtime():
-    from streamlit.runtime import get_instance
-
-    return get_instance()
-
-
 class Uploads:
-    """Admits an upload, makes room for it, and frees what ended visits have left.
+    """Admit uploads, make room for them, and delete the files of ended sessions.
 
-    Runs in the server's event loop only.
+    `files` returns Streamlit's store: files by session and id, oldest first. Not thread-safe: use
+    this only in the server's event loop.
     """
 
     def __init__(
         self,
         limits: Limits,
-        files: Callable[[], Files] = lambda: _runtime().uploaded_file_mgr,
-        active: Callable[[str], bool] = lambda session: _runtime().is_active_session(session),
+        files: Callable[[], Any] = uploaded_files,
+        active: Callable[[str], bool] = is_active_session,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits
         self._files = files
         self._active = active
         self._clock = clock
-        self._coming: list[tuple[str, str, int]] = []  # session, address, bytes of each now sent
-        self._address_of: dict[str, str] = {}  # of the sessions that have uploaded something
-        self._left: dict[str, float] = {}  # when a session was first seen to be gone
+        self._in_transfer: list[tuple[str, str, int]] = []  # session, address, bytes
+        self._address_of: dict[str, str] = {}  # by session
+        self._left: dict[str, float] = {}  # when each session was first seen disconnected
 
     @contextmanager
-    def taken(self, path: str, length: int | None, address: str) -> Generator[None]:
-        """Take one upload while the block lasts; the visit's oldest files make room for it.
+    def admitted(self, path: str, length: int | None, address: str) -> Generator[None]:
+        """Admit one upload for the duration of the block, deleting the session's oldest files.
 
-        `length` is how many bytes it says it has, or None. Raises RefusedError where others'
-        uploads, or this visit's at this moment, leave no room.
+        `length` is its Content-Length, if any. Raises UploadRefusedError if a limit is reached.
         """
         session, _, file = path.rpartition(PATH)[2].partition("/")
-        largest = config.get_option("server.maxUploadSize") * MIB
+        largest = st.get_option("server.maxUploadSize") * MIB
         if not self._active(session) or (length is not None and length > largest):
-            yield  # which Streamlit refuses without reading the file
+            yield  # Streamlit rejects it without reading the file
             return
         size = largest + OVERHEAD if length is None else length
         most = self._limits.files_per_visit
-        at_once = sum(1 for coming, _, _ in self._coming if coming == session)
+        at_once = sum(owner == session for owner, _, _ in self._in_transfer)
         if at_once >= most:
-            raise RefusedError(429, f"{most} uploads at once are the limit of a visit")
+            raise UploadRefusedError(429, f"{most} uploads at once are the limit of a session")
         kept = [id for id in self._files().file_storage.get(session, {}) if id != file]
         for oldest in kept[: max(0, len(kept) + at_once + 1 - most)]:
             self._files().remove_file(session, oldest)
-        self._room(size, address)
+        self._check_space(size, address)
         self._address_of[session] = address
         entry = (session, address, size)
-        self._coming.append(entry)
+        self._in_transfer.append(entry)
         try:
             yield
         finally:
-            self._coming.remove(entry)
+            self._in_transfer.remove(entry)
 
-    def _room(self, size: int, address: str) -> None:
-        """Raise RefusedError if so many more bytes are too many for everybody or an address."""
+    def _check_space(self, size: int, address: str) -> None:
+        """Raise UploadRefusedError if `size` more bytes exceed the total or the address's limit."""
         held = self.bytes_by_session()
-        everybody = sum(held.values()) + sum(size for _, _, size in self._coming)
+        total = sum(held.values()) + sum(size for _, _, size in self._in_transfer)
         most = self._limits.upload_mb * MIB
-        if everybody + size > most:
-            raise RefusedError(
+        if total + size > most:
+            raise UploadRefusedError(
                 503,
-                f"uploads of all visits take {self._limits.upload_mb} MB, the limit: "
+                f"uploads of all sessions take {self._limits.upload_mb} MB, the limit: "
                 "try again in a minute",
             )
         own = sum(b for session, b in held.items() if self._address_of.get(session) == address)
-        own += sum(size for _, whose, size in self._coming if whose == address)
+        own += sum(size for _, whose, size in self._in_transfer if whose == address)
         if own + size > most // 2:
-            raise RefusedError(
+            raise UploadRefusedError(
                 429,
                 f"uploads from your address take {self._limits.upload_mb // 2} MB, the limit: "
                 "close a tab, or try again in a minute",
             )
 
     def bytes_by_session(self) -> dict[str, int]:
-        """How many bytes of files each session keeps."""
+        """Return the stored bytes of each session."""
         stored = list(self._files().file_storage.items())
         return {
-            session: sum(len(file.data) for file in list(files.values()))  # ty: ignore[missing-attribute]
+            session: sum(len(file.data) for file in list(files.values()))
             for session, files in stored
         }
 
     def sweep(self) -> None:
-        """Free the files of visits that have been gone for as long as a session can come back."""
-        now, kept_s = self._clock(), config.get_option("server.disconnectedSessionTTL")
+        """Delete the files of sessions that have been disconnected too long to reconnect."""
+        now, kept_s = self._clock(), st.get_option("server.disconnectedSessionTTL")
         for session in list(self._files().file_storage):
             if self._active(session):
                 self._left.pop(session, None)
             elif now - self._left.setdefault(session, now) >= kept_s:
                 self._files().remove_session_files(session)
-        known = self._files().file_storage.keys() | {session for session, _, _ in self._coming}
+        known = self._files().file_storage.keys() | {session for session, _, _ in self._in_transfer}
         self._left = {s: at for s, at in self._left.items() if s in known}
         self._address_of = {s: at for s, at in self._address_of.items() if s in known}
 
     async def sweeping(self) -> None:
-        """Sweep every few seconds until cancelled."""
+        """Sweep every `SWEEP_S` seconds until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_S)
             with suppress(RuntimeError):  # while the runtime starts or stops

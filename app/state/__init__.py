@@ -1,1 +1,1 @@
-"""All that outlives a run of a page: models, results, one visit, the address."""
+"""State that outlives a script run: models, results, session state and the URL."""

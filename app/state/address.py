@@ -1,8 +1,7 @@
-"""The address: what it asked for on arrival, and which of a page's choices it keeps.
+"""The URL: query parameters read on arrival, and the choices that a page keeps there.
 
-Every page keeps the sentence and how it is translated; a lesson keeps its own choices under their
-widgets' keys. What is as usual has no place in the address. An explorer writes its own view beside
-all this.
+Every page keeps the sentence and how it is translated; lessons keep their own choices under the
+widgets' keys. Default values are omitted. Explorers add their own view.
 """
 
 from __future__ import annotations
@@ -12,36 +11,37 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.components.address import address
 from app.state import visit
+from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 VIEW = ("kind", "layer", "head", "q", "k")
-"""What a head's place is made of, in the address of an explorer and of "Inside a head"."""
+"""The URL parameters that identify a cell, in explorers and on *Inside a head*."""
 
 
 def one_line(text: str) -> str:
-    """A text of several lines as the one line that the sentence's box holds."""
+    """Join the lines of a text with spaces: the sentence box holds one line."""
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
 
 
 def arrive(page: str) -> None:
-    """Read the address, if the visitor has just come to this page or went back or forth in history.
+    """Read the query parameters on page load and on back/forward navigation, and at no other time.
 
-    It is read at no other time: Streamlit names the address that a page was opened with in every
-    run, whatever was chosen since, and its own writing of it makes the browser's Back lead nowhere.
-    The sentence is taken over at once, the other choices where they are drawn, by `settle`.
+    In every run Streamlit reports the parameters that the page was opened with, whatever was chosen
+    since. If Streamlit writes them, the browser's Back button breaks. The sentence is applied at
+    once, other choices when their widgets are drawn, by `settle`.
     """
-    context = get_script_run_ctx()
-    history = context is not None and context.is_history_navigation
+    history = is_history_navigation()
     if visit.get("page") == page and not history:
         return
     parameters = st.query_params.to_dict()
     visit.put("page", page)
-    if history and not page:  # the first page keeps all edits there: an address without has none
+    if (
+        history and not page
+    ):  # the main page keeps all edits in the URL, so a URL without them has none
         parameters.setdefault("edits", "")
     visit.put("asked", parameters)
     visit.put("seen", st.query_params.to_dict())
@@ -49,34 +49,34 @@ def arrive(page: str) -> None:
     if parameters.keys() & {*VIEW, "words"}:
         visit.put("asked_view", dict(parameters))
     source, target = take("source"), take("target")
-    if source is not None or target is not None:  # a link names a translation, or there is none
+    if source is not None or target is not None:  # a link without a target has none
         visit.put("target", one_line(target or ""))
-    # What stood in the box is put there anew: on another page it is another widget.
+    # Restore the box's text: on another page it is another widget.
     if text := one_line(source or "") or visit.get("source"):
         visit.put("source", text)
 
 
 def asked(name: str) -> str | None:
-    """What the address asked for under a name when the visitor came to this page."""
+    """Return a query parameter as it was on arrival at this page."""
     return (visit.get("asked") or {}).get(name)
 
 
 def take(name: str) -> str | None:
-    """The same, once: what the visitor chooses later counts."""
+    """Return a query parameter once, so that later choices take precedence."""
     return (visit.get("asked") or {}).pop(name, None)
 
 
-def asked_view(record: TranslationRecord) -> dict[str, str | int] | None:
-    """The view that the address of this page asked for, or None."""
+def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
+    """Return the view that this page's URL requested, or None."""
     return first_view(record) if asked("kind") else None
 
 
 def first_view(record: TranslationRecord) -> dict[str, str | int]:
-    """Kind, layer and head that the last link to a view asked for, within what the record has.
+    """Return the kind, layer and head to open with, as requested by the last link to a view.
 
-    The explorer reads them once, when it appears. A link that asks for none of them opens on the
-    word that tells most, pinned (`q`), or, where no word does, on the first head of the last
-    cross-attention layer but one, as a wrong link does.
+    The explorer reads them once, when it is mounted. Without a requested view, it opens on the cell
+    chosen by `first_cell`, with its row pinned (`q`). If there is none, or the link is invalid, it
+    opens on the first head of the second-to-last cross-attention layer.
     """
     from core.analysis.first_cell import first_cell
 
@@ -96,22 +96,22 @@ def first_view(record: TranslationRecord) -> dict[str, str | int]:
     }
 
 
-def _index(text: str | None, count: int, usual: int) -> str | int:
-    """A layer or head that a link asks for: an index, or "mean" or "max" of all; else the usual."""
+def _index(text: str | None, count: int, default: int) -> str | int:
+    """Parse a layer or head from a link: an index, "mean" or "max"; else return the default."""
     if text in ("mean", "max"):
         return text
-    return int(text) if text is not None and text in map(str, range(count)) else usual
+    return int(text) if text is not None and text in map(str, range(count)) else default
 
 
-def wanted_quantity(key: str) -> str:
-    """What an explorer wants to show: what was chosen in it last, else what a link asks for."""
+def requested_quantity(key: str) -> str:
+    """Return the quantity that an explorer should show: the last choice, else the link's."""
     return (visit.get(key) or {}).get("quantity") or asked("quantity") or "weights"
 
 
 def settle(key: str, options: Iterable[Any], usual: Any) -> None:
-    """Give a widget its value before it is drawn, one of `options`.
+    """Initialise a widget's value before it is drawn; it must be one of `options`.
 
-    It is what the address asks for, else what the widget has, else the usual one.
+    The URL takes precedence, then the widget's current value, then `usual`.
     """
     options = list(options)
     text = take(key)
@@ -123,7 +123,7 @@ def settle(key: str, options: Iterable[Any], usual: Any) -> None:
 
 
 def settle_text(key: str, usual: str, name: str | None = None) -> None:
-    """The same for a box of text, which may hold anything; the address has it under `name`."""
+    """Initialise a text box, whose URL parameter is `name`, or else `key`."""
     text = take(name or key)
     if text is not None:
         visit.put(key, text)
@@ -132,10 +132,10 @@ def settle_text(key: str, usual: str, name: str | None = None) -> None:
 
 
 def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None = None) -> None:
-    """Keep values in the address; None and the empty text take their names out.
+    """Write values to the URL; None and the empty string remove a parameter.
 
-    One writer for a name: no two calls on a page may share one. For `entry` see
-    `components.address`.
+    Each parameter has one writer: no two calls on a page may share one. For `entry` see
+    `app.components.address`.
     """
     texts = {name: None if value is None else str(value) or None for name, value in values.items()}
     address(
@@ -149,5 +149,5 @@ def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None =
 
 
 def keep_choice(name: str, value: object, usual: object) -> None:
-    """Keep one widget's value, if it is not the usual one."""
+    """Write one widget's value to the URL, unless it is the default."""
     keep({name: None if value == usual else value}, name)

@@ -1,4 +1,4 @@
-"""The log of requests: one line of JSON each, without a sentence unless that is asked for."""
+"""The request log: one JSON line per model request, without user text unless enabled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 from uuid import uuid4
 
 SENTENCES = "HEADLIGHT_LOG_SENTENCES"
-"""The environment variable that asks for sentences: with 1 they are written, too."""
+"""The environment variable that enables logging of sentences, with the value 1."""
 
 _LOG = logging.getLogger("headlight.requests")
-if not _LOG.handlers:  # lines go as they are to the server's standard error, and nowhere twice
+if not _LOG.handlers:  # unformatted lines on stderr, not propagated
     _LOG.addHandler(logging.StreamHandler())
     _LOG.setLevel(logging.INFO)
     _LOG.propagate = False
@@ -28,32 +28,32 @@ _WITH_SENTENCE = ("inspect", "search_tree")
 
 @dataclass
 class Request:
-    """One request while it is worked on."""
+    """One request in progress."""
 
     id: str
     queue_s: float = 0.0
-    """Seconds for which it waited before its work began: whoever lets it wait says so here."""
+    """Seconds in the queue before its work began; set by the queue's caller."""
 
 
 _current: ContextVar[Request | None] = ContextVar("request", default=None)
 
 
 def current() -> Request | None:
-    """The request that this thread works on, if any."""
+    """Return the request that this thread is processing, if any."""
     return _current.get()
 
 
 @contextmanager
 def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
-    """Write one line about what happens inside when it ends, however it ends.
+    """Log one line when the block ends, also after an exception.
 
-    A line holds `time` (UTC), `request` (an id), `what`, `model`, `queue_s` and `seconds` (waiting
-    included), `outcome` and `error`, an exception's type. The outcome is "answered"; "refused" for
-    a ValueError, which is a line for the reader; "stopped" where the visitor has left or asked for
-    something else; else "failed". An exception's text is never written: it may hold the sentence.
+    Fields: `time` (UTC), `request` (an id), `what`, `model`, `queue_s`, `seconds` (queue included),
+    `outcome` and `error` (an exception's type). The outcome is "answered"; "refused" for a
+    ValueError, whose message is user-facing; "stopped" if the session disconnected or made another
+    request; else "failed". Exception messages are never logged: they may contain the sentence.
     """
     this = Request(uuid4().hex[:12])
-    begun, outcome, kind = time.perf_counter(), "answered", ""
+    start, outcome, kind = time.perf_counter(), "answered", ""
     token = _current.set(this)
     try:
         yield this
@@ -70,20 +70,20 @@ def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
             "what": what,
             "model": model,
             "queue_s": round(this.queue_s, 3),
-            "seconds": round(time.perf_counter() - begun, 3),
+            "seconds": round(time.perf_counter() - start, 3),
             "outcome": outcome,
             "error": kind,
         }
         if os.environ.get(SENTENCES) == "1":
             values["sentence"] = sentence
-        _LOG.log(logging.INFO, json.dumps(values))  # in ASCII: no sentence can steer a terminal
+        _LOG.log(logging.INFO, json.dumps(values))  # ASCII only: no terminal escape sequences
 
 
 def logged(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Callable[[], Any]:
-    """A call of `make` that is a request; its names are read from the key of what it makes.
+    """Wrap `make` in `request`, with names taken from its cache key.
 
-    A key holds a model's folder, weights and implementation, after the name of a question unless a
-    record is made.
+    The key holds the model's folder, configuration hash and implementation, after the name of the
+    experiment, if any.
     """
     what = key[0] if isinstance(key[0], str) else "inspect"
     place, model = next(

@@ -1,4 +1,4 @@
-"""The checkpoints that can be used, each loaded once for all visitors, in either implementation."""
+"""The available checkpoints, each loaded once for all sessions, in either implementation."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
 from core.serving.queue import Queue
 
-if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from core.translator import Translator
 
 _ROOT = Path(__file__).resolve().parents[2]
-# A short name in what people read, where the app was started from the project's folder.
+# A relative path gives short messages, if the app was started from the project's folder.
 CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
 LIMIT = 2 * 2**30
-"""Bytes of all loaded networks: those that are shipped take a quarter of it, in both ways."""
+"""Bytes of all loaded models; the shipped ones take a quarter, in both implementations."""
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """A checkpoint's weights in one of two architectures: its own, or the other one."""
+    """A checkpoint's weights in its own architecture or in the other one."""
 
     card: Card
     other: bool = False
@@ -44,31 +44,31 @@ Model = Card | Implementation
 
 
 def key_of(model: Model) -> tuple[str, str, bool]:
-    """What tells models apart: folder, configuration, and whether it is the other implementation.
+    """Return the cache key of a model: folder, configuration hash, and implementation.
 
-    The hash of a configuration is that of the weights and tokenizers, too, whose hashes it holds.
+    The configuration contains the hashes of weights and tokenizers, so its own hash covers them.
     """
     card, other = (model, False) if isinstance(model, Card) else (model.card, model.other)
     return str(card.folder), card.config_sha256, other
 
 
 def model_name(card: Card) -> str:
-    """What a model is called in lists and links: its folder's name without the direction."""
+    """Return a model's name in lists and links: its folder's name without the direction."""
     return card.name
 
 
-@st.cache_resource(ttl=30, show_spinner=False)  # as it is: a copy for each of ten asks a run
+@st.cache_resource(ttl=30, show_spinner=False)  # not cache_data: it would copy
 def _listed() -> tuple[list[Card], list[str]]:
     return list_cards(CHECKPOINTS)
 
 
-_loaded: dict[Path, Card] = {}  # what was loaded of a folder last
+_loaded: dict[Path, Card] = {}  # the last loaded card of each folder
 
 
 def cards() -> dict[tuple[str, str], Card]:
-    """The usable checkpoints by (direction, model).
+    """Return the usable checkpoints by (direction, model).
 
-    A model in use stays, though its folder has become unusable since; without a folder it is gone.
+    A loaded model stays available if its folder becomes invalid, but not if it is deleted.
     """
     usable = {card.folder: card for card in _listed()[0]}
     in_use = {
@@ -81,7 +81,7 @@ def cards() -> dict[tuple[str, str], Card]:
 
 
 def implementations(direction: str) -> dict[str, Implementation]:
-    """The models of a direction that can be compared, by name: each checkpoint in both ways."""
+    """Return the models of a direction by name, each checkpoint in both implementations."""
     by_name = {}
     for (d, name), card in cards().items():
         if d == direction:
@@ -90,7 +90,7 @@ def implementations(direction: str) -> dict[str, Implementation]:
 
 
 def problems() -> list[str]:
-    """One line for each folder in checkpoints/ that cannot be used, or that there is none."""
+    """Return one line for each invalid folder in checkpoints/, or one if there is none at all."""
     cards, problems = _listed()
     if not cards and not problems:
         return [f"{CHECKPOINTS}/ holds no checkpoint: make one with `make train`"]
@@ -99,7 +99,7 @@ def problems() -> list[str]:
 
 @dataclass(frozen=True)
 class Served:
-    """A loaded model, and the queue of those who ask it."""
+    """A loaded model and its request queue."""
 
     translator: Translator
     queue: Queue
@@ -112,12 +112,12 @@ def _served(translator: Translator) -> Served:
 
 
 def _bytes(served: Served) -> int:
-    """What a network takes: its weights in float32, and once more as a search wants them."""
+    """Estimate a model's size: float32 weights, plus a copy repacked for decoding."""
     return 2 * 4 * served.translator.card.parameters
 
 
-def _gone(served: Served) -> None:
-    """A network that has made room is in use no more; if its folder is whole, it loads again."""
+def _evicted(served: Served) -> None:
+    """Forget the card of an evicted model; it loads again if its folder is valid."""
     card = served.translator.card
     if _loaded.get(card.folder) == card:
         del _loaded[card.folder]
@@ -125,12 +125,12 @@ def _gone(served: Served) -> None:
 
 @st.cache_resource(show_spinner=False)
 def _networks() -> Store:
-    return Store(LIMIT, _bytes, _gone)
+    return Store(LIMIT, _bytes, _evicted)
 
 
-def _own(folder: str) -> Served:
-    # Importing torch holds Python for a second, also from serving the shell's own files: let the
-    # browser fetch those first, so that a visitor sees the page while the model loads.
+def _load(folder: str) -> Served:
+    # Importing torch holds the GIL for a second. Let the browser fetch the page's static files
+    # first, so that the page is visible while the model loads.
     time.sleep(0.3)
     from core.device import limit_threads
     from core.translator import Translator
@@ -138,37 +138,35 @@ def _own(folder: str) -> Served:
     loaded = Translator.load(folder)
     _loaded[loaded.card.folder] = loaded.card
     limit_threads(loaded.card.parameters)
-    # Each of a search's operations gives Python up for a moment and asks for it again; a thread
-    # that computes in Python keeps it for 5 ms, unless told otherwise. Beside such a thread a
-    # sentence took 0.66 s, and takes 0.55 with half a millisecond.
+    # Each torch operation of a search releases the GIL and then waits up to 5 ms for it if another
+    # thread runs Python code. A shorter switch interval makes concurrent searches 1.2 times faster.
     sys.setswitchinterval(0.0005)
-    # Streamlit collects all garbage after every run, which costs 140 ms a click with torch loaded.
-    # Frozen objects are left out of that.
+    # A full collection takes 140 ms with torch loaded; frozen objects are exempt.
     gc.collect()
     gc.freeze()
     return _served(loaded)
 
 
 def served(model: Model) -> Served:
-    """The loaded model and its queue, shared by all visitors. Raises CheckpointError."""
+    """Return the loaded model and its queue, shared by all sessions. Raises CheckpointError."""
     key, networks = key_of(model), _networks()
 
     def make() -> Served:
         if isinstance(model, Implementation) and model.other:
             return _served(translator(model.card).other_implementation())
-        return _own(key[0])
+        return _load(key[0])
 
     with nullcontext() if key in networks else st.spinner("Loading the model…"):
         return networks.get(key, make, waiting.raise_if_cancelled)
 
 
 def translator(model: Model) -> Translator:
-    """The loaded model, shared by all visitors. Raises CheckpointError."""
+    """Return the loaded model, shared by all sessions. Raises CheckpointError."""
     return served(model).translator
 
 
 def device_label(card: Card) -> str:
-    """Where the model of a card runs: the GPU's name, or "CPU"."""
+    """Return where a model runs: the GPU's name, or "CPU"."""
     from core.device import device_label
 
     return device_label(translator(card).device)

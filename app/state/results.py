@@ -1,4 +1,4 @@
-"""What networks compute: each result made once, shared by all visitors, and read-only."""
+"""Model results: each computed once, shared by all sessions, and read-only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest
 
-if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a model is loaded
+if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from numpy.typing import NDArray
 
     from core.experiments.cheating import CheatingPoint
@@ -33,25 +33,25 @@ if TYPE_CHECKING:  # torch and spaCy take seconds: they are imported when a mode
     from core.search.tree import WrittenTree
 
 LIMIT = 256 * 2**20
-"""Bytes of all kept results: some hundred sentences with what was asked about them."""
+"""Bytes of all cached results: about a hundred sentences with their experiments."""
 
 Function = Callable[..., Any]
 """An experiment or another function of core, such as `core.word_choice`."""
 
 
 class Took(NamedTuple):
-    """The seconds that an answer took, waits included, and the tokens of the sentence pair."""
+    """How many seconds a result took, waiting included, and for how many tokens (both sides)."""
 
     seconds: float
     tokens: int
 
 
-_TOOK: dict[tuple[str, Hashable], Took] = {}  # by question and model: the last one
+_LAST_RUN: dict[tuple[str, Hashable], Took] = {}  # the last one by experiment and model
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
 Ids = tuple[int, ...]
-"""Token ids of one side of a sentence; a target's end with <eos>."""
+"""Token ids of one side; a target's end with <eos>."""
 
 
 @st.cache_resource(show_spinner=False)
@@ -60,7 +60,7 @@ def _store() -> Store:
 
 
 def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
-    """A result by all that decides it, made where it is not kept."""
+    """Return a cached result, or compute it; the key holds everything that determines it."""
     return _store().get(key, log.logged(key, make), waiting.raise_if_cancelled)
 
 
@@ -92,9 +92,9 @@ def inspect(
     decode: DecodeConfig = DecodeConfig(),
     target_ids: Ids | None = None,
 ) -> TranslationRecord:
-    """The record of a sentence: of the model's own translation, or of a target or its ids.
+    """Return the record of a sentence and the model's translation, a given target, or target ids.
 
-    Raises InputError, EditError, CheckpointError or UnansweredError, each one line for the reader.
+    Raises InputError, EditError, CheckpointError or UnansweredError, with user-facing messages.
     """
 
     request = InspectRequest(source, target, edits or Edits(), decode, target_ids)
@@ -107,48 +107,48 @@ def inspect(
 def search_tree(
     card: Card, source: str, decode: DecodeConfig, prefix: Ids = (), edits: Edits | None = None
 ) -> WrittenTree:
-    """The whole search behind a translation, which first follows the target ids of `prefix`.
+    """Return the search tree of a translation with the forced prefix `prefix`.
 
-    Raises InputError or CheckpointError, and ValueError for a prefix that cannot be followed.
+    Raises InputError or CheckpointError, and ValueError for an invalid prefix.
     """
 
     def make() -> WrittenTree:
-        asked = translator(card)
-        with asked.exclusive_model(waiting.raise_if_cancelled):
-            return asked.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
+        model = translator(card)
+        with model.exclusive_model(waiting.raise_if_cancelled):
+            return model.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
 
     return kept(("search_tree", key_of(card), source, decode, prefix, edits), make)
 
 
 def continuation(card: Card, text: str) -> Ids:
-    """The target ids of a typed text that goes on from other tokens. Raises InputError."""
+    """Return the target ids of a text that continues a prefix. Raises InputError."""
     return translator(card).continuation(text)
 
 
 def fitting(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
-    """The edits that a network and a source text can have, and one line for each other one."""
+    """Return the edits that apply to a model and source, and an error line for each other one."""
     return translator(card).fitting(edits, source)
 
 
 def target_labels(card: Card, ids: Ids) -> dict[int, str]:
-    """What people read for some ids of the target's vocabulary."""
+    """Return the displayed labels of target ids."""
     return {i: label(token) for i, token in zip(ids, target_tokens(card, ids), strict=True)}
 
 
 def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
-    """The tokens of some ids of the target's vocabulary."""
+    """Return the tokens of target ids."""
     return translator(card).target_tokens(ids)
 
 
 def ids(tokens: tuple[RecordToken, ...]) -> Ids:
-    """The ids of a record's tokens."""
+    """Return the ids of a record's tokens."""
     return tuple(token.id for token in tokens)
 
 
 def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
-    """A record that came from a file with its checks made anew, and the card of its weights.
+    """Rerun the checks of a record from a file; return it with the card of its weights.
 
-    None where these weights are not here, or the record cannot be checked with them.
+    None if these weights are not available, or cannot check the record.
     """
     made_by = (record.weights_sha256, record.model)
     here = (c for c in cards().values() if (c.weights_sha256, c.folder.name) == made_by)
@@ -162,9 +162,9 @@ def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | Non
 
 
 def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping[str, NDArray]:
-    """What can be shown of a record instead of its weights: "scores", "norms" or "rollout".
+    """Return another quantity of a record by kind, [layer, head, query, key], under its edits.
 
-    Numbers [layer, head, query, key] by kind, under the record's edits. Rollout needs no card.
+    `name` is "scores", "norms" or "rollout"; rollout needs no card.
     """
     if name == "rollout":
         from core.analysis.rollout import rollout
@@ -181,17 +181,18 @@ def ask(
     record: TranslationRecord,
     *arguments: Hashable,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
-    waits: waiting.Waits | None = None,
+    on_wait: waiting.OnWait | None = None,
 ) -> Any:
-    """Return experiment(translator, record, *arguments).
+    """Return experiment(translator, record, *arguments), computed once.
 
-    An experiment in batches calls `on_progress` after each; an exception from it ends the
-    experiment, and so does a visitor who leaves. With `waits` it queues behind other long tasks,
-    calls `waits` with the number ahead, and may raise BusyError. Raises what the experiment raises.
+    An experiment in batches calls `on_progress` with (done, total) after each; an exception from
+    it, or a disconnected session, cancels the experiment. With `on_wait` it queues behind other
+    long tasks, calls `on_wait` with the number ahead, and may raise BusyError. Raises what the
+    experiment raises.
     """
 
     def begin() -> Any:
-        # Of the translator an experiment needs only this.
+        # `model_for` is all that an experiment needs of the translator.
         model_for = partial(
             translator(card).model_for, raise_if_cancelled=waiting.raise_if_cancelled
         )
@@ -199,12 +200,14 @@ def ask(
         return call(SimpleNamespace(model_for=model_for), record, *arguments)
 
     def make() -> Any:
-        asked = time.perf_counter()
+        start = time.perf_counter()
         if not hasattr(experiment, "steps"):
             result = begin()
         else:
             result = None
-            with closing(begin() if waits is None else waiting.in_line(begin, waits)) as steps:
+            with closing(
+                begin() if on_wait is None else waiting.run_queued(begin, on_wait)
+            ) as steps:
                 while True:
                     try:
                         on_progress(*next(steps))
@@ -212,8 +215,8 @@ def ask(
                         result = end.value
                         break
                     waiting.raise_if_cancelled()
-        _TOOK[_name(experiment), key_of(card)] = Took(
-            time.perf_counter() - asked, len(record.source) + len(record.target_out)
+        _LAST_RUN[_name(experiment), key_of(card)] = Took(
+            time.perf_counter() - start, len(record.source) + len(record.target_out)
         )
         return result
 
@@ -221,12 +224,12 @@ def ask(
 
 
 def took(card: Card, experiment: Function) -> Took | None:
-    """How long the last run of an experiment took, for any visitor; None before the first."""
-    return _TOOK.get((_name(experiment), key_of(card)))
+    """Return how long the experiment last took, in any session; None before the first run."""
+    return _LAST_RUN.get((_name(experiment), key_of(card)))
 
 
 def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]:
-    """The change in each target token's log-probability when a head is ablated, in nats.
+    """Return how ablating each head changes each target token's log-probability, in nats.
 
     By kind, [layer, head, target token].
     """
@@ -238,13 +241,12 @@ def decoding_seconds(
     source: str,
     decode: DecodeConfig,
     rounds: int,
-    waits: waiting.Waits = lambda ahead: None,
+    on_wait: waiting.OnWait = lambda ahead: None,
 ) -> tuple[float, float]:
-    """Median seconds that each of two models takes to translate a sentence now.
+    """Measure the median seconds that each of two models takes to translate a sentence.
 
-    They take turns, after one turn each that is not counted, so that neither has the machine's
-    better moments. The clock runs while a model is held: a wait for another visitor counts nothing.
-    Raises BusyError.
+    The models alternate, after one warm-up round, so that load affects both alike. Waiting for the
+    model's lock is not measured. Raises BusyError.
     """
     models = [translator(model) for model in pair]
 
@@ -258,16 +260,16 @@ def decoding_seconds(
                     seconds.append(time.perf_counter() - start)
             yield seconds
 
-    with closing(waiting.in_line(turns, waits)) as steps:
+    with closing(waiting.run_queued(turns, on_wait)) as steps:
         _, *counted = steps
     first, second = (statistics.median(times) for times in zip(*counted, strict=True))
     return first, second
 
 
-def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> Matchings:
-    """Which heads of two models belong together, by kind, over sentences (source, target).
+def matched(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.OnWait) -> Matchings:
+    """Match the heads of two models, by kind, over pairs (source, target).
 
-    Raises BusyError, and ValueError, in one line, for models that cannot be matched.
+    Raises BusyError, and ValueError for models that cannot be matched.
     """
 
     def match() -> Iterator[Matchings]:
@@ -278,16 +280,16 @@ def matched(pair: tuple[Model, Model], corpus: Corpus, waits: waiting.Waits) -> 
         }
 
     def make() -> Matchings:
-        with closing(waiting.in_line(match, waits)) as steps:
+        with closing(waiting.run_queued(match, on_wait)) as steps:
             return next(steps)
 
     return kept(("matched", *map(key_of, pair), corpus), make)
 
 
-def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
-    """The parity checklist on a checkpoint: each line as it is done, with the number of them all.
+def checks(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
+    """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
 
-    It runs on a copy of its own, so that nobody's page waits for it. Raises CheckpointError and
+    It loads its own copy of the model, so no page waits for it. Raises CheckpointError and
     BusyError.
     """
     from core.checkpoint.folder import load
@@ -299,12 +301,12 @@ def checks(card: Card, waits: waiting.Waits) -> Generator[tuple[int, Check]]:
         return ((total, check) for check in checklist(checkpoint))
 
     with log.request("checklist", card.folder.name):
-        yield from waiting.in_line(begin, waits)
+        yield from waiting.run_queued(begin, on_wait)
 
 
-def cheating(waits: waiting.Waits) -> Generator[CheatingPoint]:
-    """The two small networks of the lesson on masks, as they learn. Raises BusyError."""
+def cheating(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
+    """Train the two small networks of the lesson on masks, step by step. Raises BusyError."""
     from core.experiments.cheating import cheating
 
     with log.request("cheating", ""):
-        yield from waiting.in_line(cheating, waits)
+        yield from waiting.run_queued(cheating, on_wait)

@@ -1,4 +1,4 @@
-"""A cache that is bounded in bytes and shared by all visitors, who wait for what is being made."""
+"""A shared LRU cache, limited in bytes, that computes each value once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from core.serving.queue import POLL_S
 _LEAVES = {str, int, float, bool, type(None)}
 
 
-def sealed(value: Any) -> int:
-    """Make every array in a value read-only; return about how many bytes the value takes."""
-    if type(value) in _LEAVES:  # most of a record's parts: what follows takes ten times as long
+def freeze(value: Any) -> int:
+    """Make every array in a value read-only; return the value's approximate size in bytes."""
+    if type(value) in _LEAVES:  # most parts of a record: this path is ten times faster
         return sys.getsizeof(value)
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
@@ -31,33 +31,33 @@ def sealed(value: Any) -> int:
         parts = [getattr(value, field.name) for field in fields(value)]
     else:
         parts = []
-    return sys.getsizeof(value) + sum(map(sealed, parts))
+    return sys.getsizeof(value) + sum(map(freeze, parts))
 
 
 class Store:
-    """Values by key, up to a limit of bytes: the ones that were asked for longest ago go first.
+    """Values by key, up to a limit in bytes; least recently used values are evicted first.
 
-    A value is made once, however many visitors ask for it at the same time; then `size` says how
-    many bytes it takes, and `gone` is told of each that has made room. The newest value stays, also
-    if it alone is larger than the limit.
+    A value is computed once, however many threads request it at the same time. `size` returns its
+    bytes; `on_evict` is called with each evicted value. The newest value stays, even if it alone
+    exceeds the limit.
     """
 
     def __init__(
         self,
         limit: int,
-        size: Callable[[Any], int] = sealed,
-        gone: Callable[[Any], object] = lambda value: None,
+        size: Callable[[Any], int] = freeze,
+        on_evict: Callable[[Any], object] = lambda value: None,
     ) -> None:
         self.limit = limit
         self.size = 0
         self._size_of = size
-        self._gone = gone
+        self._on_evict = on_evict
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._changed = Condition()
-        self._making: set[Hashable] = set()
+        self._in_progress: set[Hashable] = set()
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a key's value is kept."""
+        """Whether a key's value is cached."""
         with self._changed:
             return key in self._values
 
@@ -67,18 +67,18 @@ class Store:
         make: Callable[[], Any],
         raise_if_cancelled: Callable[[], object] = lambda: None,
     ) -> Any:
-        """The value of a key; where there is none, `make` is called, and may raise.
+        """Return the value of a key, computed by `make` if it is not cached.
 
-        Whoever finds it being made waits for it, and makes it if that has failed or its visitor
-        has left; what `raise_if_cancelled` raises meanwhile ends the wait.
+        If another thread is computing it, wait; if that thread fails or is cancelled, compute it
+        here. `raise_if_cancelled` is polled while waiting, and its exception ends the wait.
         """
         while True:
             with self._changed:
                 if key in self._values:
                     self._values.move_to_end(key)
                     return self._values[key][0]
-                if key not in self._making:
-                    self._making.add(key)
+                if key not in self._in_progress:
+                    self._in_progress.add(key)
                     break
                 self._changed.wait(POLL_S)
             raise_if_cancelled()
@@ -89,11 +89,11 @@ class Store:
                 self._values[key] = value, size
                 self.size += size
                 while self.size > self.limit and len(self._values) > 1:
-                    old, its = self._values.popitem(last=False)[1]
-                    self.size -= its
-                    self._gone(old)
+                    evicted, its_size = self._values.popitem(last=False)[1]
+                    self.size -= its_size
+                    self._on_evict(evicted)
             return value
         finally:
             with self._changed:
-                self._making.remove(key)
+                self._in_progress.remove(key)
                 self._changed.notify_all()

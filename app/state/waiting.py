@@ -1,4 +1,4 @@
-"""A visitor's wait for a model or for the line of long work, which ends when they leave."""
+"""Waiting for a model or for the long-task queue, cancelled when the session disconnects."""
 
 from __future__ import annotations
 
@@ -10,66 +10,60 @@ from contextlib import closing, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.state import log
+from app.streamlit_internals import session_id
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
 from core.serving.fair_share import FairShare
 from core.serving.long_tasks import LongTaskQueue
 from core.serving.queue import POLL_S, BusyError, Queue, Replaced
 
-LINE = LongTaskQueue()
-"""Where all long work of this process waits: the checklist, trainings, questions of minutes."""
-_PAUSE_S = 1.0  # behind a refused run: tabs that click again at once would take a core
+LONG_TASKS = LongTaskQueue()
+"""The queue of all long tasks: the checklist, trainings, experiments that take minutes."""
+_PAUSE_S = 1.0  # after a rejected run: instant retries would use up a core
 SHARES = FairShare()
-"""Who has used how much of this process's time in runs of pages and in long work."""
-_LONG = object()  # the account of all long work, whoever asked for it
-_MOST_S = 1.0  # of a run that is charged: the first one loads torch, which serves everybody
+"""CPU time that each session has used in script runs and long tasks."""
+_LONG = object()  # the shared account of all long tasks
+_MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
 P = ParamSpec("P")
 T = TypeVar("T")
-Waits = Callable[[int], object]
-"""Is told, while a visitor waits, how many are ahead."""
-
-
-def visitor() -> str | None:
-    """Whose run of a page this is; None outside one."""
-    context = get_script_run_ctx(suppress_warning=True)
-    return context.session_id if context else None
+OnWait = Callable[[int], object]
+"""A progress callback, called with the number of tasks ahead while waiting."""
 
 
 def raise_if_cancelled() -> None:
-    """End this run if its visitor has closed the tab or asked for something else.
+    """End this run if its session has disconnected or requested another run.
 
-    Streamlit asks a run to stop and waits until the run next touches the visit's state or the page.
+    Streamlit stops a run by raising an exception at its next access to the session state.
     """
-    if visitor() is not None:
+    if session_id() is not None:
         _ = "waiting" in st.session_state
 
 
 @contextmanager
 def fair_run() -> Generator[None]:
-    """A run of a page: while others are there, one who has used more than a share waits first."""
-    if getattr(_RUN, "begun", False):
-        yield  # a part of a run that has waited
+    """Run a script; sessions that have used more than their fair share wait first."""
+    if getattr(_RUN, "active", False):
+        yield  # nested in a run that has already waited
         return
-    who = visitor()
-    SHARES.asks(who)
-    _let_others(who)
-    begun = time.thread_time()
-    _RUN.begun, _RUN.refused = True, False
+    who = session_id()
+    SHARES.mark_active(who)
+    _throttle(who)
+    start = time.thread_time()
+    _RUN.active, _RUN.refused = True, False
     try:
         yield
     finally:
-        _RUN.begun = False
-        SHARES.charge(who, min(_MOST_S, time.thread_time() - begun))
-        if _RUN.refused:  # and what says so is on the page
+        _RUN.active = False
+        SHARES.charge(who, min(_MAX_CHARGE_S, time.thread_time() - start))
+        if _RUN.refused:  # the page already shows the reason
             time.sleep(_PAUSE_S)
 
 
 def fragment(body: Callable[P, T]) -> Callable[P, T]:
-    """A part of a page that Streamlit runs by itself, too: such a run counts as one of a page."""
+    """Like `st.fragment`, with `fair_run` around runs of the fragment alone."""
 
     @functools.wraps(body)
     def fair(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -79,47 +73,47 @@ def fragment(body: Callable[P, T]) -> Callable[P, T]:
     return st.fragment(fair)
 
 
-def _let_others(account: object) -> None:
-    """Wait while an account is overdrawn and others are there than this run's visitor."""
-    while SHARES.has_to_wait(account, visitor()):
+def _throttle(account: object) -> None:
+    """Wait while an account is overdrawn and other sessions are active."""
+    while SHARES.has_to_wait(account, session_id()):
         time.sleep(POLL_S)
         raise_if_cancelled()
 
 
 def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
-    """The answer to a visitor's request. Raises UnansweredError, and what is wrong with it."""
+    """Return the record for a request. Raises UnansweredError and the errors of the request."""
     try:
-        return queue.ask(request, visitor(), raise_if_cancelled, _begun)
-    except Replaced:  # by this visitor's next run, which Streamlit has begun before this one ended
+        return queue.ask(request, session_id(), raise_if_cancelled, _log_wait)
+    except Replaced:  # superseded by the session's next run
         st.stop()
     except BusyError:
         _RUN.refused = True
         raise
 
 
-def in_line(
-    begin: Callable[[], Iterable[T]], waits: Waits = lambda ahead: None
+def run_queued(
+    begin: Callable[[], Iterable[T]], on_wait: OnWait = lambda ahead: None
 ) -> Generator[T, None, Any]:
-    """The steps of a long work when its turn has come; it ends with a step if the visitor leaves.
+    """Run a long task in its queue and yield its steps; stop if the session disconnects.
 
-    While others are there all long work together takes no more than a share of the time.
-    Whoever reads the steps closes them. Raises BusyError where too many wait already.
+    While other sessions are active, all long tasks together get one share of the time. The caller
+    closes the generator. Raises BusyError if the queue is full.
     """
-    asked, told = time.perf_counter(), 0
+    queued, reported = time.perf_counter(), 0
 
-    def begun() -> Iterable[T]:
-        _begun(time.perf_counter() - asked)
+    def start() -> Iterable[T]:
+        _log_wait(time.perf_counter() - queued)
         return begin()
 
     def waiting(ahead: int) -> None:
-        nonlocal told
+        nonlocal reported
         raise_if_cancelled()
-        if ahead != told:
-            waits(ahead)
-            told = ahead
+        if ahead != reported:
+            on_wait(ahead)
+            reported = ahead
 
     try:
-        with closing(LINE.steps(begun, waiting)) as steps:
+        with closing(LONG_TASKS.steps(start, waiting)) as steps:
             mark = time.thread_time()
             while True:
                 try:
@@ -131,14 +125,14 @@ def in_line(
                 finally:
                     SHARES.charge(_LONG, time.thread_time() - mark)
                 raise_if_cancelled()
-                _let_others(_LONG)
+                _throttle(_LONG)
                 mark = time.thread_time()
     except BusyError:
         _RUN.refused = True
         raise
 
 
-def _begun(seconds: float) -> None:
-    """Put into the log for how long a request has waited."""
+def _log_wait(seconds: float) -> None:
+    """Log how long the current request has waited."""
     if (request := log.current()) is not None:
         request.queue_s = seconds

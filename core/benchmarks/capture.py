@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from core.benchmarks.contest import Cell, Row, alternate, quartiles
+from core.benchmarks.contest import Cell, Row, alternate
 from core.benchmarks.decode import all_maps, own
 from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
@@ -53,9 +53,7 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
             ("all maps", [1000 * x / size.batch for x in capturing], "ms a sentence"),
             ("all maps, of the search", shares, "%"),
         ):
-            low, value, high = quartiles(values)
-            cell = Cell(what, weights.shape, *size)
-            yield cell.row(name, value, unit, low=low, high=high, rounds=len(values))
+            yield Cell(what, weights.shape, *size).measured(name, values, unit)
 
 
 def _record(weights: Weights, options: Options) -> Iterator[Row]:
@@ -80,6 +78,5 @@ def _record(weights: Weights, options: Options) -> Iterator[Row]:
     }
     times = alternate(list(works.values()), options.rounds, options.seconds)
     for what, values in zip(works, times, strict=True):
-        low, value, high = quartiles(1000 * x for x in values)
         cell = Cell(what, weights.shape, 1, decode.beam, length)
-        yield cell.row("headlight", value, "ms", low=low, high=high, rounds=len(values))
+        yield cell.measured("headlight", [1000 * x for x in values], "ms")

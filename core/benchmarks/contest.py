@@ -3,7 +3,7 @@
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ class Cell:
             **{"value": float(f"{value:.4g}"), "unit": unit, "ratio": None},
             **more,
         }
+
+    def measured(self, contestant: str, values: Sequence[float], unit: str, **more: Any) -> Row:
+        """Return a row with the median and quartiles of one value per round."""
+        low, value, high = quartiles(values)
+        return self.row(contestant, value, unit, low=low, high=high, rounds=len(values), **more)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -87,22 +92,27 @@ def compete(
     for contestant in contestants:
         own = taken[contestant.name]
         same = sum(a == b for a, b in zip(wanted, answers[contestant.name], strict=True))
-        low, value, high = quartiles(1000 * second / cell.batch for second in own)
-        found: Row = {"low": low, "high": high, "rounds": len(own), "same": same}
+        more: Row = {"same": same}
         if same == len(wanted) or not contestant.exact:
-            ratios = [b / a for a, b in zip(own, taken[BASELINE], strict=True)]
-            low, ratio, high = quartiles(ratios)
-            found |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+            more |= speedup(own, taken[BASELINE])
         if same < len(wanted):
-            refused = "different output" if contestant.exact else "lower precision"
-            found["reason"] = f"{refused}: {same} of {len(wanted)} equal"
-        yield cell.row(contestant.name, value, "ms a sentence", **found)
+            difference = "different output" if contestant.exact else "lower precision"
+            more["reason"] = f"{difference}: {same} of {len(wanted)} equal"
+        values = [1000 * second / cell.batch for second in own]
+        yield cell.measured(contestant.name, values, "ms a sentence", **more)
 
 
-def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
+def speedup(own: Sequence[float], baseline: Sequence[float]) -> Row:
+    """Return the median and quartiles of the rounds' ratios baseline / own."""
+    low, ratio, high = quartiles([b / a for a, b in zip(own, baseline, strict=True)])
+    return {"ratio": ratio, "ratio_low": low, "ratio_high": high}
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the lower quartile, the median and the upper quartile, to four digits."""
-    values = list(values)
-    parts = statistics.quantiles(values, n=4, method="inclusive") if values[1:] else 3 * values
+    parts = (
+        statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
+    )
     low, median, high = (float(f"{part:.4g}") for part in parts)
     return low, median, high
 

@@ -109,10 +109,10 @@ def opened(folder: Path, kind: str, threads: int) -> Any:
 
 def translate(engine: Any, source_NS: Tensor, beam: int, steps: int) -> list[Ids]:
     """Return the best hypothesis of each row, in one batch."""
-    found = engine.translate_batch(
+    results = engine.translate_batch(
         [[str(id) for id in row] for row in source_NS.tolist()],
         beam_size=beam,
         max_decoding_length=steps,
         max_batch_size=0,
     )
-    return [tuple(int(token) for token in one.hypotheses[0]) for one in found]
+    return [tuple(int(token) for token in one.hypotheses[0]) for one in results]

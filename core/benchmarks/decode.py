@@ -42,12 +42,12 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     for size in options.sizes or SIZES:
         source_NS = weights.sources(size.batch, size.length)
         with tempfile.TemporaryDirectory() as folder:
-            found, missing = contestants(weights, size, options.threads, Path(folder))
+            decoders, missing = contestants(weights, size, options.threads, Path(folder))
             yield from sorted(missing - reported)
             reported |= missing
             ready = [
                 Contestant(name, partial(run, source_NS), exact=name != "ct2-int8")
-                for name, run in found.items()
+                for name, run in decoders.items()
             ]
             cell = Cell("decode", weights.shape, *size)
             yield from compete(cell, ready, options.rounds, options.seconds)
@@ -59,7 +59,7 @@ def contestants(
     """Return each contestant's decoder by name, and the missing contestants."""
     scratch, baseline = weights.forced(size.length)
     beam, steps = size.beam, size.length
-    found: dict[str, Decode] = {
+    decoders: dict[str, Decode] = {
         BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),
         "headlight": lambda ids: own(scratch, ids, beam),
         "headlight+maps": lambda ids: own(scratch, ids, beam, maps=True),
@@ -68,20 +68,20 @@ def contestants(
     missing: set[Missing] = set()
     for names, add in ((("hf", "hf+maps"), _hugging_face), (("ct2", "ct2-int8"), _ctranslate2)):
         try:
-            found |= add(scratch, size, threads, folder)
+            decoders |= add(scratch, size, threads, folder)
         except ImportError as error:
             reason = f"{error.name} is not installed: pip install -e .[benchmark]"
             missing |= {Missing(name, reason) for name in names}
         except ValueError as error:
             missing |= {Missing(name, str(error)) for name in names}
-    return found, missing
+    return decoders, missing
 
 
 def own(
     network: Transformer | Baseline, source_NS: Tensor, beam: int, maps: bool = False
 ) -> list[Ids]:
     """Run the project's search and, with `maps`, capture all maps of its output."""
-    best = [found[0].ids for found in search(network, source_NS, DecodeConfig(beam=beam))]
+    best = [hypotheses[0].ids for hypotheses in search(network, source_NS, DecodeConfig(beam=beam))]
     if maps:
         all_maps(network, source_NS, best)
     return best

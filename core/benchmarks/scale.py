@@ -57,13 +57,13 @@ def rows(options: Options) -> Iterator[Row | Missing]:
             point.work()
         rounds = max(3, options.rounds // 5)
         times = alternate([point.work for point in points], rounds, options.seconds)
-        found = {"ms": [1000 * statistics.median(own) for own in times]}
+        measured = {"ms": [1000 * statistics.median(own) for own in times]}
         if _memory_is_known():
-            found["MB"] = [_peak(point.work) for point in points]
-        for unit, values in found.items():
+            measured["MB"] = [_peak(point.work) for point in points]
+        for unit, values in measured.items():
             for point, value in zip(points, values, strict=True):
                 yield Cell(what, weights.shape, *point.size).row("headlight", value, unit)
-        for unit, values in found.items():
+        for unit, values in measured.items():
             slope = exponent([point.at for point in points], values)
             if slope is None:
                 continue

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from core.benchmarks.contest import BASELINE, Cell, Row, alternate, quartiles
+from core.benchmarks.contest import BASELINE, Cell, Row, alternate, speedup
 from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options
 from core.config import TrainConfig
@@ -90,15 +90,11 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     length = round(statistics.mean(len(target) for _, target in pairs))
     cell = Cell("train", weights.shape, len(batches[0]), 1, length)
     for name, own in times.items():
-        low, value, high = quartiles(n / t for n, t in zip(tokens[warm_up:], own, strict=False))
-        found: Row = {"low": low, "high": high, "rounds": len(own)}
+        more: Row = {"reason": f"different loss: {losses[name]:.6g}, {losses[BASELINE]:.6g}"}
         if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
-            ratios = [b / a for a, b in zip(own, times[BASELINE], strict=True)]
-            low, ratio, high = quartiles(ratios)
-            found |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
-        else:
-            found["reason"] = f"different loss: {losses[name]:.6g}, {losses[BASELINE]:.6g}"
-        yield cell.row(name, value, "target tokens a second", **found)
+            more = speedup(own, times[BASELINE])
+        speeds = [n / t for n, t in zip(tokens[warm_up:], own, strict=False)]
+        yield cell.measured(name, speeds, "target tokens a second", **more)
     cells = sum(
         len(batch) * max(len(pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)
     )
@@ -134,12 +130,12 @@ def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
     def row(length: int, size: int) -> list[int]:
         return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
 
-    found = []
+    pairs = []
     for _ in range(200 * (steps + 1)):
         length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
         other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
-        found.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
-    return found
+        pairs.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
+    return pairs
 
 
 def _usual(

@@ -71,7 +71,7 @@ VARIANTS: Mapping[str, ModelConfig] = {
     "learned positions": small(learned_positions=True),
     "q, k, v without bias": small(qkv_bias=False),
     "norm epsilon 1e-12": small(layer_norm_eps=1e-12),
-    "mask −10000, for queries that may look somewhere": small(mask_score=-10_000.0),
+    "mask −10000, for queries with an unmasked key": small(mask_score=-10_000.0),
     "embeddings not scaled, no final norm": small(scale_embeddings=False, final_norm=False),
     "all variants together": small(
         learned_positions=True,

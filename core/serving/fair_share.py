@@ -32,13 +32,13 @@ class FairShare:
         self._lock = threading.Lock()
         self._owed: dict[Hashable, float] = {}  # seconds, by account
         self._settled = clock()  # when the debts were last reduced
-        self._asked: dict[Hashable, float] = {}  # time of each visitor's last request
+        self._active: dict[Hashable, float] = {}  # time of each visitor's last request
 
-    def asks(self, visitor: Hashable) -> None:
+    def mark_active(self, visitor: Hashable) -> None:
         """Mark a visitor as active; None is ignored."""
         if visitor is not None:
             with self._lock:
-                self._asked[visitor] = self._clock()
+                self._active[visitor] = self._clock()
 
     def charge(self, account: Hashable, seconds: float) -> None:
         """Charge an account for processor time; None is ignored."""
@@ -52,8 +52,8 @@ class FairShare:
         with self._lock:
             self._settle()
             now, heavy = self._clock(), self._heavy()
-            self._asked = {v: at for v, at in self._asked.items() if at > now - RECENT_S}
-            others = self._asked.keys() - heavy - {visitor}
+            self._active = {v: at for v, at in self._active.items() if at > now - RECENT_S}
+            others = self._active.keys() - heavy - {visitor}
             credit = max(LIGHT_S, CREDIT_S / max(1, len(heavy)))
             return bool(others) and self._owed.get(account, 0.0) >= credit
 

@@ -31,11 +31,11 @@ class LongTaskQueue:
     def steps(
         self,
         begin: Callable[[], Iterable[T]],
-        waits: Callable[[int], object] = lambda ahead: None,
+        on_wait: Callable[[int], object] = lambda ahead: None,
     ) -> Generator[T, None, Any]:
         """Yield the steps of a task once its turn has come; close the generator when done.
 
-        While waiting, `waits` is called repeatedly with the number of tasks ahead; an exception
+        While waiting, `on_wait` is called repeatedly with the number of tasks ahead; an exception
         that it raises ends the wait. Raises BusyError at the first step if the queue is full.
         """
         task = object()
@@ -45,7 +45,7 @@ class LongTaskQueue:
             self._tasks.append(task)
         try:
             while ahead := self._ahead(task):
-                waits(ahead)
+                on_wait(ahead)
             try:
                 return (yield from begin())
             finally:  # the steps are closed, so their memory is free

@@ -6,14 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
-from core.record.record import TranslationRecord
 from core.serving.backend import MAX_BATCH, Backend, InspectRequest, TranslateRequest
 from core.serving.fair_share import RECENT_S, SHARE, FairShare
-
-if TYPE_CHECKING:  # imports torch
-    from core.translator import Translation
 
 LIMIT = 64
 """Maximum number of waiting requests per model."""
@@ -82,13 +78,13 @@ class _Ticket:
 
     visitor: Hashable
     job: _Job
-    asked: float = field(default_factory=time.monotonic)
+    submitted: float = field(default_factory=time.monotonic)
     replaced: bool = False
 
     def waited(self) -> float:
         """Return the seconds until the work began, or until now."""
         started = self.job.started
-        return max(0.0, (time.monotonic() if started is None else started) - self.asked)
+        return max(0.0, (time.monotonic() if started is None else started) - self.submitted)
 
 
 class Queue:
@@ -120,34 +116,18 @@ class Queue:
         self._short: dict[Hashable, float] = {}  # time of each visitor's last short sentence
         self._rest_until = 0.0  # start no long sentence earlier, if others ask for short ones
 
-    @overload
-    def ask(
-        self,
-        request: InspectRequest,
-        visitor: Hashable = None,
-        raise_if_cancelled: Callable[[], object] = ...,
-        begun: Callable[[float], object] = ...,
-    ) -> TranslationRecord: ...
-    @overload
-    def ask(
-        self,
-        request: TranslateRequest,
-        visitor: Hashable = None,
-        raise_if_cancelled: Callable[[], object] = ...,
-        begun: Callable[[float], object] = ...,
-    ) -> Translation: ...
     def ask(
         self,
         request: Request,
         visitor: Hashable = None,
         raise_if_cancelled: Callable[[], object] = lambda: None,
-        begun: Callable[[float], object] = lambda seconds: None,
+        on_start: Callable[[float], object] = lambda seconds: None,
     ) -> Any:
-        """Wait for the answer to a request and return it.
+        """Wait for the answer, a TranslationRecord or a Translation, and return it.
 
         `raise_if_cancelled` is polled while waiting; an exception that it raises removes the
-        request. `begun` is called with the seconds that the request waited, even if its work never
-        began. `visitor` identifies the user; None disables replacement and accounting.
+        request. `on_start` is called with the seconds that the request waited, even if its work
+        never began. `visitor` identifies the user; None disables replacement and accounting.
 
         Raises BusyError if the queue is full, LateError, Replaced, or the request's own error.
         """
@@ -157,7 +137,7 @@ class Queue:
                 raise_if_cancelled()
                 if ticket.replaced:
                     raise Replaced
-                if time.monotonic() > ticket.asked + self._deadline_s:
+                if time.monotonic() > ticket.submitted + self._deadline_s:
                     raise LateError(
                         f"no answer within {self._deadline_s:g} s because of other requests: "
                         "try again"
@@ -165,7 +145,7 @@ class Queue:
         finally:
             with self._lock:
                 self._leave(ticket)
-            begun(ticket.waited())
+            on_start(ticket.waited())
         if isinstance(ticket.job.answer, Exception):
             raise ticket.job.answer
         return ticket.job.answer
@@ -187,9 +167,9 @@ class Queue:
             job.tickets.add(ticket)
             if visitor is not None:
                 self._tickets[visitor] = ticket
-                self._shares.asks(visitor)
+                self._shares.mark_active(visitor)
                 if len(request.source) <= LONG:
-                    self._short[visitor] = ticket.asked
+                    self._short[visitor] = ticket.submitted
             self._lock.notify_all()
             if not self._has_worker:
                 self._has_worker = True

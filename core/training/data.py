@@ -140,17 +140,20 @@ def prepare(
 
     too_long = 0
 
-    def short(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    def first_short(groups: Iterable[TextPairs]) -> Iterator[Pair]:
+        """Encode the first pair of each group that is not too long."""
         nonlocal too_long
-        for pair in pairs:
-            if max(map(len, pair)) <= max_pair_tokens:
-                yield pair
+        for candidates in groups:
+            for pair in encode_pairs(candidates, *tokenizers):
+                if max(map(len, pair)) <= max_pair_tokens:
+                    yield pair
+                    break
             else:
                 too_long += 1
 
     def repeated() -> Iterator[Pair]:
         for text, times in repeats:
-            encoded: Iterable[Pair] = short(encode_pairs(text, *tokenizers))
+            encoded: Iterable[Pair] = first_short([pair] for pair in text)
             if times > 1:
                 encoded = list(encoded)
             for _ in range(times):
@@ -159,13 +162,7 @@ def prepare(
     def augment(how: Augmentation, epoch: int) -> Iterator[Pair]:
         nonlocal too_long
         too_long = 0
-        for candidates in augmented(repeats, how, seed, epoch):
-            for pair in encode_pairs(candidates, *tokenizers):
-                if max(map(len, pair)) <= max_pair_tokens:
-                    yield pair
-                    break
-            else:
-                too_long += 1
+        return first_short(augmented(repeats, how, seed, epoch))
 
     train: EncodedPairs | Epochs
     if recipe.augmentation is None:

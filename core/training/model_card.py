@@ -58,7 +58,7 @@ Train it again:
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
 {DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
 `bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
-weights were selected on these splits, so the scores are slightly optimistic.
+weights were selected on these splits, so the scores tend to be optimistic.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |
@@ -84,12 +84,15 @@ def command(card: Card) -> str:
 def _augmented(how: dict[str, Any]) -> str:
     copies, broken = how.get("number_copies", 1), how.get("segmentation", 0)
     return (
-        f"Each epoch augments its pairs at random: {how['source_noise']:.0%} have a source as "
-        "people type it (lower-cased, without its last mark or its commas), "
+        f"Each epoch augments its pairs at random: {how['source_noise']:.0%} get source "
+        "noise (such as lower case, no final punctuation mark or no commas), "
         f"{how['concatenation']:.0%} are concatenated with others, up to "
         f"{how['concatenate_up_to']} in all, and names ({how['names']:.0%}) and numbers "
         f"({how['numbers']:.0%}) that occur on both sides are replaced on both."
-        + (f" Pairs with the same numbers on both sides are shown {copies} times." * (copies > 1))
+        + (
+            f" Pairs with the same numbers on both sides are repeated {copies} times."
+            * (copies > 1)
+        )
         + (f" {broken:.0%} of all words are split into subwords at random." if broken else "")
     )
 

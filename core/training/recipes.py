@@ -244,9 +244,9 @@ RECIPES = {
         Recipe(
             name="hyunwoongko",
             source="hyunwoongko/transformer: lower-cased words seen twice, 6 + 6 layers, no "
-            "√d_model on the embeddings, no norm behind the stacks, norm epsilon 1e-12, mask "
-            "−10,000, no dropout on the attention weights; rate 1e-5 that falls on a plateau "
-            "after 100 epochs, weight decay 5e-4, 1,000 epochs",
+            "√d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
+            "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
+            "weight decay 5e-4, 1,000 epochs",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=2, lower=True),
             network=dict(
@@ -275,9 +275,9 @@ RECIPES = {
         ),
         Recipe(
             name="blog",
-            source="the widely retold walk-through of A. Persson (2020): learned positions, q, k "
-            "and v without bias, 6 + 6 layers, feed-forward 2048; with a dropout of 0.5 and "
-            "trained like the tutorial, for it names no training of its own",
+            source="A. Persson's widely copied walk-through (2020): learned positions, q, k and v "
+            "without bias, 6 + 6 layers, feed-forward 2048; with a dropout of 0.5 and trained like "
+            "the tutorial, because it specifies no training",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=1, lower=False),
             network=dict(

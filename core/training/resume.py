@@ -57,7 +57,7 @@ def write(
         for key, value in moments.items():
             tensors[f"optimizer.{i}.{key}"] = value.detach().cpu().contiguous()
     header = {name: json.dumps(values) for name, values in notes.items()}
-    write_atomic(folder / _STATE, _sealed(tensors, header))
+    write_atomic(folder / _STATE, _serialise(tensors, header))
 
 
 def read(
@@ -81,7 +81,7 @@ def read(
         safe_read(file, _MAX_BYTES, follow_links=True) if processes.first else b""
     )
     try:
-        tensors, header = _opened(raw)
+        tensors, header = _deserialise(raw)
         if set(header) != _PARTS:
             raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
         notes = {name: json.loads(text) for name, text in header.items()}
@@ -131,7 +131,7 @@ def _restore(model: nn.Module, optimizer: Optimizer, tensors: dict[str, Tensor],
 def write_snapshot(folder: Path, model: nn.Module, step: int, keep: int) -> None:
     """Save a snapshot of the weights and delete all but the last `keep` snapshots."""
     weights = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    write_atomic(folder / _snapshot_name(step), _sealed(weights, {}))
+    write_atomic(folder / _snapshot_name(step), _serialise(weights, {}))
     for old in _snapshots(folder)[:-keep]:
         old.unlink()
 
@@ -145,7 +145,7 @@ def average_snapshots(folder: Path) -> dict[str, Tensor] | None:
     total: dict[str, Tensor] = {}
     for file in files:
         try:
-            weights, header = _opened(safe_read(file, _MAX_BYTES, follow_links=True))
+            weights, header = _deserialise(safe_read(file, _MAX_BYTES, follow_links=True))
             if header:
                 raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
             for name, tensor in weights.items():
@@ -163,13 +163,13 @@ def _damaged(file: Path, what: str) -> ValueError:
     )
 
 
-def _sealed(tensors: dict[str, Tensor], header: dict[str, str]) -> bytes:
+def _serialise(tensors: dict[str, Tensor], header: dict[str, str]) -> bytes:
     """Serialise to safetensors with the file's own SHA-256 in the header's metadata."""
     content = save(tensors, {**header, _DIGEST: _BLANK})
     return content.replace(_BLANK.encode(), sha256(content).encode(), 1)
 
 
-def _opened(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _deserialise(content: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors and the metadata. Raises ValueError or SafetensorError if damaged."""
     tensors = load(content)
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

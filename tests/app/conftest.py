@@ -1,17 +1,12 @@
-"""Gives browser tests a Chromium, a Streamlit server per script, and a page kept local."""
+"""Fixtures for browser tests: Chromium, one Streamlit server per script, and pages."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,22 +14,22 @@ import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from app.benchmark.browser import serve as run_server
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
-START_SECONDS = 60
 
 
 @pytest.fixture(scope="session", autouse=True)
-def as_many_threads_as_the_app() -> None:
-    """Two processes' records are equal to the last bit only if as many threads make their sums."""
+def one_thread_as_in_the_app() -> None:
+    """Records are bit-equal across processes only with the same number of threads."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
-    """Start the installed Chromium; without one, skip on a person's machine and fail in CI."""
+    """Use the installed Chromium; without one, skip locally and fail in CI."""
     if not CHROMIUM:
         reason = "no Chromium found: install it or set CHROME_BIN to its path"
         if os.environ.get("CI"):
@@ -51,81 +46,29 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
-            "--process-per-site",  # all pages of `visits` in one process: see there
+            "--process-per-site",  # see `visits`
         ],
     }
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """The shipped network that the page begins with, in this process."""
+    """The app's default model, in this process."""
     return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _wait_until_healthy(url: str, server: subprocess.Popen, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise RuntimeError(
-        f"streamlit did not become healthy within {START_SECONDS} s:\n{log.read_text()[-4000:]}"
-    )
-
-
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], str]]:
-    """Return `serve(script) -> url`: one server a script for the session, ended by its own id."""
-    servers: dict[Path, tuple[str, subprocess.Popen]] = {}
-
-    def start(script: Path) -> str:
-        script = script.resolve()
-        if script not in servers:
-            port = _free_port()
-            log = tmp_path_factory.mktemp("streamlit") / "log.txt"
-            options = {
-                "server.port": port,
-                "server.address": "127.0.0.1",
-                "server.headless": "true",
-                "server.fileWatcherType": "none",
-                "browser.gatherUsageStats": "false",
-            }
-            command = [sys.executable, "-m", "streamlit", "run", str(script)]
-            command += [f"--{name}={value}" for name, value in options.items()]
-            with log.open("w") as output:
-                server = subprocess.Popen(
-                    command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
-                )
-            url = f"http://127.0.0.1:{port}"
-            servers[script] = (url, server)
-            _wait_until_healthy(url, server, log)
-        return servers[script][0]
-
-    yield start
-    for _, server in servers.values():
-        server.terminate()
-    for _, server in servers.values():
-        try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.kill()
+def serve() -> Iterator[Callable[[Path], str]]:
+    """Return `serve(script) -> url`: one server per script and test session."""
+    with ExitStack() as stack:
+        yield cache(lambda script: stack.enter_context(run_server(script)))
 
 
 @contextmanager
 def watched(page: Page) -> Iterator[Page]:
-    """Fails at its end if the page asked another machine, showed a dialog or threw an error."""
+    """Fail if the page contacted another host, opened a dialog or raised an error."""
     foreign: list[str] = []
-    surprises: list[str] = []
+    unexpected: list[str] = []
 
     def note_request(request) -> None:
         address = urlsplit(request.url)
@@ -136,23 +79,23 @@ def watched(page: Page) -> Iterator[Page]:
             foreign.append(request.url)
 
     def note_dialog(dialog) -> None:
-        surprises.append(f"dialog: {dialog.message}")
+        unexpected.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
     page.on("request", note_request)
     page.on("dialog", note_dialog)
-    page.on("pageerror", lambda error: surprises.append(f"error: {error}"))
+    page.on("pageerror", lambda error: unexpected.append(f"error: {error}"))
     yield page
     assert not foreign, f"requests left this machine: {foreign}"
-    assert not surprises, surprises
+    assert not unexpected, unexpected
 
 
 @pytest.fixture(scope="session")
 def visits(browser: Browser) -> Iterator[BrowserContext]:
-    """What the pages of the app share: one process, which reads Streamlit's scripts only once.
+    """A browser context whose pages share one process, so Streamlit's scripts load only once.
 
-    A page in a process of its own takes twice as long to load. The process lasts as long as one of
-    its pages is open, so an empty one stays beside those of the tests.
+    A page in a new process takes twice as long to load. The process ends with its last page, so an
+    empty page stays open.
     """
     context = browser.new_context()
     empty = context.new_page()
@@ -164,7 +107,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def visited(context: BrowserContext) -> Iterator[Page]:
-    """A new page, watched; what it leaves behind in the browser goes with it."""
+    """Open a watched page; clear its storage, cookies and permissions afterwards."""
     page = context.new_page()
     try:
         with watched(page):
@@ -179,13 +122,13 @@ def visited(context: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture
 def local_page(visits: BrowserContext) -> Iterator[Page]:
-    """A page of the test's own."""
+    """A new page for one test."""
     with visited(visits) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def shared_page(visits: BrowserContext) -> Iterator[Page]:
-    """One page for tests that only type another text: to load it takes longer than they do."""
+    """One page for all tests of a module, since loading it takes longer than they do."""
     with visited(visits) as page:
         yield page

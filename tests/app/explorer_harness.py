@@ -53,7 +53,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 
 def text(texts: dict[str, str], case: str) -> str:
-    """A case's text; of a number, one short of so many words, for <eos> comes behind them."""
+    """Text of a case; for a number, that many tokens including <eos>."""
     if case in texts:
         return texts[case]
     words = range(1, int(case.removesuffix("+")))
@@ -62,7 +62,7 @@ def text(texts: dict[str, str], case: str) -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """One token; equal tokens have equal ids."""
+    """A token; equal tokens have equal ids."""
 
     text: str
     starts_word: bool = True
@@ -135,7 +135,7 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class Record:
-    """A stand-in for `core.record.record.TranslationRecord` with what the explorer reads of it."""
+    """A stand-in for `TranslationRecord` with the fields that the explorer reads."""
 
     edits = Edits()
     id: str
@@ -164,7 +164,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Read words at spaces, tokens at `|`; `?` marks an unknown token, `_` is a space in it."""
+    """Split words at spaces, tokens at `|`; `?` marks an unknown token, `_` a space inside it."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):
@@ -195,7 +195,7 @@ def _maps(seed: int, layers: int, heads: int, mask: np.ndarray) -> np.ndarray:
 def synthetic_record(
     case: str = "short", layers: int = 4, heads: int = 4, decoder_layers: int | None = None
 ) -> Record:
-    """Return the same record for the same arguments, in the server and in the tests."""
+    """Return a record, deterministic in its arguments."""
     decoder_layers = decoder_layers or layers
     end = Token("<eos>", special=True)
     source = (*pieces(text(SOURCES, case)), end)
@@ -208,7 +208,7 @@ def synthetic_record(
     random = np.random.default_rng(9)
     log_probs = -random.gamma(1.0, 0.4, target_length).astype(np.float32)
     others = pieces("cat sees near under behind")
-    # What was written is the likeliest but one; at every fifth step it is not among the five.
+    # The token written is the second most likely; at every fifth step it is not among the five.
     alternatives = tuple(
         others if step % 5 == 4 else (others[0], token, *others[2:])
         for step, token in enumerate(target_out)
@@ -240,7 +240,7 @@ def synthetic_record(
 
 
 def synthetic_quantity(record: Record, name: str) -> dict[str, np.ndarray]:
-    """Numbers of the right shapes: scores of both signs, lengths, one map a layer for rollout."""
+    """Numbers of the right shapes: signed scores, lengths, one map per layer for rollout."""
     random = np.random.default_rng(len(name))
     found = {}
     for kind in ("encoder", "decoder", "cross"):
@@ -257,7 +257,7 @@ QUANTITIES = ("scores", "norms", "rollout")
 
 
 def broken() -> dict[str, np.ndarray]:
-    """What a network that has no memory left gives."""
+    """Fail as a network does that runs out of memory."""
     raise RuntimeError("out of\nmemory")
 
 

@@ -1,7 +1,7 @@
-"""Mounts the explorer's own files in an empty page, without a server, and reads all that it says.
+"""Mounts the explorer in an empty page, without a server, and reads everything it says.
 
-One page holds one explorer after the other: a test that looks at many states loads the scripts once
-and asks the browser once a state.
+A page holds one explorer after another: the scripts are loaded once, and each state takes a single
+call to the browser.
 """
 
 # ruff: noqa: E501 (lines of script)
@@ -19,7 +19,7 @@ from app.components.explorer.payload import pack
 
 ADDRESS = "http://explorer.test/"
 _DRIVER = """
-window.asked = [];
+window.requests = [];
 window.saved = [];
 window.mounted = null;
 URL.createObjectURL = (blob) => { window.saved.push(blob); return "#saved"; };
@@ -27,14 +27,14 @@ window.mount = (text, key, again) => {
   const host = document.querySelector("#host");
   if (!again) {
     window.mounted?.();
-    window.asked.length = window.saved.length = 0;
+    window.requests.length = window.saved.length = 0;
     host.replaceChildren();
     const inner = document.createElement("div");
     inner.innerHTML = document.querySelector("#markup").innerHTML;
     host.append(inner);
   }
   const data = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const tell = (name, value) => window.asked.push([name, value]);
+  const tell = (name, value) => window.requests.push([name, value]);
   window.mounted = render({
     data, parentElement: host.firstChild, key, setStateValue: tell, setTriggerValue: tell,
   });
@@ -63,7 +63,8 @@ window.act = ([what, ...more]) => {
   }
   if (what === "leave") of("[data-part=map]").dispatchEvent(new PointerEvent("pointerleave"));
 };
-window.told = () => {
+window.state = () => {
+  const of = (selector) => root().querySelector(selector).textContent;
   const all = (selector) => [...root().querySelectorAll(selector)];
   const token = (button) => ({
     label: button.getAttribute("aria-label"), form: button.querySelector(".form").textContent,
@@ -88,6 +89,7 @@ window.told = () => {
       .map((at) => [at.dataset.edit, at.textContent, at.disabled]),
     changes: all("[data-part=edit-tokens] li").map((at) => [at.textContent, at.style.background]),
     edits: all("[data-part=edits] li").map((at) => at.textContent),
+    first: of("[data-part=readout-first]"), second: of("[data-part=readout-second]"), note: of("[data-part=axis-note]"),
     order: all(".order-label:not(.missing) > *").filter((at) => !at.hidden).map((at) => at.textContent),
   };
 };
@@ -96,7 +98,7 @@ _SPACES = re.compile("[\u00a0\u2002\u202f ]+")
 
 
 def plain(text: str) -> str:
-    """A text without the marks that keep right-to-left words apart, its blanks all alike."""
+    """Remove bidi isolates and normalise spaces."""
     return _SPACES.sub(" ", re.sub("[\u2068\u2069]", "", text)).strip()
 
 
@@ -109,7 +111,7 @@ def _plain(value: Any) -> Any:
 
 
 class Mounted:
-    """An explorer in a page; what is done goes by its own buttons, what it says comes as text."""
+    """An explorer in a page, driven by its own controls and read as text."""
 
     def __init__(self, page: Page) -> None:
         files = markup()
@@ -125,22 +127,22 @@ class Mounted:
         page.goto(ADDRESS)
 
     def show(self, payload: dict[str, Any], again: bool = False) -> None:
-        """Mount a payload; `again` gives it to the explorer that is there, as Streamlit would."""
-        self.count += not again  # under another key nothing is remembered
+        """Mount a payload; with `again`, update the mounted explorer, as Streamlit would."""
+        self.count += not again  # a new key has no remembered view
         text = base64.b64encode(pack(payload)).decode()
         self.page.evaluate("(all) => mount(...all)", [text, f"explorer{self.count}", again])
 
     def does(self, *acts: tuple) -> dict[str, Any]:
-        """Do some things, one after the other, and return what is said then."""
+        """Perform some acts in order and return the resulting state."""
         self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
-        return _plain(self.page.evaluate("told()"))
+        return _plain(self.page.evaluate("state()"))
 
-    def asked(self) -> list[list[Any]]:
-        """What Python was asked and told since the explorer was mounted."""
-        return self.page.evaluate("asked")
+    def requests(self) -> list[list[Any]]:
+        """State changes and triggers sent to Python since the explorer was mounted."""
+        return self.page.evaluate("requests")
 
     def saves(self, name: str) -> str:
-        """The file that a button saves, as text."""
+        """Content of the file that a button saves."""
         return self.page.evaluate(
             """async (name) => {
                 saved.length = 0;

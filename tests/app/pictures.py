@@ -1,7 +1,7 @@
-"""Reads what the explorer has drawn: canvases pixel by pixel, saved files, texts in their places.
+"""Reads what the explorer has drawn: pixels, texts with their positions, saved files.
 
-Nothing here knows the explorer's own functions: it presses buttons, points, and reads what a
-browser shows. What a record holds is worked out once more, in numpy, from its float32.
+Uses only the visible controls, none of the explorer's functions; expected values are computed from
+the record in NumPy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page
 
-from app.components.explorer.payload import KINDS
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 from tests.app.test_explorer_arithmetic import as_words, groups, sides
 
 Colour = tuple[int, int, int]
 
-# Set up before the page's own scripts: canvases tell what is written on them and where, and a saved
-# file is kept instead of downloaded.
+NEAR = 1e-5
+"""Tolerance of a weight: a saved page has 32-bit floats."""
+
+# Runs before the page's scripts: records the texts drawn on each canvas, and keeps saved files
+# instead of downloading them.
 DRIVER = r"""(() => {
   const texts = new WeakMap();
   const textsOf = (canvas) => texts.get(canvas) ?? texts.set(canvas, []).get(canvas);
@@ -111,7 +114,6 @@ DRIVER = r"""(() => {
   };
 
   window.pictures = {
-    sort: (order) => choose("sort", order),
     press: (name) => part(name).click(),
     show({ kind, layer, head, view, unit, combine, hide, quantity }) {
       choose("quantity", quantity);
@@ -163,42 +165,13 @@ DRIVER = r"""(() => {
       if (!files[0].type.startsWith("image/png")) return files[0].text();
       return `data:image/png;base64,${encoded(new Uint8Array(await files[0].arrayBuffer()))}`;
     },
-    /* Every token of the two sentences: its ground, whether it is greyed, its bar. */
-    pieces: () =>
-      Object.fromEntries(
-        ["source", "target"].map((side) => [
-          side,
-          [...document.querySelectorAll(`.${side} .token`)].map((piece) => {
-            const bar = piece.querySelector(".probability");
-            const wide = (element) => element.getBoundingClientRect().width;
-            return {
-              words: piece.querySelector(".form").textContent,
-              ground: getComputedStyle(piece).backgroundColor,
-              framed: getComputedStyle(piece).boxShadow !== "none",
-              bar: bar && wide(bar.firstChild) / wide(bar),
-            };
-          }),
-        ]),
+    /* The framed tokens of the two sentences, as [side, index]. */
+    framed: () =>
+      ["source", "target"].flatMap((side) =>
+        [...document.querySelectorAll(`.${side} .token`)].flatMap((token, index) =>
+          getComputedStyle(token).boxShadow === "none" ? [] : [[side, index]],
+        ),
       ),
-    alternatives(step) {
-      part("step").value = step + 1;
-      send(part("step"), "input");
-      return [...document.querySelectorAll(".alternative")].map((item) => {
-        const bar = item.querySelector(".bar");
-        const wide = (element) => element.getBoundingClientRect().width;
-        return {
-          words: item.querySelector(".form").textContent,
-          chance: item.querySelector(".chance").textContent,
-          bar: wide(bar.firstChild) / wide(bar),
-          written: getComputedStyle(bar.firstChild).backgroundColor,
-        };
-      });
-    },
-    readout() {
-      const chip = document.querySelector(".readout .weight");
-      const first = find(".readout .first").textContent;
-      return { first, chip: chip && getComputedStyle(chip).backgroundColor };
-    },
     /* Where the thumbnails stand on their canvas, and how each is framed. */
     thumbnails() {
       const origin = find(".overview-maps").getBoundingClientRect();
@@ -220,17 +193,13 @@ DRIVER = r"""(() => {
       masked: getComputedStyle(part("masked-legend")).visibility === "visible",
     }),
     title: () => part("title").textContent,
-    statistics: () =>
-      [...part("statistics").children]
-        .filter((line) => getComputedStyle(line).visibility === "visible")
-        .map((line) => ["dt", "dd"].map((tag) => line.querySelector(tag).textContent)),
   };
 })()"""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Words where they are drawn, without the marks around a right-to-left word; px, radians."""
+    """A text and its position in px and radians, without bidi isolates."""
 
     words: str
     x: float
@@ -240,12 +209,12 @@ class Text:
     fill: str
     width: float
     label: bool
-    """Whether it stood between isolating marks, as every token's own text does."""
+    """Whether it was isolated, as all token labels are."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A rectangle, a path or a picture of a saved SVG, in px of the picture it is of."""
+    """A rectangle, path or image of a saved SVG, in px of the canvas."""
 
     tag: str
     x: float
@@ -260,18 +229,10 @@ class Shape:
     href: str
 
 
-class WrongError(Exception):
-    """Something is drawn that the record does not say."""
-
-
 @dataclass
-class Found:
-    """What a check compared, and each thing that is not as the record has it.
+class Report:
+    """How much a check compared, and every deviation from the record."""
 
-    `at_once` ends the check with the first of them, by raising WrongError.
-    """
-
-    at_once: bool = False
     compared: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -284,17 +245,12 @@ class Found:
     def true(self, what: str, holds: object, but: str = "false") -> None:
         self.compared += 1
         if not holds:
-            self.add(f"{what}: {but}")
-
-    def add(self, wrong: str) -> None:
-        self.wrong.append(wrong)
-        if self.at_once:
-            raise WrongError(wrong)
+            self.wrong.append(f"{what}: {but}")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on the page; a layer or head behind the last one stands for all together."""
+    """What is chosen on the page; a layer or head equal to the count means all combined."""
 
     kind: str
     layer: int
@@ -307,22 +263,17 @@ class Choice:
 
 
 class Picture:
-    """One page with one record on it, and what the record says must be drawn there."""
+    """A page that shows a record, and the values it has to draw."""
 
     def __init__(
         self,
         page: Page,
         record: TranslationRecord,
-        near: float,
         quantities: dict[str, dict[str, NDArray]] | None = None,
     ) -> None:
-        """`near` is how far a weight may be from the record's, after its way to the page.
-
-        `quantities` are what else was sent: by name and kind, [layer, head, query, key].
-        """
+        """`quantities` were sent as well: by name and kind, [layer, head, query, key]."""
         self.page = page
         self.record = record
-        self.near = near
         self.quantities = quantities or {}
         self.scales: dict[str, NDArray] = {}
         self.layers = {kind: record.maps(kind).shape[0] for kind in KINDS}
@@ -336,10 +287,10 @@ class Picture:
     def bytes(self, name: str, *arguments: object) -> bytes:
         return base64.b64decode(self.do(name, *arguments))
 
-    # What the record says.
+    # Expected.
 
     def values(self, choice: Choice) -> tuple[NDArray, NDArray]:
-        """The numbers of a choice and which cells are open, [query, key]."""
+        """Values and mask of a choice, [query, key]."""
         maps = self.record.maps(choice.kind).astype(np.float64)
         mask = self.record.mask(choice.kind)
         if choice.quantity != "weights":
@@ -352,14 +303,8 @@ class Picture:
         several = maps[layers, heads]
         return several.max((0, 1)) if choice.combine == "max" else several.mean((0, 1)), mask
 
-    def tolerance(self, choice: Choice) -> float:
-        """Several tokens of a word each miss by as much."""
-        if choice.unit == "pieces":
-            return self.near
-        return self.near * max(np.bincount(groups(sides(self.record, choice.kind)[1])))
-
     def labels(self, choice: Choice) -> tuple[list[str], list[str]]:
-        """The words of rows and columns."""
+        """Labels of rows and columns."""
         return tuple(
             [token.text for token in tokens] if choice.unit == "pieces" else words_of(tokens)
             for tokens in sides(self.record, choice.kind)
@@ -373,13 +318,13 @@ class Picture:
         word = groups(tokens)
         return [list(np.flatnonzero(word == w)) for w in range(word[-1] + 1)]
 
-    # What the page shows.
+    # Drawn.
 
     def show(self, choice: Choice) -> None:
         self.do("show", {**vars(choice), "hide": list(choice.hide)})
 
     def scale(self, name: str = "light") -> NDArray:
-        """The 256 colours of the legend that is shown: the colour of each step from 0 to 1."""
+        """The 256 colours of the current legend, cached under a name."""
         if name not in self.scales:
             self.scales[name] = self.image("[data-part=scale]")[0, :, :3]
         return self.scales[name]
@@ -400,44 +345,41 @@ class Picture:
         ]
 
     def svg(self, name: str = "map-svg") -> tuple[list[Text], list[Shape]]:
-        """The texts and shapes of a saved file, in px of the canvas that it is a picture of."""
+        """Texts and shapes of a saved file, in px of the canvas."""
         return read_svg(self.do("saved", name))
 
     def cell_colours(
         self,
-        found: Found,
+        report: Report,
         what: str,
         seen: NDArray,
         values: NDArray,
-        open_: NDArray,
-        near: float,
+        mask: NDArray,
+        near: float = NEAR,
         scale: str = "light",
     ) -> None:
-        """Each open cell of [query, key, rgb] has the colour of its number 0..1 in the legend.
+        """Compare the colour of each unmasked cell [query, key, rgb] with the legend's.
 
-        `scale` names the legend, of which a page may have several, one after the other.
+        `values` are in 0..1; `scale` names the legend, since a page may show several in turn.
         """
         low, high = (np.clip(np.floor(255 * (values + d) + 0.5), 0, 255) for d in (-near, near))
         fits = np.zeros(values.shape, bool)
         for more in range(int((high - low).max()) + 1):
             step = np.minimum(low + more, high).astype(int)
             fits |= (seen[..., :3] == self.scale(scale)[step]).all(-1)
-        found.compared += int(open_.sum())
-        for q, k in zip(*np.nonzero(open_ & ~fits), strict=True):
+        report.compared += int(mask.sum())
+        for q, k in zip(*np.nonzero(mask & ~fits), strict=True):
             colour = tuple(int(c) for c in seen[q, k, :3])
-            found.add(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
+            report.wrong.append(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
 
-    def has_colour(
-        self, found: Found, what: str, seen: Colour | None, value: float, near: float
-    ) -> None:
-        """One ground has the legend's colour of a number."""
-        cell = np.array(seen if seen else (-1, -1, -1)).reshape(1, 1, 3)
-        one = np.array([[value]])
-        self.cell_colours(found, what, cell, one, np.ones((1, 1), bool), near)
+    def has_colour(self, report: Report, what: str, seen: Colour | None, value: float) -> None:
+        """Compare one background with the legend's colour of a value."""
+        cell = np.array(seen or (-1, -1, -1)).reshape(1, 1, 3)
+        self.cell_colours(report, what, cell, np.array([[value]]), np.ones((1, 1), bool))
 
 
 def words_of(tokens: tuple) -> list[str]:
-    """Pieces joined to words, as `groups` of the arithmetic's tests has them."""
+    """Merge tokens into words."""
     words: list[str] = []
     for token, word in zip(tokens, groups(tokens), strict=True):
         if word == len(words):
@@ -447,7 +389,7 @@ def words_of(tokens: tuple) -> list[str]:
 
 
 def colour(css: str) -> Colour | None:
-    """`rgb(1,2,3)` as numbers, `#010203` too; None for what is not there or transparent."""
+    """Parse `rgb(1,2,3)` or `#010203`; None if missing or transparent."""
     if re.fullmatch("#[0-9a-f]{6}", css or ""):
         return tuple(int(css[i : i + 2], 16) for i in (1, 3, 5))
     numbers = [float(n) for n in re.findall(r"[\d.]+", css or "")]
@@ -462,7 +404,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def either(value: float, near: float, digits: int) -> set[str]:
-    """The one or two ways in which a number that is sent with an error can be rounded."""
+    """The ways to print a number that is known to within `near`."""
     return {fixed(value + d, digits) for d in (-near, 0, near)}
 
 
@@ -476,16 +418,16 @@ def _text(words: str, *look: object) -> Text:
 
 
 def decode(href: str) -> NDArray:
-    """The pixels of a PNG that is given as a data: address, [y, x, rgba]."""
+    """Pixels of a PNG data URL, [y, x, rgba]."""
     image = Image.open(io.BytesIO(base64.b64decode(href.partition(",")[2])))
     return np.asarray(image.convert("RGBA"))
 
 
 def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
-    """Texts and shapes, moved so that the picture itself, below its title, begins at 0, 0."""
+    """Texts and shapes, relative to the picture's origin below its title."""
     root = ElementTree.fromstring(text)
     placed = [(element, _matrix(element.get("transform", ""))) for element in _drawn(root)]
-    # The first thing that is moved is the picture's own beginning: what came before is its title.
+    # The first transformed element starts the picture; everything before is its title.
     origin = next((m[:2, 2] for _, m in placed if m[:2, 2].any()), np.zeros(2))
     texts, shapes = [], []
     for element, matrix in placed:
@@ -496,7 +438,7 @@ def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
             turn = float(np.arctan2(matrix[1, 0], matrix[0, 0]))
             align = {"start": "left", "end": "right", "middle": "center"}
             anchor = align[element.get("text-anchor", "start")]
-            # Its baseline lies below its middle, which is where a canvas places it.
+            # SVG positions the baseline, a canvas the middle.
             x, y = (matrix @ (at - [0, 0.35 * float(element.get("font-size")), 0]))[:2] - origin
             words = element.text or ""
             if element.get("unicode-bidi") == "isolate":

@@ -1,4 +1,4 @@
-"""The whole app in a browser, on the shipped checkpoint, as a person would use it."""
+"""The main page in a browser, with the shipped checkpoints."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 
 @pytest.fixture
 def app(local_page: Page, serve) -> Page:
-    """The first page, with its first example translated and painted."""
+    """The main page with its first example painted."""
     local_page.goto(serve(MAIN))
     painted(local_page)
     return local_page
@@ -31,21 +31,21 @@ def app(local_page: Page, serve) -> Page:
 
 @pytest.fixture(scope="module")
 def shared(shared_page: Page, serve) -> Page:
-    """The same for all tests that type a text and leave every other choice as it is."""
+    """The main page, shared by the tests that only change the text."""
     shared_page.goto(serve(MAIN))
     painted(shared_page)
     return shared_page
 
 
 def painted(page: Page):
-    """The explorer's root, once it has painted something."""
+    """Wait for the explorer's first paint; return its root."""
     root = page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
     return root
 
 
 def translate(page: Page, text: str) -> None:
-    """Type a text and press the button."""
+    """Enter a text and press *Translate*."""
     page.locator(".st-key-source textarea").fill(text)
     page.locator(".st-key-translate button").click()
     expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
@@ -54,7 +54,7 @@ def translate(page: Page, text: str) -> None:
 
 
 def hover_cell(root, query: int, key: int) -> dict[str, str]:
-    """Point at one cell of the map; what the root then says of itself."""
+    """Hover over a cell of the map; return the root's data attributes."""
     canvas = root.locator("canvas[data-role=map]")
     canvas.scroll_into_view_if_needed()
     at = canvas.evaluate("({dataset: d}) => [+d.left, +d.top, +d.cell]")
@@ -63,8 +63,7 @@ def hover_cell(root, query: int, key: int) -> dict[str, str]:
     return root.evaluate("root => ({...root.dataset})")
 
 
-def test_type_read_switch_and_point(app, translator):
-    """The main job, end to end: every weight pointed at is the record's."""
+def test_hovered_weights_are_those_of_the_record(app, translator):
     record = translator.inspect(SENTENCE)
     root = painted(app)
     translate(app, SENTENCE)
@@ -76,17 +75,13 @@ def test_type_read_switch_and_point(app, translator):
         weights = record.maps(kind)[layer, head]
         strongest = np.unravel_index(weights.argmax(), weights.shape)
         for query, key in [strongest, (2, 1), (weights.shape[0] - 1, 0)]:
-            said = hover_cell(root, int(query), int(key))
-            assert (said["kind"], said["layer"], said["head"]) == (kind, str(layer), str(head))
-            assert (said["query"], said["key"]) == (str(query), str(key))
-            assert abs(float(said["weight"]) - weights[query, key]) <= 1 / 255
+            shown = hover_cell(root, int(query), int(key))
+            assert (shown["kind"], shown["layer"], shown["head"]) == (kind, str(layer), str(head))
+            assert (shown["query"], shown["key"]) == (str(query), str(key))
+            assert abs(float(shown["weight"]) - weights[query, key]) <= 1 / 255
 
 
-def test_the_benchmarks_sentences_are_as_long_as_it_says(translator):
-    assert {len(translator.inspect(text).source) for text in SENTENCES} == {13}
-
-
-def test_greedy_is_greedy(app, translator):
+def test_greedy_search(app, translator):
     greedy = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
     translate(app, SENTENCE)
     app.locator(".st-key-search button", has_text="Greedy").click()
@@ -94,7 +89,7 @@ def test_greedy_is_greedy(app, translator):
     expect(app.locator(".st-key-translation")).to_have_text(greedy.translation)
 
 
-def test_the_other_direction_takes_the_example_along(app):
+def test_switching_the_direction_translates_the_example(app):
     from app.examples import EXAMPLES
 
     app.locator(".st-key-direction").get_by_text("English → German").click()
@@ -114,7 +109,7 @@ def test_an_example_is_one_click(app, translator):
     expect(app.locator(".st-key-source textarea")).to_have_value(EXAMPLES[2].de)
 
 
-def test_a_link_brings_back_sentence_and_head(local_page, serve, translator):
+def test_a_link_restores_sentence_and_head(local_page, serve, translator):
     link = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
     local_page.goto(f"{serve(MAIN)}/?{link}&kind=encoder&layer=1&head=2")
     root = painted(local_page)
@@ -124,80 +119,68 @@ def test_a_link_brings_back_sentence_and_head(local_page, serve, translator):
         expect(root).to_have_attribute(f"data-{name}", value)
 
 
-def test_the_address_follows_what_is_shown(app):
+def test_the_url_follows_the_view(app):
     translate(app, SENTENCE)
     root = painted(app)
     root.locator("[data-kind-option=decoder]").click()
     root.locator(".thumbnail[data-l='0'][data-h='3']").click()
     app.locator(".st-key-search button", has_text="Greedy").click()
     expect(app).to_have_url(re.compile("search=greedy"))
-    found = {k: v[0] for k, v in parse_qs(urlsplit(app.url).query).items()}
-    wanted = {"source": SENTENCE, "direction": "de-en", "model": "scratch", "search": "greedy"}
-    wanted |= {"kind": "decoder", "layer": "0", "head": "3"}
-    assert wanted.items() <= found.items()
+    parameters = {k: v[0] for k, v in parse_qs(urlsplit(app.url).query).items()}
+    expected = {"source": SENTENCE, "direction": "de-en", "model": "scratch", "search": "greedy"}
+    expected |= {"kind": "decoder", "layer": "0", "head": "3"}
+    assert expected.items() <= parameters.items()
 
 
-def test_a_wrong_link_opens_anyway(local_page, serve):
+def test_an_invalid_link_opens_the_default_view(local_page, serve):
     local_page.goto(f"{serve(MAIN)}/?kind=sideways&layer=99&head=-1&direction=fr-it&model=x")
     expect(painted(local_page)).to_have_attribute("data-kind", "cross")
 
 
 @pytest.mark.parametrize("text", ["", "   "])
-def test_empty_text_is_a_hint_and_no_error(shared, text):
+def test_an_empty_text_shows_a_hint(shared, text):
     translate(shared, text)
     expect(shared.get_by_text("Type a sentence in German, or choose an example.")).to_be_visible()
     expect(shared.locator("[data-testid=stAlert]")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("text", "error"),
     [
         ("Hund " * 101, "504 characters are too many: the limit is 500"),
         ("x. " * 99, "tokens are too many: the limit is 100"),
     ],
 )
-def test_too_much_is_one_line_and_nothing_is_lost(shared, text, line):
+def test_a_text_over_a_limit_is_kept_with_a_one_line_error(shared, text, error):
     translate(shared, text)
     alert = shared.locator("[data-testid=stAlert]")
     expect(alert).to_have_count(1)
-    expect(alert).to_contain_text(line)
+    expect(alert).to_contain_text(error)
     expect(shared.locator(".st-key-source textarea")).to_have_value(text)
     translate(shared, SENTENCE)
     expect(alert).to_have_count(0)
 
 
-def test_unknown_words_stand_as_they_were_typed(shared):
+def test_unknown_words_are_shown_as_typed(shared):
     translate(shared, "Ein Mann aus 東京 lacht.")
     unknown = painted(shared).locator(".unknown", has_text="東京").first
     expect(unknown).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<img src=x onerror=alert(1)> & <b>fett</b>",
-        "</s> <eos> <pad> $x^2$ *kursiv* `code` :red[rot]",
-        "[link](javascript:alert(1)) %{z}",
-        "\u202eumgekehrt\u202c und \u200b\u00ad unsichtbar",
-        "👩‍👩‍👧‍👦 🇩🇪",
-        "Hund",
-    ],
-)
-def test_hostile_and_odd_texts_are_only_text(shared, text, translator):
+def test_markup_and_unusual_characters_are_text(shared, translator):
+    text = (
+        "<img src=x onerror=alert(1)> & <b>fett</b> </s> <eos> $x^2$ *kursiv* `code` :red[rot] "
+        "[link](javascript:alert(1)) %{z} \u202eum\u202c und \u200b\u00ad 👩‍👩‍👧‍👦"
+    )
+    record = translator.inspect(text)
     translate(shared, text)
     root = painted(shared)
-    expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
+    expect(root).to_have_attribute("data-sentence", record.id)
     assert root.locator("img, b >> text=fett, a, script").count() == 0
-    expect(shared.locator(".st-key-translation")).to_have_text(translator.inspect(text).translation)
+    expect(shared.locator(".st-key-translation")).to_have_text(record.translation)
 
 
-def test_sixty_words(shared, translator):
-    text = " ".join(["Ein Hund und ein Mann"] * 12)
-    translate(shared, text)
-    expect(painted(shared)).to_have_attribute("data-sentence", translator.inspect(text).id)
-
-
-def test_the_lessons_are_about_the_sentence_of_the_first_page(app, translator):
+def test_the_lessons_use_the_sentence_of_the_main_page(app, translator):
     translate(app, SENTENCE)
     expect(app.locator(".st-key-translation")).to_have_text(
         translator.inspect(SENTENCE).translation
@@ -219,16 +202,16 @@ def test_the_device_and_the_model_are_named(shared):
 
 
 def run_with(folder: Path, monkeypatch) -> AppTest:
-    """The app's first page on another folder of checkpoints, without a browser."""
+    """Run the main page with another folder of checkpoints, without a browser."""
     monkeypatch.setattr(models, "CHECKPOINTS", folder)
     models._listed.clear()
-    found = AppTest.from_file(str(MAIN), default_timeout=60).run()
+    app = AppTest.from_file(str(MAIN), default_timeout=60).run()
     models._listed.clear()
-    assert not found.exception
-    return found
+    assert not app.exception
+    return app
 
 
-def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
+def test_no_checkpoint_is_a_one_line_error(tmp_path, monkeypatch):
     app = run_with(tmp_path, monkeypatch)
     assert [e.value for e in app.error] == [
         plain(f"{tmp_path}/ holds no checkpoint: make one with `make train`")
@@ -238,8 +221,7 @@ def test_no_checkpoint_is_one_line_and_the_app_stays_up(tmp_path, monkeypatch):
 LESSONS = ("tour", "inside_head", "why", "masks", "positions", "comparison")
 
 
-def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch):
-    """On every page."""
+def test_damaged_weights_are_a_one_line_error_on_every_page(tmp_path, monkeypatch):
     folder = shutil.copytree(ROOT / "checkpoints/scratch-de-en", tmp_path / "scratch-de-en")
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
@@ -254,7 +236,7 @@ def test_damaged_weights_are_one_line_that_names_the_file(tmp_path, monkeypatch)
     models._listed.clear()
 
 
-def test_a_script_is_fetched_once_and_no_answer_carries_one(local_page: Page, serve):
+def test_the_script_is_fetched_once_and_not_sent_in_messages(local_page: Page, serve):
     fetched, messages = [], []
     local_page.on("request", lambda request: fetched.append(urlsplit(request.url).path))
     local_page.on(
@@ -270,18 +252,18 @@ def test_a_script_is_fetched_once_and_no_answer_carries_one(local_page: Page, se
     assert len(scripts) == 1 and scripts[0].endswith(".js")
     texts = [m if isinstance(m, bytes) else m.encode() for m in messages]
     assert not any(b"export default" in text for text in texts)
-    assert sum(SENTENCES[1].encode() in text for text in texts), "messages are seen"
+    assert sum(SENTENCES[1].encode() in text for text in texts), "messages are captured"
 
 
-def test_what_is_opened_is_a_record_or_one_line(translator):
+def test_an_opened_file_is_a_record_or_a_one_line_error(translator):
     app = AppTest.from_file(str(MAIN), default_timeout=60).run()
     for content in (b"no archive", b"PK\x03\x04broken", b"\x80\x04N."):
         app.file_uploader(key="open_record").set_value(("x.npz", content, "")).run()
         assert not app.exception
         (error,) = app.error
         assert "is not a saved record" in error.value and "\n" not in error.value
-        assert "pickle" not in error.value, "no advice to open it unsafely"
-        assert app.get("bidi_component"), "the page's own record stays"
+        assert "pickle" not in error.value, "no advice to use pickle"
+        assert app.get("bidi_component"), "the page's own record remains"
     name = "*a* [l](javascript:alert(1)) :red[b].npz"
     content = translator.inspect(SENTENCE).to_bytes()
     app.file_uploader(key="open_record").set_value((name, content, "")).run()
@@ -289,7 +271,7 @@ def test_what_is_opened_is_a_record_or_one_line(translator):
     assert app.subheader[-1].value == f"Opened: {plain(name)}"
 
 
-def test_a_broken_folder_beside_a_good_one_is_named(tmp_path, monkeypatch):
+def test_an_invalid_folder_is_named(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "checkpoints/scratch-de-en", tmp_path / "scratch-de-en")
     (tmp_path / "baseline-de-en").mkdir()
     app = run_with(tmp_path, monkeypatch)

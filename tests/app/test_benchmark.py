@@ -1,4 +1,4 @@
-"""The benchmark measures what it says: texts of the length it names, and the sizes of messages."""
+"""The page benchmark: text lengths, message sizes and timings."""
 
 import json
 import re
@@ -10,27 +10,30 @@ from urllib.parse import unquote
 import pytest
 
 from app.benchmark import BENCHMARKS
-from app.benchmark import bertviz as beside
+from app.benchmark import bertviz as rows_of_bertviz
 from app.benchmark.browser import (
     EXPLORER,
     HARNESS,
+    SENTENCES,
     count_bytes,
     text_of,
     timed,
     wait_for_explorer,
+)
+from app.benchmark.browser import (
+    serve as run_server,
 )
 from app.benchmark.page import edits
 from core import benchmark
 from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
 from core.checkpoint.folder import read_card
-from core.translator import Translator
 from tests.app.explorer_harness import synthetic_record
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
+def test_a_benchmark_is_found_by_name(monkeypatch, tmp_path):
     assert benchmark.plugins() == BENCHMARKS
     row = Cell("nothing", "none", 1, 1, 3).row("headlight", 1.5, "ms")
 
@@ -38,38 +41,43 @@ def test_a_benchmark_is_found_by_its_name(monkeypatch, tmp_path):
         def load(self) -> dict:
             return {"nothing": (lambda rounds: iter([row] * rounds), ("numpy",))}
 
-    asked = []
+    groups = []
     monkeypatch.setattr(
-        benchmark, "entry_points", lambda group: asked.append(group) or [Installed()]
+        benchmark, "entry_points", lambda group: groups.append(group) or [Installed()]
     )
     file = tmp_path / "rows.json"
     arguments = ["nothing", "--rounds", "2", "--json", str(file)]
     benchmark.run(benchmark.parser().parse_args(arguments))
-    found = json.loads(file.read_text())
-    assert found["rows"] == [row, row] and set(found["versions"]) == {"torch", "numpy"}
+    report = json.loads(file.read_text())
+    assert report["rows"] == [row, row] and set(report["versions"]) == {"torch", "numpy"}
     known = "capture, decode, nothing, scale, train, why"
     with pytest.raises(ValueError, match=f"no benchmark 'page' is known: choose from {known}"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
-    assert set(asked) == {"headlight.benchmarks"}
+    assert set(groups) == {"headlight.benchmarks"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert declared == {"headlight.benchmarks": {"app": "app.benchmark:BENCHMARKS"}}
 
 
-@pytest.mark.parametrize("tokens", [13, 60, 100])
-def test_texts_have_the_tokens_that_are_claimed(tokens):
-    translator = Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
-    texts = [text_of(tokens, number) for number in (0, 1, 20, 300, 512)]
-    assert {len(translator.inspect(text).source) for text in texts} == {tokens}
-    assert len({text_of(tokens, number) for number in range(1000)}) == 1000
+def test_texts_have_the_stated_number_of_tokens(translator):
+    for tokens in (13, 60, 100):
+        texts = [text_of(tokens, number) for number in (0, 20, 512)]
+        assert {len(translator.inspect(text).source) for text in texts} == {tokens}
+        assert len({text_of(tokens, number) for number in range(1000)}) == 1000
+    assert {len(translator.inspect(text).source) for text in SENTENCES} == {13}
 
 
 @pytest.mark.parametrize("tokens, case", [(60, "long"), (100, "hundred")])
-def test_the_harness_shows_as_many(tokens, case):
+def test_the_harness_has_the_stated_number_of_tokens(tokens, case):
     record = synthetic_record(case, 1, 1)
     assert len(record.source) == len(record.target_out) == tokens
 
 
-def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
+def test_a_missing_harness_is_a_one_line_error(tmp_path):
+    with pytest.raises(ValueError, match="is missing: run the benchmark from the project's"):
+        run_server(tmp_path / "harness.py").__enter__()
+
+
+def test_clicks_are_timed_and_messages_measured(local_page, serve):
     received = count_bytes(local_page)
     local_page.goto(f"{serve(HARNESS)}/?case=long&layers=2&heads=2")
     root = local_page.locator(EXPLORER)
@@ -78,20 +86,19 @@ def test_a_click_is_timed_and_a_sentence_is_weighed(local_page, serve):
     cells = sum(
         4 * int(getattr(record, f"{k}_mask").sum()) for k in ("encoder", "decoder", "cross")
     )
-    assert max(received) > 2 * cells, "two bytes for every open cell, and the words"
+    assert max(received) > 2 * cells, "two bytes for every unmasked cell, and the words"
     before = int(root.get_attribute("data-painted"))
     assert timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before
 
 
-def test_a_missing_viewer_is_named(monkeypatch):
+def test_missing_bertviz_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "bertviz", None)
-    (missing,) = beside.rows(None, 3)
+    (missing,) = rows_of_bertviz.rows(None, 3)
     assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
 
 
-def test_another_viewer_is_given_as_many_maps():
-    """Where it is installed."""
+def test_bertviz_gets_the_same_number_of_maps():
     pytest.importorskip("bertviz")
     html = bertviz.page(2, 3, 4)
     assert html.count("<option value=") == 3
@@ -103,7 +110,7 @@ def test_another_viewer_is_given_as_many_maps():
     assert decoder["attn"][0][0][0][1:] == [0.0, 0.0, 0.0]
 
 
-def test_an_edit_is_timed_on_one_head_after_the_other_and_on_no_mean(local_page, serve):
+def test_edits_ablate_one_head_after_the_other(local_page, serve):
     local_page.goto(serve(ROOT / "app/main.py"))
     wait_for_explorer(local_page)
     painted, answered = edits(local_page, 5)

@@ -1,12 +1,19 @@
-"""Uses the explorer in a browser as a person would and compares what it says with its record."""
+"""Uses the explorer in a browser: pointer, keyboard, layout, links, requests to Python, files.
+
+What it says and draws in each state is tested without a server: see test_explorer_text.py and
+test_pictures.py.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,44 +23,63 @@ from tests.app.explorer_harness import CHECKS, Record, synthetic_record
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("explorer_harness.py")
-LAYERS, HEADS = 3, 4
-DECODER_LAYERS = 2
+LAYERS, HEADS, DECODER_LAYERS = 3, 4, 2
 PAINTED = re.compile(r"\d+")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Explorer:
-    """The mounted component, spoken to by what a person sees and by its data attributes."""
+    """The mounted component, accessed by its visible controls and data attributes."""
 
     def __init__(self, page: Page, url: str, case: str = "short", **query: object) -> None:
         self.page = page
+        self.press = page.keyboard.press
         sizes = {"layers": LAYERS, "heads": HEADS, "decoder_layers": DECODER_LAYERS}
         page.goto(f"{url}/?{urlencode({'case': case, **sizes, **query})}")
+        self.use(page)
+
+    def use(self, page: Page) -> None:
+        """Use the explorer of a page, once it is painted."""
+        self.page = page
         self.root = page.locator("section[aria-label='Attention explorer']")
+        self.map = self.root.locator("canvas[data-role=map]")
+        self.badge = self.root.get_by_role("button", name="Checks:")
+        self.checks = self.root.locator(".checks")
+        self.quantity = self.root.get_by_role("combobox", name="Shown quantity")
         expect(self.root).to_have_attribute("data-painted", PAINTED, timeout=30_000)
 
-    @property
-    def map(self) -> Locator:
-        return self.root.locator("canvas[data-role=map]")
+    def says(self, *names: str) -> dict[str, str]:
+        data = self.root.evaluate("root => ({...root.dataset})")
+        return {name: data[name] for name in names} if names else data
 
-    def says(self) -> dict[str, str]:
-        return self.root.evaluate("root => ({...root.dataset})")
+    def shows(self, **data: object) -> None:
+        for name, value in data.items():
+            expect(self.root).to_have_attribute(f"data-{name}", str(value))
+
+    def part(self, name: str) -> Locator:
+        return self.root.locator(f"[data-part={name}]")
+
+    def text(self, part: str) -> str:
+        return re.sub("[\u2068\u2069]", "", self.part(part).inner_text()).replace("\u00a0", " ")
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def choose(self, quantity: str) -> None:
+        self.quantity.select_option(quantity)
+        self.shows(quantity=quantity)
 
     def kind(self, name: str) -> None:
         self.root.locator(f"[data-kind-option={name}]").click()
-        expect(self.root).to_have_attribute("data-kind", name)
+        self.shows(kind=name)
 
     def head(self, layer: int, head: int) -> None:
         self.root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
 
     def point(self, query: int, key: int) -> dict[str, float]:
         self.map.scroll_into_view_if_needed()
-        place = self.map.evaluate(
-            "({dataset}) => ({left: +dataset.left, top: +dataset.top, cell: +dataset.cell})"
-        )
-        return {
-            "x": place["left"] + (key + 0.5) * place["cell"],
-            "y": place["top"] + (query + 0.5) * place["cell"],
-        }
+        left, top, cell = self.map.evaluate("({dataset: d}) => [d.left, d.top, d.cell].map(Number)")
+        return {"x": left + (key + 0.5) * cell, "y": top + (query + 0.5) * cell}
 
     def hover(self, query: int, key: int) -> dict[str, str]:
         self.map.hover(position=self.point(query, key))
@@ -68,21 +94,15 @@ class Explorer:
     def token(self, side: str, index: int) -> Locator:
         return self.root.locator(f".{side} .token[data-index='{index}']")
 
-    def readout(self) -> str:
-        return (
-            self.root.locator(".readout .first")
-            .inner_text()
-            .replace("\u2068", "")
-            .replace("\u2069", "")
-        )
+    def saved(self, name: str) -> tuple[str, bytes]:
+        """Name and content of the file that a button saves."""
+        with self.page.expect_download() as download:
+            self.button(name).click()
+        return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
-    @property
-    def badge(self) -> Locator:
-        return self.root.get_by_role("button", name="Checks:")
-
-    @property
-    def checks(self) -> Locator:
-        return self.root.get_by_role("list", name="The checks of these weights")
+    def table(self) -> list[list[str]]:
+        _, content = self.saved("Save this map as CSV")
+        return list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
 
 
 @pytest.fixture
@@ -112,129 +132,16 @@ def expect_parameters(page: Page, **wanted: str) -> None:
 
 def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
     assert (said["query"], said["key"]) == (str(query), str(key))
-    # Four decimals are shown of a weight that was sent in steps of 1/65535.
+    # Four decimals of a weight that was sent in steps of 1/65535.
     assert float(said["weight"]) == pytest.approx(weight, abs=0.00005 + 1 / 65535)
 
 
-@pytest.mark.parametrize(
-    ("kind", "layer", "head"), [("encoder", 2, 3), ("decoder", 1, 2), ("cross", 0, 1)]
-)
-def test_a_cell_tells_its_own_weight(
-    local_page: Page, url: str, record: Record, kind: str, layer: int, head: int
-) -> None:
+# Pointer and keyboard.
+
+
+def test_hover_previews_and_click_pins(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
-    explorer.kind(kind)
-    for chosen_layer, chosen_head in [(layer, head), (1, 0)]:
-        explorer.head(chosen_layer, chosen_head)
-        said = explorer.says()
-        assert (said["kind"], said["layer"], said["head"]) == (
-            kind,
-            str(chosen_layer),
-            str(chosen_head),
-        )
-        weights = getattr(record, kind)[chosen_layer, chosen_head]
-        for query, key in [(4, 2), (7, 3), (weights.shape[0] - 1, weights.shape[1] - 1)]:
-            assert_cell(explorer.hover(query, key), query, key, float(weights[query, key]))
-
-
-def test_the_mean_is_the_mean_of_the_heads(local_page: Page, url: str, record: Record) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.head(1, HEADS)
-    assert explorer.says()["head"] == "mean"
-    mean = record.cross[1].mean(0)
-    for query, key in [(2, 5), (9, 1)]:
-        assert_cell(explorer.hover(query, key), query, key, float(mean[query, key]))
-    expect_parameters(local_page, head="mean")
-
-
-def test_thumbnails_show_the_map_upright(local_page: Page, url: str, record: Record) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.kind("cross")
-    weights = record.cross[1, 2]
-    pixels = explorer.root.evaluate(
-        """(root, [rows, columns]) => {
-            const at = root.querySelector(".thumbnail[data-l='1'][data-h='2']");
-            const canvas = root.querySelector(".overview-maps");
-            const ratio = canvas.width / canvas.clientWidth, size = at.offsetWidth;
-            const place = (start, index, count) => (start + ((index + 0.5) * size) / count) * ratio;
-            const context = canvas.getContext("2d");
-            return Array.from({length: rows * columns}, (_, cell) => context.getImageData(
-                place(at.offsetLeft, cell % columns, columns),
-                place(at.offsetTop, Math.floor(cell / columns), rows), 1, 1).data[0]);
-        }""",
-        weights.shape,
-    )
-    red = np.array(pixels).reshape(weights.shape)
-    # On a light page more weight is darker: in the order of the weights, red only falls.
-    order = np.argsort(weights, axis=None)
-    assert (np.diff(red.ravel()[order].astype(int)) <= 0).all()
-    assert red.max() - red.min() > 100
-
-
-def test_a_masked_cell_is_named_as_masked(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, kind="decoder")
-    said = explorer.hover(2, 6)
-    assert (said["query"], said["key"], said["weight"]) == ("2", "6", "0.0000")
-    assert explorer.readout() == "While producing in, shirt is masked: it has not been written yet."
-    explorer.hover(6, 2)
-    assert "masked" not in explorer.readout()
-
-
-def test_the_readout_tells_words_and_weight(local_page: Page, url: str, record: Record) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.hover(4, 5)
-    weight = record.cross[0, 0, 4, 5]
-    assert (
-        explorer.readout() == f"While producing red, head 1 of layer 1 gives {weight:.2f} to Hemd"
-    )
-    explorer.hover(3, 3)
-    assert "a\u2084" in explorer.readout(), "a repeated word carries its position"
-
-
-def test_pointing_at_a_word_lights_its_row(local_page: Page, url: str, record: Record) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.token("target", 5).hover()
-    said = explorer.says()
-    assert (said["query"], said["key"], said["weight"]) == ("4", "", "")
-    row = record.cross[0, 0, 4]
-    shaded = explorer.root.locator(".source .token").evaluate_all(
-        "all => all.map(p => p.classList.contains('shaded'))"
-    )
-    assert shaded == [bool(weight >= 0.02) for weight in row]
-    best = record.source[int(row.argmax())].text
-    assert f"looks most at {best}" in explorer.readout()
-    explorer.leave()
-    expect(explorer.root.locator(".token.shaded")).to_have_count(0)
-    assert explorer.says()["query"] == ""
-
-
-def test_pointing_at_a_source_word_lights_its_column(
-    local_page: Page, url: str, record: Record
-) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.token("source", 1).hover()
-    assert (explorer.says()["query"], explorer.says()["key"]) == ("", "1")
-    shaded = explorer.root.locator(".target .token").evaluate_all(
-        "all => all.map(p => p.classList.contains('shaded'))"
-    )
-    assert shaded == [False, *[bool(weight >= 0.02) for weight in record.cross[0, 0, :, 1]]]
-
-
-def test_the_wrong_side_says_so(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, kind="encoder")
-    explorer.token("target", 3).hover()
-    assert "never sees the translation" in explorer.readout()
-    explorer.kind("decoder")
-    explorer.token("source", 3).hover()
-    assert "German reaches it through cross-attention" in explorer.readout()
-    explorer.kind("cross")
-    explorer.token("target", 0).hover()
-    assert "no step produces it" in explorer.readout()
-    assert explorer.says()["weight"] == ""
-
-
-def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+    unpin = explorer.root.get_by_role("button", name="Unpin")
 
     def pinned() -> tuple[str, str]:
         explorer.leave()
@@ -242,51 +149,34 @@ def test_click_keeps_and_three_ways_let_go(local_page: Page, url: str) -> None:
         said = explorer.says()
         return said["query"], said["key"]
 
+    explorer.token("target", 5).hover()
+    assert explorer.says("query", "key", "step") == {"query": "4", "key": "", "step": "4"}
+    assert pinned() == ("", "")
+    explorer.token("target", 0).hover()
+    assert "no step produces it" in explorer.text("readout-first")
     explorer.click(4, 5)
     assert pinned() == ("4", "5")
-    assert explorer.hover(2, 2)["query"] == "2", "hover previews although a cell is pinned"
+    assert explorer.hover(2, 2)["query"] == "2", "hover previews while a cell is pinned"
+    expect(explorer.token("target", 5)).to_have_class(re.compile("pinned-behind"))
     assert pinned() == ("4", "5")
     explorer.click(4, 5)
     assert pinned() == ("", "")
     explorer.click(4, 5)
-    local_page.keyboard.press("Escape")
+    explorer.press("Escape")
     assert pinned() == ("", "")
     explorer.token("target", 5).click()
     assert pinned() == ("4", "")
-    explorer.root.get_by_role("button", name="Unpin").click()
+    unpin.click()
     assert pinned() == ("", "")
-    expect(explorer.root.get_by_role("button", name="Unpin")).to_be_hidden()
-
-
-def test_hover_moves_nothing(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    boxes = """root => [...root.querySelectorAll("button, canvas, p, h2")].map(part => {
-        const box = part.getBoundingClientRect();
-        return [box.x, box.y, part.tagName === "BUTTON" ? box.width : 0].map(Math.round).join();
-    })"""
-    explorer.map.scroll_into_view_if_needed()
-    before = explorer.root.evaluate(boxes)
-    for query, key in [(2, 2), (7, 9)]:
-        explorer.hover(query, key)
-        assert explorer.root.evaluate(boxes) == before
-
-
-def test_switching_keeps_the_height(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    heights = set()
-    for kind in ("encoder", "decoder", "cross"):
-        explorer.kind(kind)
-        explorer.hover(1, 1)
-        heights.add(round(explorer.root.bounding_box()["height"]))
-    assert len(heights) == 1
+    expect(unpin).to_be_hidden()
 
 
 def tab_to_the_map(explorer: Explorer) -> list[dict]:
-    """Press Tab until the map has the focus; the places of all that had it, in order."""
-    places = []
+    """Press Tab until the map has focus; return the positions of all elements that had it."""
+    positions = []
     for _ in range(20):
-        explorer.page.keyboard.press("Tab")
-        places.append(
+        explorer.press("Tab")
+        positions.append(
             explorer.root.evaluate(
                 """root => {
                     const box = root.getRootNode().activeElement.getBoundingClientRect();
@@ -295,36 +185,54 @@ def tab_to_the_map(explorer: Explorer) -> list[dict]:
             )
         )
         if explorer.map.evaluate("map => map.matches(':focus')"):
-            return places
+            return positions
     raise AssertionError("Tab does not lead to the map")
 
 
-def test_tab_follows_the_eye(local_page: Page, url: str) -> None:
-    """From the heads on: the map's title line, the line of its choices, then the map."""
+def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
+    press = explorer.press
+    explorer.token("source", 0).focus()
+    press("1")
+    explorer.shows(kind="encoder")
+    press("ArrowRight")
+    press("ArrowRight")
+    assert explorer.says()["query"] == "2"
+    stops = explorer.root.locator(".source .token[tabindex='0']")
+    assert stops.evaluate_all("all => all.map(({dataset}) => dataset.index)") == ["2"]
+    press("Enter")
+    expect(explorer.token("source", 2)).to_have_class(re.compile(r"\bpinned\b"))
+    press("3")
+    explorer.shows(kind="cross")
+
     explorer.root.locator(".thumbnail[aria-pressed=true]").focus()
-    places = tab_to_the_map(explorer)
-    assert len(places) > 6
-    for one, next_one in pairwise(places):
-        beside = abs(one["y"] - next_one["y"]) < 12
-        later = next_one["x"] > one["x"] if beside else next_one["y"] > one["y"]
-        assert later, (one, next_one)
+    press("ArrowDown")
+    press("ArrowRight")
+    assert explorer.says("layer", "head") == {"layer": "1", "head": "1"}
+    press("ArrowDown")
+    assert explorer.says()["layer"] == "mean", "the row after the last layer combines all"
+    press("ArrowDown")
+    assert explorer.says()["layer"] == "0", "and then it wraps around"
+
+    stops = tab_to_the_map(explorer)
+    assert len(stops) > 6
+    for one, other in pairwise(stops):  # in reading order
+        beside = abs(one["y"] - other["y"]) < 12
+        assert other["x"] > one["x"] if beside else other["y"] > one["y"], (one, other)
+    assert_cell(explorer.says(), 0, 0, float(record.cross[0, 1, 0, 0]))
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        press(key)
+    assert_cell(explorer.says(), 2, 1, float(record.cross[0, 1, 2, 1]))
+    press("Space")
+    press("ArrowRight")
+    assert explorer.says()["key"] == "2"
+    explorer.map.evaluate("canvas => canvas.blur()")
+    assert explorer.says("query", "key") == {"query": "2", "key": "1"}
+    press("Escape")
+    assert explorer.says()["query"] == ""
 
 
-def test_a_pinned_token_is_pressed(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    pressed = explorer.root.locator(".token[aria-pressed=true]")
-    expect(explorer.root.locator(".token:not([aria-pressed])")).to_have_count(0)
-    explorer.token("target", 5).click()
-    expect(pressed).to_have_count(1)
-    expect(explorer.token("target", 5)).to_have_attribute("aria-pressed", "true")
-    explorer.token("target", 3).hover()
-    expect(explorer.token("target", 5)).to_have_attribute("aria-pressed", "true")
-    local_page.keyboard.press("Escape")
-    expect(pressed).to_have_count(0)
-
-
-def test_keys_and_pins_are_spoken_and_nothing_else(local_page: Page, url: str) -> None:
+def test_only_keys_and_pins_are_announced(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
     spoken = explorer.root.locator("[aria-live=polite]")
     expect(spoken).to_have_count(1)
@@ -335,94 +243,246 @@ def test_keys_and_pins_are_spoken_and_nothing_else(local_page: Page, url: str) -
     expect(spoken).to_be_empty()
     explorer.click(4, 5)
     expect(spoken).to_contain_text(re.compile("While producing .red., head 1 of layer 1 gives"))
-    local_page.keyboard.press("Escape")
+    explorer.press("Escape")
     expect(spoken).to_contain_text("On average")
     explorer.map.focus()
-    local_page.keyboard.press("ArrowDown")
-    local_page.keyboard.press("ArrowDown")
+    explorer.press("ArrowDown")
+    explorer.press("ArrowDown")
     first = spoken.text_content()
-    local_page.keyboard.press("ArrowRight")
+    explorer.press("ArrowRight")
     assert spoken.text_content() not in ("", first)
-    local_page.keyboard.press("2")
+    explorer.press("2")
     expect(spoken).to_contain_text("English looks back at English")
-
-
-def test_playing_is_not_spoken(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    spoken = explorer.root.locator("[aria-live=polite]")
     explorer.root.get_by_role("button", name="Play the steps").click()
-    before = spoken.text_content()
-    step = explorer.root.get_attribute("data-step")
+    before, step = spoken.text_content(), explorer.says()["step"]
     expect(explorer.root).not_to_have_attribute("data-step", step, timeout=5_000)
     assert spoken.text_content() == before
 
 
-def test_the_keys_are_listed(local_page: Page, url: str) -> None:
-    """Each key that the root listens to stands in the list, which a key opens and Escape closes."""
-    explorer = Explorer(local_page, url)
+def test_every_key_is_listed_and_every_control_named(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, view="lines")
+    nameless = explorer.root.evaluate(
+        """root => [...root.querySelectorAll("button, select, input, canvas[tabindex]")].filter(
+            part => part.checkVisibility({visibilityProperty: true}) && !(part.ariaLabel
+                || part.textContent.trim() || part.labels?.length)).map(part => part.outerHTML)"""
+    )
+    assert nameless == []
     script = (ROOT / "app/components/explorer/keyboard.js").read_text(encoding="utf-8")
     table = script[script.index("ROOT_KEYS = {") : script.index("};", script.index("ROOT_KEYS"))]
     keys = {a or b for a, b in re.findall(r'^  (?:"(.)"|(\w)):', table, re.MULTILINE)}
     assert len(keys) > 10
-    keys_list = explorer.root.locator(".keys dl")
-    expect(keys_list).to_be_hidden()
+    listed = explorer.root.locator(".keys dl")
+    expect(listed).to_be_hidden()
     explorer.token("source", 0).focus()
-    local_page.keyboard.press("?")
-    expect(keys_list).to_be_visible()
-    named = set("".join(keys_list.locator("dt").all_text_contents()).replace("−", "-"))
+    explorer.press("?")
+    expect(listed).to_be_visible()
+    named = set("".join(listed.locator("dt").all_text_contents()).replace("−", "-"))
     assert keys <= named, keys - named
-    local_page.keyboard.press("Escape")
-    expect(keys_list).to_be_hidden()
+    explorer.press("Escape")
+    expect(listed).to_be_hidden()
 
 
-def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
+def test_lines_follow_pointer_and_arrows(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
-    press = local_page.keyboard.press
-    explorer.token("source", 0).focus()
-    press("1")
-    assert explorer.says()["kind"] == "encoder"
-    press("ArrowRight")
-    press("ArrowRight")
-    assert explorer.says()["query"] == "2"
-    press("Enter")
-    expect(explorer.token("source", 2)).to_have_class(re.compile(r"\bpinned\b"))
-    press("3")
-    assert explorer.says()["kind"] == "cross"
-
-    explorer.root.locator(".thumbnail[aria-pressed=true]").focus()
-    press("ArrowDown")
-    press("ArrowRight")
+    explorer.button("Lines").click()
+    explorer.root.get_by_role("slider", name="Share of each row").fill("95")
+    assert explorer.text("mass-value") == "95 %"
+    expect_parameters(local_page, view="lines", mass="95")
+    explorer.map.hover(position={"x": explorer.map.bounding_box()["width"] - 100, "y": 100})
     said = explorer.says()
-    assert (said["layer"], said["head"]) == ("1", "1")
-    press("ArrowDown")
-    assert explorer.says()["layer"] == "mean", "past the last layer come all of them"
-    press("ArrowDown")
-    assert explorer.says()["layer"] == "0", "and then the first"
-
-    tab_to_the_map(explorer)
-    assert_cell(explorer.says(), 0, 0, float(record.cross[0, 1, 0, 0]))
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
-        press(key)
-    assert_cell(explorer.says(), 2, 1, float(record.cross[0, 1, 2, 1]))
-    press("Space")
-    press("ArrowRight")
-    assert explorer.says()["key"] == "2"
-    explorer.map.evaluate("canvas => canvas.blur()")
-    assert (explorer.says()["query"], explorer.says()["key"]) == ("2", "1")
-    press("Escape")
-    assert explorer.says()["query"] == ""
+    assert said["query"] != "" and said["key"] == ""
+    expect(explorer.token("target", int(said["query"]) + 1)).to_have_class(re.compile("looked-at"))
+    explorer.leave()
+    explorer.press("m")
+    explorer.map.focus()
+    explorer.press("l")
+    explorer.press("ArrowDown")
+    explorer.press("ArrowDown")
+    assert explorer.says()["query"] == "1"
 
 
-def test_everything_that_takes_focus_has_a_name(local_page: Page, url: str) -> None:
+def test_steps_can_be_played(local_page: Page, url: str, record: Record) -> None:
     explorer = Explorer(local_page, url)
-    nameless = explorer.root.evaluate(
-        """root => [...root.querySelectorAll("button, canvas[tabindex]")].filter(
-            part => part.checkVisibility({visibilityProperty: true})
-                && !(part.getAttribute("aria-label") || part.textContent.trim())).length"""
-    )
-    assert nameless == 0
-    assert explorer.map.get_attribute("role") == "application"
-    expect(explorer.root.locator("[aria-live=polite]")).to_have_count(1)
+    last = len(record.target_out) - 1
+    steps = explorer.root.get_by_role("slider", name="Decoding step")
+    explorer.shows(step=last)
+    steps.fill("4")
+    explorer.shows(step=3, query=3)
+    assert steps.get_attribute("aria-valuetext").startswith("step 4 of 12")
+    greyed = explorer.root.locator(".target .token.masked")
+    expect(greyed).to_have_count(last - 3)
+    explorer.root.get_by_role("button", name="Next step").click()
+    explorer.shows(step=4)
+    explorer.press(",")
+    explorer.shows(step=3)
+    explorer.kind("encoder")
+    explorer.press(".")
+    explorer.shows(step=4, query="")
+    steps.fill(str(last))
+    explorer.root.get_by_role("button", name="Play the steps").click()
+    expect(explorer.root.get_by_role("button", name="Pause")).to_be_visible()
+    explorer.shows(step=last)
+    expect(explorer.root.get_by_role("button", name="Play the steps")).to_be_visible()
+    explorer.press("Escape")
+    expect(greyed).to_have_count(0)
+
+
+def test_a_key_undoes_every_choice(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
+    names = ("kind", "view", "unit", "query", "key", "layer", "head")
+    seen = [explorer.says(*names)]
+    explorer.root.focus()
+    for change in (
+        *(lambda key=key: explorer.press(key) for key in "2lwm"),
+        lambda: explorer.click(3, 1),
+        lambda: explorer.head(1, 2),
+    ):
+        change()
+        seen.append(explorer.says(*names))
+    local_page.mouse.move(0, 0)
+    for before in [*seen[-2::-1], seen[0]]:
+        explorer.press("u")
+        assert explorer.says(*names) == before
+
+
+def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
+    record = synthetic_record("long", 1, 2)
+    explorer = Explorer(local_page, url, case="long", layers=1, heads=2, decoder_layers=1)
+    mouse = local_page.mouse
+
+    def first() -> tuple[int, int]:
+        return tuple(int(explorer.map.get_attribute(f"data-first-{a}")) for a in ("query", "key"))
+
+    def cell() -> float:
+        return float(explorer.map.get_attribute("data-cell"))
+
+    small, height = cell(), explorer.map.bounding_box()["height"]
+    for _ in range(2):
+        explorer.root.get_by_role("button", name="Zoom in").click()
+    assert cell() > 1.8 * small
+    assert explorer.map.bounding_box()["height"] <= height + 20
+    query, key = first()
+    assert query > 0 and key > 0
+    weight = record.cross[0, 0, query + 2, key + 3]
+    assert_cell(explorer.hover(2, 3), query + 2, key + 3, float(weight))
+    # Dragging pans and does not pin.
+    at, box = explorer.point(6, 6), explorer.map.bounding_box()
+    x, y = box["x"] + at["x"], box["y"] + at["y"]
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + 3 * cell(), y + 2 * cell(), steps=4)
+    mouse.up()
+    assert first() == (query - 2, key - 3)
+    pinned = explorer.root.get_by_role("button", name="Unpin")
+    expect(pinned).to_be_hidden()
+    # A cancelled drag no longer pans; the next click is a click.
+    mouse.down()
+    explorer.map.dispatch_event("pointercancel")
+    mouse.move(x, y, steps=4)
+    mouse.up()
+    assert first() == (query - 2, key - 3)
+    explorer.press("Escape")
+    explorer.click(1, 1)
+    expect(pinned).to_be_visible()
+    explorer.press("Escape")
+    explorer.leave()
+    explorer.map.focus()
+    for _ in range(3):
+        explorer.press("ArrowUp")  # scrolls along
+    assert first()[0] == 0
+    for _ in range(4):
+        explorer.press("-")
+    assert cell() == small
+
+
+# Layout.
+
+BOXES = """root => [root, ...root.querySelectorAll("button, canvas, p, h2")].map(part => {
+    const box = part.getBoundingClientRect();
+    return [box.x, box.y, box.width, box.height].map(Math.round).join();
+})"""
+
+
+@pytest.mark.parametrize("width", [1920, 1280, 390])
+def test_nothing_moves_what_is_beside_or_below(local_page: Page, url: str, width: int) -> None:
+    local_page.set_viewport_size({"width": width, "height": 900})
+    explorer = Explorer(local_page, url)
+    explorer.badge.scroll_into_view_if_needed()
+    explorer.leave()
+    before = explorer.root.evaluate(BOXES)
+    explorer.badge.click()
+    explorer.leave()
+    expect(explorer.checks).to_be_visible()
+    assert explorer.root.evaluate(BOXES) == before, "the checks are an overlay"
+    panel, whole = explorer.checks.bounding_box(), explorer.root.bounding_box()
+    assert whole["x"] <= panel["x"]
+    assert panel["x"] + panel["width"] <= whole["x"] + whole["width"] + 1
+    explorer.press("Escape")
+    tops, heights = set(), set()
+    for kind, head in (("encoder", 1), ("cross", 0), ("cross", HEADS), ("decoder", HEADS)):
+        explorer.kind(kind)
+        explorer.head(0, head)
+        explorer.hover(1, 1)
+        tops.add(round(explorer.map.bounding_box()["y"] - explorer.root.bounding_box()["y"]))
+        heights.add(round(explorer.root.bounding_box()["height"]))
+    for key in "ww.":
+        explorer.root.press(key)
+        heights.add(round(explorer.root.bounding_box()["height"]))
+    assert len(tops) == len(heights) == 1, (tops, heights)
+    main = local_page.get_by_test_id("stMain")
+    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
+    numbers, picture = (explorer.root.locator(at) for at in (".numbers-of-head", ".right"))
+    if width == 1920:
+        right = picture.bounding_box()["x"] + picture.bounding_box()["width"]
+        assert numbers.bounding_box()["x"] > right, "the numbers are a third column"
+
+
+def test_a_long_sentence_fits_a_phone(local_page: Page, url: str) -> None:
+    local_page.set_viewport_size({"width": 390, "height": 844})
+    explorer = Explorer(local_page, url, case="long", layers=1, heads=2, decoder_layers=1)
+    explorer.shows(width="narrow")
+    main = local_page.get_by_test_id("stMain")
+    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
+    before = explorer.part("map-place").bounding_box()["height"]
+    explorer.button("Lines").click()
+    explorer.shows(view="lines")
+    assert explorer.part("map-place").bounding_box()["height"] == before
+    explorer.map.hover(position={"x": explorer.map.bounding_box()["width"] - 60, "y": 200})
+    assert explorer.says()["query"] != "", "tokens without a label can be hovered as well"
+
+
+def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
+    """After switching back and forth it is what a fresh page draws of the same state."""
+    explorer = Explorer(local_page, url)
+
+    def pixels() -> str:
+        return explorer.root.locator("canvas.overview-maps").evaluate("at => at.toDataURL()")
+
+    for change in (
+        lambda: explorer.root.get_by_role("checkbox", name="<eos>").check(),
+        lambda: explorer.root.get_by_role("combobox", name="Order").select_option("spread"),
+        lambda: explorer.button("Maximum").click(),
+        lambda: explorer.button("Words").click(),
+        lambda: explorer.token("target", 3).click(),
+    ):
+        earlier = pixels()
+        change()
+        changed = pixels()
+        assert changed != earlier
+        explorer.kind("decoder")
+        assert pixels() != changed
+        explorer.kind("cross")
+        assert pixels() == changed
+    explorer.leave()
+    expect_parameters(local_page, q="2", words="1", kind="cross")
+    address = local_page.url
+    local_page.goto("about:blank")
+    local_page.goto(address)
+    explorer.shows(query=2)
+    assert pixels() == changed
+
+
+# Sentences and links.
 
 
 def test_a_new_sentence_keeps_the_head_and_drops_the_cell(local_page: Page, url: str) -> None:
@@ -433,24 +493,20 @@ def test_a_new_sentence_keeps_the_head_and_drops_the_cell(local_page: Page, url:
     before = explorer.says()
     local_page.get_by_text("Another sentence").click()
     other = synthetic_record("other", LAYERS, HEADS, DECODER_LAYERS)
-    expect(explorer.root).to_have_attribute("data-sentence", other.id)
+    explorer.shows(sentence=other.id)
     explorer.leave()
-    said = explorer.says()
-    assert before["sentence"] != said["sentence"]
-    assert (said["kind"], said["layer"], said["head"]) == ("decoder", "1", "2")
-    assert (said["query"], said["key"], said["weight"]) == ("", "", "")
-    assert int(said["painted"]) > int(before["painted"])
+    explorer.shows(kind="decoder", layer=1, head=2, query="", key="", weight="")
+    assert int(explorer.says()["painted"]) > int(before["painted"])
     assert_cell(explorer.hover(5, 3), 5, 3, float(other.decoder[1, 2, 5, 3]))
+    local_page.wait_for_function("() => !new URLSearchParams(location.search).has('q')")
 
 
-def test_the_address_holds_the_view_beside_what_is_not_its_own(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, case="short")
+def test_the_address_holds_the_view_beside_other_parameters(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url)
     entries = local_page.evaluate("history.length")
     explorer.kind("encoder")
     explorer.head(2, 3)
-    expect_parameters(
-        local_page, kind="encoder", layer="2", head="3", case="short", heads=str(HEADS)
-    )
+    expect_parameters(local_page, kind="encoder", layer="2", head="3", case="short")
     local_page.evaluate(
         "history.replaceState({}, '', `${location.pathname}${location.search}&other=two`)"
     )
@@ -459,20 +515,24 @@ def test_the_address_holds_the_view_beside_what_is_not_its_own(local_page: Page,
     local_page.get_by_role("button", name="Run again").click()
     expect(local_page.get_by_text("run again: True")).to_be_visible()
     expect_parameters(local_page, kind="encoder", layer="1", head="0", other="two")
-    assert local_page.evaluate("history.length") == entries, "a view is no page to go back from"
+    assert local_page.evaluate("history.length") == entries, "a view adds no history entry"
+    explorer.part("hide-eos").check()
+    explorer.root.get_by_role("combobox", name="Order of the heads").select_option("spread")
+    explorer.button("Words").click()
+    explorer.token("source", 8).click()
+    explorer.button("Lines").click()
+    explorer.leave()
+    wanted = {"view": "lines", "words": "1", "hide": "eos", "sort": "spread", "layer": "1"}
+    expect_parameters(local_page, kind="encoder", q=explorer.says()["query"], **wanted)
+    names = ("kind", "layer", "head", "view", "unit", "hide", "sort", "query", "key", "step")
+    before = explorer.says(*names)
     local_page.reload()
-    expect(explorer.root).to_have_attribute("data-painted", PAINTED, timeout=30_000)
-    said = explorer.says()
-    assert (said["kind"], said["layer"], said["head"]) == ("encoder", "1", "0")
+    explorer.use(local_page)
+    assert explorer.says(*names) == before
     assert parameters(local_page)["other"] == "two"
 
 
-def test_a_link_to_what_is_not_there_shows_the_nearest(local_page: Page, url: str) -> None:
-    said = Explorer(local_page, url, layer=9, head=99).says()
-    assert (said["layer"], said["head"]) == (str(DECODER_LAYERS - 1), str(HEADS - 1))
-
-
-def test_hostile_words_stay_words(local_page: Page, url: str) -> None:
+def test_hostile_and_unknown_words_are_shown_as_text(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url, case="hostile")
     for kind in ("encoder", "decoder", "cross"):
         explorer.kind(kind)
@@ -488,32 +548,34 @@ def test_hostile_words_stay_words(local_page: Page, url: str) -> None:
     assert marks == [f"\u2039U+{code}\u203a" for code in ("200B", "00AD", "202E", "00A0")]
     astronaut = next(i for i, token in enumerate(record.source) if "\u200d" in token.text)
     assert explorer.token("source", astronaut).inner_text() == record.source[astronaut].text
-    width = local_page.evaluate(
-        "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
-    assert width == 0
-
-
-def test_unknown_words_show_their_own_form(local_page: Page, url: str) -> None:
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert local_page.evaluate(overflow) == 0
+    cells = [cell for row in explorer.table() for cell in row]
+    assert any("onerror" in cell for cell in cells)
+    assert not any(cell[:1] in "=+-@" for cell in cells if cell), "no spreadsheet formula"
+    _, content = explorer.saved("Save this picture as SVG")
+    tags = {element.tag for element in ElementTree.fromstring(content).iter()}
+    assert not {f"{SVG}script", f"{SVG}img"} & tags
     explorer = Explorer(local_page, url, case="unknown")
     assert explorer.root.locator(".form.unknown").all_inner_texts() == ["Ł", "ó", "ź"]
     assert explorer.root.locator(".form.blank").all_inner_texts() == ["\u2423"]
-    explorer.hover(4, 6)
-    expect(explorer.root.locator(".readout .second")).to_contain_text(
-        "not in the vocabulary: the model sees <unk>"
-    )
+
+
+# The checks.
 
 
 def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
     badge, checks = explorer.badge, explorer.checks
-    assert explorer.says()["checks"] == "8/8"
+    explorer.shows(checks="8/8")
     expect(badge).to_have_text("Checks: 8 of 8 passed")
     expect(badge).to_have_attribute("aria-expanded", "false")
-    expect(explorer.root.locator(".checks")).to_be_hidden()
-    badge.click()
+    expect(checks).to_be_hidden()
+    explorer.click(4, 5)
+    badge.focus()
+    explorer.press("Enter")
     expect(badge).to_have_attribute("aria-expanded", "true")
-    assert explorer.root.locator(f"#{badge.get_attribute('aria-controls')}").is_visible()
+    expect(explorer.root.locator(f"#{badge.get_attribute('aria-controls')}")).to_be_visible()
     lines = checks.get_by_role("listitem")
     shown = ["4.4 · 10⁻⁷", "2.3 · 10⁻⁷", *"000", "2.5 · 10⁻⁶", "3.0 · 10⁻⁸", "3.8 · 10⁻⁶"]
     limits = ["10⁻⁵", "10⁻⁵", *"000", "10⁻⁴", "10⁻⁵", "10⁻⁴"]
@@ -522,162 +584,193 @@ def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: st
     assert lines.locator(".limit").all_inner_texts() == [f"limit {limit}" for limit in limits]
     assert lines.locator(".name").all_inner_texts() == [check.name for check in CHECKS]
     assert lines.locator(".words").all_inner_texts() == [check.words for check in CHECKS]
-    assert lines.get_by_role("img", name="Holds:", exact=True).count() == 8
-    badge.click()
+    assert lines.get_by_role("img", name="Passed:", exact=True).count() == 8
+    explorer.head(1, 2)
+    expect(checks).to_be_visible()
+    explorer.press("Escape")
     expect(checks).to_be_hidden()
     expect(badge).to_have_attribute("aria-expanded", "false")
-
-
-def test_the_badge_by_keyboard(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.click(4, 5)
-    explorer.badge.focus()
-    local_page.keyboard.press("Enter")
-    expect(explorer.checks).to_be_visible()
-    explorer.head(1, 2)
-    expect(explorer.checks).to_be_visible()
-    local_page.keyboard.press("Escape")
-    expect(explorer.root.locator(".checks")).to_be_hidden()
-    expect(explorer.badge).to_have_attribute("aria-expanded", "false")
     explorer.leave()
-    assert explorer.says()["query"] == "4", "Escape closed what lay on top, and only that"
-    local_page.keyboard.press("Escape")
+    assert explorer.says()["query"] == "4", "Escape closes only the topmost"
+    explorer.press("Escape")
     assert explorer.says()["query"] == ""
-    explorer.badge.focus()
-    local_page.keyboard.press("Space")
-    expect(explorer.checks).to_be_visible()
 
 
-@pytest.mark.parametrize("failing", [0, 3, 7])
-def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str, failing: int) -> None:
+def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str) -> None:
+    failing, orange = 3, "rgb(179, 90, 0)"
     explorer = Explorer(local_page, url, failing=failing)
-    assert explorer.says()["checks"] == "7/8"
+    explorer.shows(checks="7/8")
     expect(explorer.badge).to_have_text("Checks: 7 of 8 passed")
-    orange = "rgb(179, 90, 0)"
     expect(explorer.badge).to_have_css("color", orange)
     explorer.badge.click()
-    expect(explorer.map).to_be_visible()
     lines = explorer.checks.get_by_role("listitem")
     for index in range(len(CHECKS)):
-        line = lines.nth(index)
-        colour = orange if index == failing else "rgb(31, 35, 40)"
+        line, failed = lines.nth(index), index == failing
         for part in (".name", ".figure", "svg"):
-            expect(line.locator(part)).to_have_css("color", colour)
-        mark = "Does not hold:" if index == failing else "Holds:"
-        expect(line.get_by_role("img", name=mark, exact=True)).to_have_count(1)
+            expect(line.locator(part)).to_have_css("color", orange if failed else "rgb(31, 35, 40)")
+        mark = line.get_by_role("img", name="Failed:" if failed else "Passed:", exact=True)
+        expect(mark).to_have_count(1)
     expect(lines.nth(failing).locator(".figure")).to_have_text("0.31")
+    explorer.head(1, HEADS)
+    expect(explorer.part("not-checked")).to_have_text("the weights failed a check")
 
 
-def test_the_verdict_stands_only_beside_the_weights_as_they_are(local_page: Page, url: str) -> None:
+def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str) -> None:
     explorer = Explorer(local_page, url)
-    beside = explorer.root.locator("[data-part=not-checked]")
-    quantity = explorer.root.get_by_role("combobox", name="Shown quantity")
 
     def verdict() -> tuple[bool, str]:
-        return explorer.badge.is_visible(), beside.inner_text()
+        return explorer.badge.is_visible(), explorer.text("not-checked")
 
     passed, derived = (True, ""), (False, "derived, not checked")
     assert verdict() == passed
     explorer.badge.click()
     explorer.head(1, HEADS)
     assert verdict() == derived
-    expect(explorer.root.locator(".checks")).to_be_hidden()
+    expect(explorer.checks).to_be_hidden()
     explorer.head(DECODER_LAYERS, 1)
     assert verdict() == derived
     explorer.head(1, 1)
     assert verdict() == passed
-    local_page.keyboard.press("w")
+    explorer.press("w")
     assert verdict() == derived
-    local_page.keyboard.press("w")
+    explorer.press("w")
     for name, said in (
         ("scores", "not checked"),
         ("norms", "not checked"),
         ("rollout", derived[1]),
     ):
-        quantity.select_option(name)
-        expect(explorer.root).to_have_attribute("data-quantity", name)
+        explorer.choose(name)
         assert verdict() == (False, said)
-    quantity.select_option("weights")
-    assert explorer.says()["quantity"] == "weights"
+    for verdict_, said in (
+        ("saved", "as saved, not checked here"),
+        ("edited", "what-if, not checked"),
+    ):
+        explorer = Explorer(local_page, url, verdict=verdict_)
+        assert verdict() == (False, said) and explorer.says()["checks"] == ""
 
 
-@pytest.mark.parametrize(
-    ("verdict", "said"),
-    [("saved", "as saved, not checked here"), ("edited", "what-if, not checked")],
-)
-def test_a_foreign_verdict_is_not_repeated(
-    local_page: Page, url: str, verdict: str, said: str
+# Requests to Python, and files.
+
+
+def test_a_quantity_is_requested_once_and_keeps_the_head(local_page: Page, url: str) -> None:
+    explorer = Explorer(local_page, url, layer=1, head=2)
+    server = local_page.get_by_text("asked for")
+    explorer.choose("rollout")
+    expect(server).to_have_text("asked for rollout")
+    explorer.shows(head="mean")
+    expect_parameters(local_page, quantity="rollout", head="2")
+    explorer.kind("encoder")
+    explorer.quantity.select_option("weights")
+    assert explorer.says("quantity", "layer", "head") == {
+        "quantity": "weights",
+        "layer": "1",
+        "head": "2",
+    }
+    local_page.wait_for_timeout(300)
+    expect(server).to_have_text("asked for rollout")
+    explorer.quantity.select_option("rollout")
+    assert explorer.says()["quantity"] == "rollout", "it is here already"
+    explorer.quantity.select_option("weights")
+    # The next sentence tells Python that rollout is no longer wanted.
+    local_page.get_by_text("Another sentence").click()
+    expect(server).to_have_text("asked for weights")
+
+
+def test_a_quantity_that_is_not_offered_or_fails_leaves_the_weights(
+    local_page: Page, url: str
 ) -> None:
-    explorer = Explorer(local_page, url, verdict=verdict)
-    expect(explorer.badge).to_be_hidden()
-    expect(explorer.root.locator("[data-part=not-checked]")).to_have_text(said)
-    assert explorer.says()["checks"] == ""
+    explorer = Explorer(local_page, url, offered="rollout", quantity="scores")
+    assert explorer.quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
+    explorer.shows(quantity="weights")
+    expect(explorer.root.locator(".waiting")).to_have_count(0)
+    explorer = Explorer(local_page, url, broken="norms", head=1)
+    for _ in range(2):  # also when chosen again
+        explorer.quantity.select_option("norms")
+        expect(explorer.part("request-note")).to_have_text(
+            "The norms could not be computed: out of memory"
+        )
+        expect(explorer.root.locator(".waiting")).to_have_count(0)
+        expect(explorer.quantity).to_have_value("weights")
+        explorer.shows(quantity="weights", head=1)
+    explorer.choose("scores")
+    expect(explorer.part("request-note")).to_have_text("")
 
 
-def test_what_is_derived_from_failed_weights_says_so(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, failing=2, head="mean")
-    expect(explorer.badge).to_be_hidden()
-    expect(explorer.root.locator("[data-part=not-checked]")).to_have_text(
-        "the weights failed a check"
-    )
+def test_a_pinned_cell_and_the_csv_have_exact_numbers(local_page: Page, url: str) -> None:
+    record = synthetic_record("long", 6, 8)
+    explorer = Explorer(local_page, url, case="long", layers=6, heads=8, decoder_layers=6, head=3)
+    key = int(record.cross[0, 3, 7].argmax())
+    explorer.hover(7, key)
+    assert re.match(r"0\.\d\d ± 0\.01\s", explorer.text("readout-second"))
+    explorer.click(7, key)
+    exact = f"{record.cross[0, 3, 7, key]:.4f}"
+    explorer.shows(weight=exact)
+    assert explorer.text("readout-second").startswith(f"{exact}\u2002")
+    # Another head of the pinned cell, and all heads combined.
+    explorer.head(2, 5)
+    explorer.shows(weight=f"{record.cross[2, 5, 7, key]:.4f}")
+    explorer.head(2, 8)
+    explorer.shows(weight=f"{record.cross[2, :, 7, key].mean(dtype=np.float64):.4f}")
+    explorer.kind("encoder")
+    explorer.head(4, 1)
+    numbers = [row[1:] for row in explorer.table()[1:]]
+    assert np.array_equal(np.array(numbers, np.float32), record.encoder[4, 1])
 
 
-def test_one_token_is_reached_by_tab(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
-    explorer.token("source", 4).click()
-    local_page.keyboard.press("ArrowRight")
-    stops = explorer.root.locator(".source .token[tabindex='0']")
-    assert stops.evaluate_all("all => all.map(({dataset}) => dataset.index)") == ["5"]
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_opening_the_checks_moves_nothing(local_page: Page, url: str, width: int) -> None:
-    local_page.set_viewport_size({"width": width, "height": 900})
-    explorer = Explorer(local_page, url)
-    boxes = """root => [root, ...root.querySelectorAll("button, canvas, p, h2")].map(part => {
-        const box = part.getBoundingClientRect();
-        return [box.x, box.y, box.width, box.height].join();
-    })"""
-    explorer.badge.scroll_into_view_if_needed()
-    before = explorer.root.evaluate(boxes)
-    explorer.badge.click()
+def test_the_saved_page_opens_with_the_current_view(
+    local_page: Page, url: str, record: Record, tmp_path: Path
+) -> None:
+    explorer = Explorer(local_page, url, kind="decoder", layer=1, head=2)
+    explorer.click(5, 3)
+    explorer.press("l")
+    explorer.part("hide-eos").check()
+    names = ("kind", "layer", "head", "view", "unit", "hide", "query", "key", "weight", "quantity")
+    explorer.choose("scores")
     explorer.leave()
-    expect(explorer.checks).to_be_visible()
-    assert explorer.root.evaluate(boxes) == before
-    panel, whole = explorer.checks.bounding_box(), explorer.root.bounding_box()
-    assert panel["x"] >= whole["x"]
-    assert panel["x"] + panel["width"] <= whole["x"] + whole["width"] + 1
-    main = local_page.get_by_test_id("stMain")
-    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
+    before = explorer.says(*names)
+    name, content = explorer.saved("Save this view as an offline page")
+    assert name == f"headlight-{record.id}.html"
+    file = tmp_path / name
+    file.write_bytes(content)
+    page = local_page.context.browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(file.as_uri())  # `local_page` may open only the server
+    explorer.use(page)
+    assert explorer.says(*names) == before
+    for other in ("norms", "rollout", "weights"):
+        explorer.quantity.select_option(other)
+        assert explorer.says()["quantity"] == other, "the file holds all quantities"
+    explorer.shows(head=2)
+    expect(explorer.part("not-checked")).to_have_text("as saved, not checked here")
+    for button in ("Copy link", "Page"):
+        expect(explorer.button(button)).to_have_count(0)
+    page.close()
 
 
-def test_switching_heads_does_not_move_the_map(local_page: Page, url: str) -> None:
-    for width in (1280, 390):
-        local_page.set_viewport_size({"width": width, "height": 900})
-        explorer = Explorer(local_page, url)
-        tops = set()
-        for kind, head in (("cross", 0), ("cross", HEADS), ("decoder", HEADS)):
-            explorer.kind(kind)
-            explorer.head(0, head)
-            tops.add(explorer.map.bounding_box()["y"] - explorer.root.bounding_box()["y"])
-        assert len({round(top) for top in tops}) == 1
-
-
-def test_a_phone_needs_no_sideways_scrolling(local_page: Page, url: str) -> None:
-    local_page.set_viewport_size({"width": 390, "height": 844})
-    explorer = Explorer(local_page, url, case="long")
-    assert explorer.says()["width"] == "narrow"
-    main = local_page.get_by_test_id("stMain")
-    assert main.evaluate("main => main.scrollWidth - main.clientWidth") == 0
-
-
-def test_a_dark_page_turns_the_scale_over(local_page: Page, url: str) -> None:
-    local_page.emulate_media(color_scheme="dark")
-    explorer = Explorer(local_page, url)
-    assert explorer.says()["theme"] == "dark"
-    ends = explorer.root.locator("[data-part=scale]").evaluate(
-        """canvas => [0, 255].map(x => canvas.getContext("2d").getImageData(x, 0, 1, 1).data[0])"""
-    )
-    assert ends[0] < 60 < 200 < ends[1]
-    local_page.emulate_media(color_scheme="light")
-    expect(explorer.root).to_have_attribute("data-theme", "light")
+def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: Record) -> None:
+    explorer = Explorer(local_page, url, layer=1, head=2, kind="decoder")
+    explorer.click(4, 2)
+    about = ("Layer 2, head 3", record.model, record.weights_sha256[:8], record.id, record.search)
+    about += ("German to English", record.source_text, record.translation)
+    about += ("32-bit numbers as recorded",)
+    header = explorer.table()[0][0]
+    name, content = explorer.saved("Save this picture as SVG")
+    assert name == "headlight_decoder_layer2_head3.svg"
+    picture = ElementTree.fromstring(content)
+    description = picture.find(f"{SVG}title").text + picture.find(f"{SVG}desc").text
+    for words in about:
+        assert words in header and words in description, words
+    for what in ("this picture", "the overview"):
+        name, content = explorer.saved(f"Save {what} as PNG")
+        assert content.startswith(b"\x89PNG") and name.endswith(".png") and len(content) > 5_000
+    explorer.root.get_by_role("combobox", name="Order of the heads").select_option("spread")
+    name, content = explorer.saved("Save the overview as SVG")
+    assert name == "headlight_decoder_overview.svg"
+    captions = [element.text for element in ElementTree.fromstring(content).iter(f"{SVG}text")]
+    heads = [f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(DECODER_LAYERS, HEADS)]
+    assert sorted(c for c in captions if re.fullmatch(r"\d\.\d\b(?! b).*", c)) == heads
+    explorer.root.get_by_role("combobox", name="Order of the heads").select_option("layer")
+    explorer.head(1, HEADS)
+    assert "derived, the mean of 4 heads, from 32-bit numbers" in explorer.table()[0][0]
+    explorer.button("Lines").click()
+    name, content = explorer.saved("Save this picture as SVG")
+    assert name == "headlight_decoder_layer2_mean-of-heads_lines.svg" and b"<path" in content

@@ -1,4 +1,4 @@
-"""What the explorer works out in the browser, on random maps and words, against numpy."""
+"""What the explorer computes in the browser, on random maps and words, against NumPy."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity,
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
 SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
-# Every map of one choice, as numbers; `ask` names quantity, unit and combine.
+# All maps of one choice as numbers; `ask` has quantity, unit and combine.
 WORK = f"""([bytes, ask, hide, share, others]) => {{
 {SCRIPTS}
   const decoded = (bytes) => decodePayload(unpack(Uint8Array.from(bytes)));
   const data = decoded(bytes);
-  others.forEach((other, i) => data.beside.set(i, decoded(other)));
+  others.forEach((other, i) => data.peers.set(i, decoded(other)));
   const hidden = new Set(hide);
   const found = {{}};
   for (const kind of KINDS) {{
@@ -56,7 +56,7 @@ quick = settings(
 
 
 def random_record(seed: int) -> Record:
-    """A record of random length whose words are random runs of tokens."""
+    """A record of random length with words of random lengths."""
     random = np.random.default_rng(seed)
 
     def pieces(count: int) -> tuple[Token, ...]:
@@ -96,12 +96,12 @@ def sent(record: Record, quantity=None) -> list[int]:
 def work(
     page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
 ) -> dict:
-    """`beside` are what is sent of explorers that are shown together with this one."""
+    """`beside`: payloads of the other explorers in the group."""
     return page.evaluate(WORK, [sent(record, quantity), ask, list(hide), share, list(beside)])
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
-    """Which word each token belongs to; punctuation and special tokens are words of their own."""
+    """Word index of each token; punctuation and special tokens are words of their own."""
     word, found, alone = -1, [], True
     for token in tokens:
         single = token.special or token.text in (".", ",")
@@ -117,13 +117,13 @@ def sides(record: Record, kind: str) -> tuple[tuple[Token, ...], tuple[Token, ..
 
 
 def as_words(record: Record, kind: str, maps: np.ndarray) -> np.ndarray:
-    """Sum over the tokens of a key's word, mean over the tokens of a query's."""
+    """Sum over the tokens of a key word, mean over the tokens of a query word."""
     rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, sides(record, kind)))
     return np.einsum("qw,lhqk,kv->lhwv", rows / rows.sum(0), maps.astype(np.float64), columns)
 
 
 def arrays(found: list[dict], layers: int, heads: int) -> np.ndarray:
-    """[layers + 1, heads + 1, query, key]: all layers and all heads come last."""
+    """[layers + 1, heads + 1, query, key]; the last index combines all."""
     first = found[0]
     shape = layers + 1, heads + 1, first["queries"], first["keys"]
     return np.array([one["values"] for one in found]).reshape(shape)
@@ -131,7 +131,7 @@ def arrays(found: list[dict], layers: int, heads: int) -> np.ndarray:
 
 @quick
 @given(seed=st.integers(0, 10**6), unit=st.sampled_from(["pieces", "words"]))
-def test_words_and_aggregates_are_the_sums_and_means_they_say(page, seed, unit):
+def test_words_and_aggregates_are_sums_and_means(page, seed, unit):
     record = random_record(seed)
     ask = {"quantity": "weights", "unit": unit, "combine": "mean"}
     mean = work(page, record, ask)
@@ -154,8 +154,8 @@ def test_words_and_aggregates_are_the_sums_and_means_they_say(page, seed, unit):
         maxima = arrays(largest[kind], 2, 3)
         np.testing.assert_allclose(maxima[:2, 3], expected.max(1), atol=1e-6)
         np.testing.assert_allclose(maxima[2, 3], expected.max((0, 1)), atol=1e-6)
-        told = [one["sumsToOne"] for one in largest[kind]]
-        assert told == [one["layer"] < 2 and one["head"] < 3 for one in largest[kind]]
+        sums = [one["sumsToOne"] for one in largest[kind]]
+        assert sums == [one["layer"] < 2 and one["head"] < 3 for one in largest[kind]]
 
 
 @quick
@@ -179,7 +179,7 @@ def test_measures_lines_and_hidden_mass(page, seed, share):
             place = np.arange(queries)
             if kind == "cross":
                 place = place * (keys - 1) / max(1, queries - 1)
-            if kind == "decoder":  # a row is named by what it produces, which is fed in next
+            if kind == "decoder":  # a row is named by the token it produces, which is fed in next
                 place = place + 1
             away = np.abs(np.arange(keys) - place[:, None])
             assert one["distance"] == pytest.approx((weights * away).sum() / queries, abs=2e-3)
@@ -189,7 +189,7 @@ def test_measures_lines_and_hidden_mass(page, seed, share):
 
 
 def roles(kind: str, weights: np.ndarray) -> dict[str, float]:
-    """Mean weight on the places that a role names, seen from the token that names the row."""
+    """Mean weight on each role's position, relative to the token that names the row."""
     back = {"encoder": 0, "decoder": -1}.get(kind)
     first = 2 if kind == "decoder" else 0
     found = {"eos": weights[:, -1]} if kind != "decoder" else {"bos": weights[first:, 0]}
@@ -205,7 +205,7 @@ def roles(kind: str, weights: np.ndarray) -> dict[str, float]:
 
 
 def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> None:
-    """Each row's lines hold the share, and one line fewer would not."""
+    """Each row's lines cover the share, and one fewer would not."""
     for query, row in enumerate(visible):
         held = [value for q, _, value in lines if q == query]
         if row.sum() == 0:
@@ -217,20 +217,20 @@ def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> 
 
 @quick
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
-def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
+def test_other_quantities_keep_their_numbers_on_one_scale(page, seed, name):
     record = random_record(seed)
     numbers = synthetic_quantity(record, name)
     for unit in ("pieces", "words"):
         ask = {"quantity": name, "unit": unit, "combine": "mean"}
         found = work(page, record, ask, quantity=(name, numbers))
         for kind in KINDS:
-            if name == "scores":  # of either sign: as far to both sides of 0
+            if name == "scores":  # symmetric about 0
                 limit = np.abs(numbers[kind][..., getattr(record, f"{kind}_mask")]).max()
                 assert found[kind][0]["hi"] == pytest.approx(limit)
                 assert found[kind][0]["lo"] == -found[kind][0]["hi"]
             mask = getattr(record, f"{kind}_mask")
             expected = np.where(mask, numbers[kind], 0)
-            if unit == "words" and name == "scores":  # the mean over the open cells of both words
+            if unit == "words" and name == "scores":  # the mean over unmasked cells
                 expected = as_words(record, kind, expected)
                 expected /= np.maximum(as_words(record, kind, mask[None, None] * 1.0), 1e-9)
             elif unit == "words":
@@ -249,7 +249,7 @@ def test_other_quantities_keep_their_numbers_and_one_scale(page, seed, name):
 
 
 def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
-    """Zero has no hue; the colours are those of every signed map of the app."""
+    """Zero is grey; the colours are those of all signed maps of the app."""
     page.set_content(f'<style>{palette(".explorer")}</style><section class="explorer"></section>')
     colours = page.evaluate(
         f"""() => {{
@@ -280,7 +280,7 @@ PRINTED = f"""([text, asks]) => {{
 
 
 def printed(page: Page, record: Record, asks: list[dict], **further) -> list:
-    """The error of each map that is asked for, and its numbers as they are printed."""
+    """Error and printed numbers of each requested map."""
     text = base64.b64encode(pack(payload(record, VIEW, **further))).decode()
     return page.evaluate(PRINTED, [text, asks])
 
@@ -289,8 +289,8 @@ def printed(page: Page, record: Record, asks: list[dict], **further) -> list:
     ("case", "layers", "heads", "digits"),
     [("short", 4, 4, 4), ("long", 4, 8, 4), ("long", 6, 8, 2)],
 )
-def test_a_printed_number_is_no_nearer_than_it_says(page: Page, case, layers, heads, digits):
-    """Of what was sent as it is every digit is right; of what was rounded, as far as is said."""
+def test_printed_digits_are_correct(page: Page, case, layers, heads, digits):
+    """All digits of floats are correct; quantised numbers are, to within the printed error."""
     record = synthetic_record(case, layers, heads)
     numbers = synthetic_quantity(record, "scores")
     asks = [{"quantity": name, "kind": kind} for name in ("weights", "scores") for kind in KINDS]
@@ -310,7 +310,7 @@ def test_a_printed_number_is_no_nearer_than_it_says(page: Page, case, layers, he
             assert {len(text.split(" ± ")[0].partition(".")[2]) for text in texts} == {digits}
 
 
-def test_what_was_added_may_be_off_by_as_much_together(page: Page) -> None:
+def test_errors_of_summed_cells_add_up(page: Page) -> None:
     record = synthetic_record("long", 6, 8)
     ask = {"quantity": "weights", "kind": "cross"}
     (pieces, _), (words, _) = printed(page, record, [ask, {**ask, "unit": "words"}])
@@ -318,8 +318,8 @@ def test_what_was_added_may_be_off_by_as_much_together(page: Page) -> None:
     assert [pieces, words] == pytest.approx([1 / 255, longest / 255])
 
 
-def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> None:
-    """The clock is the test's: no answer, an answer, and one line instead of an answer."""
+def test_requests_time_out_are_answered_or_fail(page: Page) -> None:
+    """With a fake clock: no response, a response, and an error line."""
     script = joined(FOLDER / "requests.js")
     said = page.evaluate(
         f"""() => {{
@@ -330,28 +330,28 @@ def test_what_does_not_come_is_said_and_nothing_waits_for_ever(page: Page) -> No
           const parts = {{ "request-note": {{ textContent: "" }} }};
           const asked = [];
           const ask = (...what) => asked.push(what);
-          const explorer = {{ dom: {{ parts }}, requests: {{}}, ask }};
+          const explorer = {{ dom: {{ parts }}, requests: {{}}, setState: ask }};
           const found = [];
-          const tell = () => found.push([parts["request-note"].textContent, late !== null]);
+          const note = () => found.push([parts["request-note"].textContent, late !== null]);
           const undone = [];
           const giveUp = () => undone.push(1);
           const take = ({{ q }}) => q === 7;
           const go = () => request(explorer, "q", 7, {{ what: "It", take, giveUp }});
-          go(); tell(); late(); tell();
-          go(); tell();
-          explorer.data = {{ failed: {{}}, q: 6 }}; settleRequests(explorer); tell();
-          explorer.data = {{ failed: {{}}, q: 7 }}; settleRequests(explorer); tell();
+          go(); note(); late(); note();
+          go(); note();
+          explorer.data = {{ failed: {{}}, q: 6 }}; settleRequests(explorer); note();
+          explorer.data = {{ failed: {{}}, q: 7 }}; settleRequests(explorer); note();
           go();
-          explorer.data = {{ failed: {{ q: "No memory." }} }}; settleRequests(explorer); tell();
+          explorer.data = {{ failed: {{ q: "No memory." }} }}; settleRequests(explorer); note();
           return [found, asked.length, undone.length, Object.keys(explorer.requests)];
         }}"""
     )
-    late = "It did not come within 20 s: choose it again."
-    told = [["", True], [late, False], ["", True], ["", True], ["", False], ["No memory.", False]]
-    assert said == [told, 3, 2, []]
+    late = "It did not arrive within 20 s: choose it again."
+    states = [["", True], [late, False], ["", True], ["", True], ["", False], ["No memory.", False]]
+    assert said == [states, 3, 2, []]
 
 
-def test_a_label_is_cut_between_what_is_read_as_one_letter(page: Page) -> None:
+def test_a_label_is_truncated_between_graphemes(page: Page) -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     cut = page.evaluate(
         f"""(word) => {{
@@ -366,11 +366,11 @@ def test_a_label_is_cut_between_what_is_read_as_one_letter(page: Page) -> None:
 
 @quick
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
-def test_explorers_beside_each_other_have_the_larger_ones_scale(page, seed, name):
+def test_explorers_in_a_group_share_the_larger_scale(page, seed, name):
     records = [random_record(seed), random_record(seed + 7)]
     both = [(name, synthetic_quantity(record, name)) for record in records]
     both[1] = (name, {kind: 0.9 * numbers for kind, numbers in both[1][1].items()})
-    weights = sent(records[1])  # of an explorer that does not have the quantity yet
+    weights = sent(records[1])  # from an explorer without the quantity
     for unit in ("pieces", "words"):
         ask = {"quantity": name, "unit": unit, "combine": "mean"}
         alone = [

@@ -1,10 +1,7 @@
-"""The explorer on the shipped checkpoint: quantities, words, steps, a given target, links."""
+"""The explorer on a bundled model: quantities, a given target, links into a head, saved records."""
 
-import csv
-import io
 import re
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import Mock
 from urllib.parse import quote
 
@@ -18,7 +15,6 @@ from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
 from tests.app.test_app import MAIN, hover_cell, painted, translate
-from tests.app.test_explorer_arithmetic import as_words
 from tests.app.test_going_about import at, expect_query, go_to
 from tests.app.test_going_about import query as in_address
 
@@ -64,41 +60,7 @@ def _greedy():
     return DecodeConfig(beam=1)
 
 
-def test_words_of_several_tokens_and_all_heads_together(local_page, serve, translator) -> None:
-    record = translator.inspect(COMPOUND)
-    view = "kind=cross&layer=1&head=mean&words=1&hide=eos"
-    root = opened(local_page, serve, f"source={quote(COMPOUND)}&{view}")
-    expect(root).to_have_attribute("data-sentence", record.id)
-    words = as_words(record, "cross", record.cross[1:2].mean(1, keepdims=True))[0, 0]
-    assert words.shape[1] < len(record.source), "a word of the sentence has several pieces"
-    np.testing.assert_allclose(words.sum(1), 1, atol=1e-5)
-    for query, key in [(0, 0), (1, 1), (2, 1), (len(words) - 1, 3)]:
-        said = hover_cell(root, query, key)
-        assert (said["unit"], said["head"]) == ("words", "mean")
-        assert float(said["weight"]) == pytest.approx(words[query, key], abs=1e-4)
-    share = round(100 * words[:, -1].mean())
-    expect(root.locator("[data-part=axis-note]")).to_contain_text(f" holds {share} % of all")
-
-
-def test_a_step_shows_what_else_was_likely_and_the_map_is_saved(
-    local_page, serve, translator
-) -> None:
-    record = translator.inspect(SENTENCE, decode=_greedy())
-    root = opened(local_page, serve, f"{LINK}&kind=cross&layer=2&head=1")
-    root.get_by_role("slider", name="Decoding step").fill("4")
-    for number, form in enumerate(root.locator(".alternative .form").all()):
-        assert record.alternatives[3][number].text in form.text_content()
-    chances = root.locator(".alternative .chance").all_text_contents()
-    chances = [float(chance.strip("<")) for chance in chances]
-    assert chances == pytest.approx(np.exp(record.alternative_log_probs[3]), abs=0.0101)
-    with local_page.expect_download() as download:
-        root.get_by_role("button", name="Save this map as CSV").click()
-    text = Path(download.value.path()).read_text("utf-8-sig")
-    rows = [row[1:] for row in csv.reader(io.StringIO(text))][1:]
-    np.testing.assert_allclose(np.array(rows, float), record.cross[2, 1], atol=1e-4)
-
-
-def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, translator) -> None:
+def test_a_given_translation_replaces_the_models_own(local_page: Page, serve, translator) -> None:
     root = opened(local_page, serve, LINK)
     root.evaluate("explorer => { explorer.stays = true; }")
     own = translator.inspect(SENTENCE, decode=_greedy())
@@ -107,7 +69,7 @@ def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, trans
     box.press("Enter")
     given = translator.inspect(SENTENCE, TARGET)
     expect(root).to_have_attribute("data-sentence", given.id)
-    assert root.evaluate("explorer => explorer.stays"), "the explorer was drawn anew"
+    assert root.evaluate("explorer => explorer.stays"), "the explorer was remounted"
     expect(local_page.locator(".st-key-translation")).to_have_text(TARGET)
     expect(local_page.locator(".st-key-own_translation")).to_have_text(
         f"The model itself writes: {own.translation}"
@@ -119,7 +81,7 @@ def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, trans
         written = root.locator(".alternative.written .form")
         expect(written).to_have_text(re.compile(given.target_out[step].text))
     expect(local_page).to_have_url(re.compile("target=Two"))
-    # Another sentence has another translation: the given one goes.
+    # A new sentence drops the given translation.
     translate(local_page, "Ein Hund schläft.")
     expect(root).to_have_attribute(
         "data-sentence", translator.inspect("Ein Hund schläft.", decode=_greedy()).id
@@ -127,19 +89,19 @@ def test_a_given_translation_is_looked_at_instead(local_page: Page, serve, trans
     expect(box).to_have_value("")
 
 
-def test_a_browsers_old_text_is_not_given_to_the_next_sentence(monkeypatch) -> None:
-    """Two clicks follow so fast that the first one's answer had not reached the browser."""
+def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
+    """Two clicks in a row: the browser has not seen the response to the first one."""
     app = AppTest.from_file(MAIN, default_timeout=60).run()
     app.text_input("target").set_value(TARGET).run()
     assert app.text[0].value == TARGET
-    with monkeypatch.context() as context:  # this run ends early
+    with monkeypatch.context() as context:  # this run fails
         context.setattr(results, "inspect", Mock(side_effect=ValueError))
         app.text_area("source").set_value("Ein Hund schläft.").run()
     app.text_input("target").set_value(TARGET)
     app.button("translate").click().run()
     assert not app.error and app.text_input("target").value == ""
     assert app.text[0].value != TARGET
-    app.text_input("target").set_value(TARGET).run()  # that page had stood: now it was typed
+    app.text_input("target").set_value(TARGET).run()  # after a complete run it counts as typed
     assert app.text[0].value == TARGET
 
 
@@ -161,17 +123,6 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
     expect(root).to_have_attribute("data-sentence", translator.inspect(EXAMPLES[2].de).id)
 
 
-def test_a_link_brings_a_colleague_to_the_same_picture(local_page: Page, serve, translator) -> None:
-    view = "kind=cross&layer=max&head=1&view=lines&words=1&hide=eos&sort=distance&q=3&k=1"
-    root = opened(local_page, serve, f"{LINK}&target={quote(TARGET)}&{view}")
-    given = translator.inspect(SENTENCE, TARGET)
-    expect(root).to_have_attribute("data-sentence", given.id)
-    shown = {"layer": "max", "head": "1", "view": "lines", "unit": "words", "hide": "eos"}
-    shown |= {"sort": "distance", "query": "3", "key": "1", "kind": "cross"}
-    for name, value in shown.items():
-        expect(root).to_have_attribute(f"data-{name}", value)
-
-
 def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
     opened(local_page, serve, LINK)
     box = local_page.locator(".st-key-target input")
@@ -185,41 +136,32 @@ def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
     expect(alert).to_have_count(0)
 
 
-def test_a_hundred_tokens(local_page: Page, serve, translator) -> None:
-    text = " ".join(["Ein Hund und ein Mann"] * 19)
-    assert len(translator.inspect(text).source) > 90
-    root = opened(local_page, serve, f"source={quote(text)}")
-    expect(root).to_have_attribute("data-sentence", translator.inspect(text).id)
-    root.locator("[data-part=zoom-in]").click()
-    assert float(root.locator("canvas[data-role=map]").get_attribute("data-cell")) > 5
-
-
-def test_a_kept_cell_leads_into_its_head(local_page: Page, serve) -> None:
+def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&q=4&k=3")
     entries = local_page.evaluate("history.length")
     weight = float(root.get_attribute("data-weight"))
-    way = root.get_by_role("link", name="Inside this head")
+    link = root.get_by_role("link", name="Inside this head")
     root.locator("[data-kind-option=cross]").click()
     root.locator("[data-kind-option=decoder]").click()
     hover_cell(root, 4, 3)
     root.locator("[data-part=map]").press("Enter")
-    expect(way).to_have_attribute("href", re.compile("kind=decoder.*q=4&k=3"))
-    way.click()
+    expect(link).to_have_attribute("href", re.compile("kind=decoder.*q=4&k=3"))
+    link.click()
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
     expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))
-    at(local_page, "head")  # what that page writes into the address is no entry
+    at(local_page, "head")  # that page's own parameters add no history entry
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="2", q="4", k="3")
     assert local_page.evaluate("history.length") == entries + 1
-    local_page.mouse.move(0, 0)  # what lies under the pointer is shown before what is pinned
+    local_page.mouse.move(0, 0)  # hovering overrides the pinned cell
     local_page.go_back()
     expect(root).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
     for name, value in (("kind", "decoder"), ("layer", "1"), ("head", "2"), ("query", "4")):
         expect(root).to_have_attribute(f"data-{name}", value)
 
 
-def test_the_way_inside_keeps_what_the_visit_made(local_page: Page, serve, translator) -> None:
-    """A page that is loaded anew begins another visit, without the prefix that was forced."""
+def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) -> None:
+    """A full page load would start a new session, without the forced prefix."""
     forced = translator.inspect(SENTENCE, decode=_greedy()).target_out[0].id
     local_page.goto(f"{serve(MAIN)}/steps?{LINK}&forced={forced}")
     free = local_page.get_by_role("button", name="Remove the forced prefix")
@@ -233,8 +175,8 @@ def test_the_way_inside_keeps_what_the_visit_made(local_page: Page, serve, trans
     expect_query(local_page, forced=str(forced))
 
 
-def test_a_kept_word_leads_into_its_head_but_to_no_token(local_page: Page, serve) -> None:
-    """The arithmetic is of tokens; a browser and Python write the signs of this text unlike."""
+def test_a_pinned_word_leads_into_its_head_but_to_no_token(local_page: Page, serve) -> None:
+    """The arithmetic works on tokens; browser and Python escape this text differently."""
     text = "Ein * Straßenmusiker ~ spielt an einer Bushaltestelle Gitarre."
     view = "kind=encoder&layer=1&head=2&words=1&q=0&k=1"
     root = opened(local_page, serve, f"source={quote(text)}&{view}")
@@ -243,7 +185,7 @@ def test_a_kept_word_leads_into_its_head_but_to_no_token(local_page: Page, serve
     root.get_by_role("link", name="Inside this head").click()
     at(local_page, "head")
     expect_query(local_page, source=text, kind="encoder", layer="1", head="2", words=None)
-    assert in_address(local_page)["q"] != "0", "the middle one, as without a link"
+    assert in_address(local_page)["q"] != "0", "the default"
     assert local_page.evaluate("history.length") == entries + 1
     local_page.go_back()
     expect(root).to_have_attribute("data-unit", "words", timeout=60_000)
@@ -251,12 +193,11 @@ def test_a_kept_word_leads_into_its_head_but_to_no_token(local_page: Page, serve
         expect(root).to_have_attribute(f"data-{name}", value)
 
 
-def test_the_way_inside_is_a_link_as_well(local_page: Page, serve) -> None:
-    """With Ctrl held down the browser opens it, beside the page that stays."""
+def test_the_link_inside_can_be_opened_in_a_new_tab(local_page: Page, serve) -> None:
     root = opened(local_page, serve, f"{LINK}&kind=cross&layer=1&head=2&q=4&k=3")
-    way = root.get_by_role("link", name="Inside this head")
+    link = root.get_by_role("link", name="Inside this head")
     with local_page.context.expect_page() as other:
-        way.click(modifiers=["ControlOrMeta"])
+        link.click(modifiers=["ControlOrMeta"])
     said = other.value.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2", timeout=60_000)
     assert in_address(local_page)["q"] == "4"
@@ -264,7 +205,7 @@ def test_the_way_inside_is_a_link_as_well(local_page: Page, serve) -> None:
 
 
 def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, tmp_path) -> None:
-    """A file's own verdict counts for nothing: its weights may have been changed since."""
+    """A file's own checks are ignored: its weights may have been modified."""
     record = translator.inspect(SENTENCE, decode=_greedy())
     forged = replace(record, cross=np.roll(record.cross, 1, axis=-1))
     foreign = replace(record, weights_sha256="0" * 64)
@@ -278,7 +219,7 @@ def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, 
         beside = root.locator("[data-part=not-checked]")
         badge = root.get_by_role("button", name="Checks:")
         quantity = root.get_by_role("combobox", name="Shown quantity")
-        quantity.select_option("weights")  # what was chosen stays: rollout has no map of one head
+        quantity.select_option("weights")  # the choice is kept, and rollout has no heads
         expect(root).to_have_attribute("data-quantity", "weights", timeout=30_000)
         root.locator(".thumbnail[data-l='2'][data-h='1']").click()
         if name == "foreign":

@@ -1,4 +1,4 @@
-"""What is taken away of a record: a page that works alone, and tables that hold its numbers."""
+"""Exports of a record: the standalone page and the tables."""
 
 import io
 import re
@@ -27,13 +27,13 @@ def record() -> TranslationRecord:
 
 
 @pytest.mark.parametrize("framed", [False, True])
-def test_the_page_works_alone(record, tmp_path, page: Page, framed):
+def test_the_exported_page_works_offline(record, tmp_path, page: Page, framed):
     file = tmp_path / "record.html"
     show(record).save(file)
     if framed:
         file.write_text(f"<!doctype html>{show(record)._repr_html_()}", encoding="utf-8")
-    asked, errors = [], []
-    page.on("request", lambda request: asked.append(request.url))
+    requested, errors = [], []
+    page.on("request", lambda request: requested.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.context.set_offline(True)
     page.goto(file.as_uri())
@@ -44,21 +44,21 @@ def test_the_page_works_alone(record, tmp_path, page: Page, framed):
     place.locator("canvas[data-role=map]").focus()
     page.keyboard.press("ArrowRight")
     expect(explorer).to_have_attribute("data-weight", re.compile(r"\d"))
-    said = explorer.evaluate("root => ({...root.dataset})")
-    cell = tuple(int(said[axis]) for axis in ("layer", "head", "query", "key"))
-    assert float(said["weight"]) == pytest.approx(record.cross[cell], abs=5e-5)
+    shown = explorer.evaluate("root => ({...root.dataset})")
+    cell = tuple(int(shown[axis]) for axis in ("layer", "head", "query", "key"))
+    assert float(shown["weight"]) == pytest.approx(record.cross[cell], abs=5e-5)
     quantity = explorer.get_by_role("combobox", name="Shown quantity")
-    assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"], "of the record"
+    assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
     quantity.select_option("rollout")
     expect(explorer).to_have_attribute("data-quantity", "rollout")
     expect(explorer.locator(".waiting")).to_have_count(0)
-    assert [url for url in asked if not url.startswith(("file:", "about:"))] == []
+    assert [url for url in requested if not url.startswith(("file:", "about:"))] == []
     assert errors == []
     assert page.title() != "taken"
 
 
-def test_the_readers_own_colours_leave_the_choice_in_sight(record, tmp_path, page: Page):
-    """Forced colours take every ground away: what is chosen is told by a border then."""
+def test_forced_colours_keep_the_selection_visible(record, tmp_path, page: Page):
+    """Forced colours remove backgrounds, so a border marks the selection."""
     file = tmp_path / "record.html"
     file.write_text(export_page(record), encoding="utf-8")
     page.emulate_media(forced_colors="active")
@@ -73,7 +73,7 @@ def test_the_readers_own_colours_leave_the_choice_in_sight(record, tmp_path, pag
     assert (chosen, other) == (["true", "2px"], ["false", "0px"])
 
 
-def test_the_page_lets_nothing_be_fetched_and_parses_no_word(record):
+def test_the_page_blocks_requests_and_escapes_text(record):
     text = export_page(record)
     assert "default-src 'none'" in text
     assert text.count("<script") == 2 and not re.search(r"(src|href)=", text.split("module")[0])
@@ -81,7 +81,7 @@ def test_the_page_lets_nothing_be_fetched_and_parses_no_word(record):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_a_table_of_weights_is_the_map(record, kind):
+def test_a_table_of_weights_equals_the_map(record, kind):
     table = weights_table(record, kind)
     weights = record.maps(kind)
     again = np.full(weights.shape, np.nan, np.float32)
@@ -96,7 +96,7 @@ def test_a_table_of_weights_is_the_map(record, kind):
     assert [as_text(columns[i].text) for i in table["key"]] == list(table.key_token)
 
 
-def test_no_cell_of_a_table_is_a_formula():
+def test_formulas_are_escaped():
     assert [as_text(text) for text in ("=1+1", "-t", "@x", "+", "a=b")] == [
         "'=1+1",
         "'-t",
@@ -108,16 +108,16 @@ def test_no_cell_of_a_table_is_a_formula():
 
 def test_the_zip_holds_every_array(record):
     with zipfile.ZipFile(io.BytesIO(csv_zip(record))) as archive:
-        for name in archive.namelist():  # spreadsheets read UTF-8 only behind its mark
+        for name in archive.namelist():  # spreadsheets need the byte-order mark
             content = archive.read(name)
             assert content.startswith(b"\xef\xbb\xbf") and content.count(b"\xef\xbb\xbf") == 1
         tables = {
             name: pd.read_csv(archive.open(name), keep_default_na=False)
             for name in archive.namelist()
         }
-    assert list(tables["about.csv"].columns) == ["name", "value"], "the mark is no part of a name"
+    assert list(tables["about.csv"].columns) == ["name", "value"], "without the mark"
     assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "about", "tokens", "steps")}
-    # The fewest digits that give a number back, and all of them.
+    # Numbers round-trip.
     assert np.array_equal(tables["cross.csv"].weight.astype(np.float32), record.cross.ravel())
     about = dict(zip(*tables["about.csv"].T.to_numpy(), strict=True))
     assert about["model"] == record.model and about["record"] == record.id
@@ -132,5 +132,5 @@ def test_the_zip_holds_every_array(record):
     assert list(source.text) == [as_text(token.text) for token in record.source]
 
 
-def test_a_record_is_opened_again_from_bytes(record):
+def test_a_record_round_trips_through_bytes(record):
     assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id

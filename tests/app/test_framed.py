@@ -1,4 +1,4 @@
-"""The app within a page of another site, in a real browser: only where that is allowed."""
+"""Framing the app in another site's page, in a real browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SANDBOX = "allow-scripts allow-same-origin allow-downloads"
 
 
 class Course(http.server.BaseHTTPRequestHandler):
-    """A page of a course, which frames the address after its `?`."""
+    """A course page that frames the URL after its `?`."""
 
     def do_GET(self) -> None:
         address = self.path.partition("?")[2]
@@ -30,12 +30,12 @@ class Course(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
-        """Be quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def course() -> Iterator[str]:
-    """The course's address: to a browser, localhost is another site than 127.0.0.1."""
+    """The course's URL: for a browser, localhost and 127.0.0.1 are different sites."""
     with http.server.ThreadingHTTPServer((HOST, 0), Course) as found:
         threading.Thread(target=found.serve_forever, daemon=True).start()
         yield f"http://localhost:{found.server_port}"
@@ -44,13 +44,13 @@ def course() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def framed(course) -> Iterator[Server]:
-    """A server that this course may frame, and one that is served by https."""
+    """A server that this course and an https site may frame."""
     with server(frame_ancestors=f"{course} https://moodle.example.org") as found:
         yield found
 
 
-def test_a_named_site_frames_the_app(local_page: Page, course, framed, tmp_path):
-    """Opening a record is tried in a tab: a browser may keep the cookie it needs from a frame."""
+def test_a_listed_site_frames_the_app(local_page: Page, course, framed, tmp_path):
+    """A record is opened in a tab: the browser may block the upload cookie in a frame."""
     local_page.goto(f"{course}/?http://{HOST}:{framed.port}/?embed=true")
     frame = local_page.frame_locator("iframe")
     explorer = frame.locator(".st-key-explorer section[aria-label='Attention explorer']")
@@ -68,7 +68,7 @@ def test_a_named_site_frames_the_app(local_page: Page, course, framed, tmp_path)
     expect(opened).to_have_attribute("data-painted", PAINTED, timeout=60_000)
 
 
-def test_no_other_site_frames_it(local_page: Page, course, serve):
+def test_other_sites_cannot_frame_the_app(local_page: Page, course, serve):
     app = serve(ROOT / "app/serve.py")
     refused = []
     local_page.on("console", lambda message: refused.append(message.text))
@@ -78,12 +78,12 @@ def test_no_other_site_frames_it(local_page: Page, course, serve):
     assert local_page.frame_locator("iframe").locator(".stApp").count() == 0
 
 
-def test_the_cookie_of_uploads_is_sent_in_frames_only_where_they_are_allowed(framed, serve):
+def test_the_upload_cookie_is_cross_site_only_if_framing_is_allowed(framed, serve):
     def cookie(address: str) -> str:
         connection = http.client.HTTPConnection(address, timeout=30)
         connection.request("GET", "/_stcore/health")
         return connection.getresponse().headers["Set-Cookie"]
 
     assert "SameSite=None; Secure" in cookie(f"{HOST}:{framed.port}")
-    usual = cookie(serve(Path(ROOT) / "app/serve.py").removeprefix("http://"))
-    assert "SameSite=Lax" in usual and "Secure" not in usual
+    default = cookie(serve(Path(ROOT) / "app/serve.py").removeprefix("http://"))
+    assert "SameSite=Lax" in default and "Secure" not in default

@@ -153,7 +153,7 @@ def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, ser
     root.locator(".thumbnail[data-l='3'][data-h='0']").click()
     root.get_by_role("button", name="Switch this head off").click()
     expect_query(local_page, edits="off.cross.3.0")
-    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    expect(root.get_by_role("button", name="Switch this head back on")).to_be_visible()
     settled(local_page)
     assert local_page.evaluate("history.length") == entries + 2
     local_page.go_back()
@@ -171,7 +171,7 @@ def test_back_leads_to_the_sentence_and_to_the_pass_before(local_page: Page, ser
     local_page.go_forward()
     local_page.go_forward()
     expect_query(local_page, edits="off.cross.3.0", source="Ein Hund bellt.")
-    expect(root.get_by_role("button", name="Switch this head on again")).to_be_visible()
+    expect(root.get_by_role("button", name="Switch this head back on")).to_be_visible()
     assert local_page.evaluate("history.length") == entries + 2
 
 

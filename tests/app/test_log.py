@@ -1,4 +1,4 @@
-"""A request is one line of JSON; a sentence is in it only where that was asked for."""
+"""The request log: one JSON line per request, with the sentence only if enabled."""
 
 import io
 import json
@@ -16,7 +16,7 @@ FIELDS = ["time", "request", "what", "model", "queue_s", "seconds", "outcome", "
 
 @pytest.fixture
 def lines(monkeypatch) -> Callable[[], list[str]]:
-    """The lines that have been written so far."""
+    """Return the lines logged so far."""
     written = io.StringIO()
     monkeypatch.setattr(log._LOG, "handlers", [logging.StreamHandler(written)])
     return lambda: written.getvalue().splitlines()
@@ -38,7 +38,7 @@ def test_a_request_is_one_line_of_json(lines):
     assert "Hund" not in "".join(lines())
 
 
-def test_what_waits_says_how_long(lines):
+def test_the_queue_time_is_logged(lines):
     def waited():
         log.current().queue_s = 1.25
 
@@ -52,7 +52,7 @@ def test_what_waits_says_how_long(lines):
     ("error", "outcome"),
     [(ValueError, "refused"), (OSError, "failed"), (GeneratorExit, "stopped")],
 )
-def test_how_it_ended_is_said_without_its_text(lines, error, outcome):
+def test_the_outcome_is_logged_without_the_message(lines, error, outcome):
     def make():
         raise error(SENTENCE)
 
@@ -63,19 +63,19 @@ def test_how_it_ended_is_said_without_its_text(lines, error, outcome):
     assert "Hund" not in "".join(lines())
 
 
-def test_a_sentence_is_written_where_it_is_asked_for_and_steers_no_terminal(lines, monkeypatch):
+def test_a_sentence_is_logged_if_enabled_in_ascii(lines, monkeypatch):
     monkeypatch.setenv(log.SENTENCES, "1")
     log.logged(KEY, lambda: None)()
     line = only(lines)
     assert line["sentence"] == SENTENCE
 
 
-def test_a_question_without_a_model_has_none(lines):
+def test_an_experiment_without_a_model(lines):
     log.logged(("core.analysis:question", None, ("a", 1)), lambda: None)()
     assert only(lines)["model"] == ""
 
 
-def test_a_result_that_is_kept_is_no_request_of_a_model(lines):
+def test_a_cached_result_is_not_logged(lines):
     from app.state.store import Store
 
     store = Store(1000)

@@ -1,4 +1,4 @@
-"""Many visitors at one server: nobody's work goes on behind them, and long work has its bounds."""
+"""Concurrent clients: correct answers, cancellation on disconnect, limits on long tasks."""
 
 from __future__ import annotations
 
@@ -12,95 +12,95 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.load.abuse import KINDS, alone, beside, ratio
-from tests.load.client import Visitor
+from tests.load.abuse import KINDS, alone, next_to, ratio
+from tests.load.client import Client
 from tests.load.crowd import crowd
 from tests.load.proxy import proxy, seat_of
-from tests.load.sentences import MOST, sentences, wrong
+from tests.load.sentences import MOST, mismatches, sentences
 from tests.load.server import Server, server
 from tests.load.sessions import sessions
 
 LONG = " und ".join(text.removesuffix(".") for text in sentences(11))[:490]
-SOON = 60  # seconds after which a test has hung
+SOON = 60  # seconds after which a test counts as hung
 TABS = 10
 T = TypeVar("T")
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to, in a thread of its own: this one may have a browser's loop."""
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread of its own: Playwright may run a loop in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 class Log:
-    """The requests that the server has written down."""
+    """The server's request log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __call__(self, what: str, outcome: str) -> list[dict]:
         lines = [line for line in self._path.read_text().splitlines() if line.startswith("{")]
-        asked = map(json.loads, lines)
-        return [line for line in asked if (line["what"], line["outcome"]) == (what, outcome)]
+        requests = map(json.loads, lines)
+        return [line for line in requests if (line["what"], line["outcome"]) == (what, outcome)]
 
-    async def until(self, so: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object]) -> None:
         end = time.monotonic() + SOON
-        while not so():
+        while not condition():
             assert time.monotonic() < end, self._path.read_text()[-2000:]
             await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> Iterator[tuple[Server, Log]]:
-    """A server of this file's own, its model loaded, and its log."""
+    """A server with its model loaded, and its log."""
     path = tmp_path_factory.mktemp("many") / "log.txt"
 
     async def load(port: int) -> None:
-        async with await Visitor.arrive(port) as visitor:
-            assert (await visitor.open()).translation
+        async with await Client.connect(port) as client:
+            assert (await client.open()).translation
 
     with server(path) as found:
         finished(load(found.port))
         yield found, Log(path)
 
 
-def test_each_of_many_is_told_what_the_model_says_alone(own):
+def test_concurrent_clients_get_the_models_own_translations(own):
     found, _ = own
     seen = finished(crowd(found.port, visitors=12, seconds=4, think=(0.1, 0.3)))
     assert not seen.errors and len(seen.answers) >= 12
-    assert wrong(seen.answers) == []
-    text, said = seen.answers[0]
-    assert len(wrong([(text, said), (text, f"{said} Not.")])) == 1
+    assert mismatches(seen.answers) == []
+    text, translation = seen.answers[0]
+    assert len(mismatches([(text, translation), (text, f"{translation} Not.")])) == 1
 
 
-def test_a_request_ends_when_its_tab_is_closed(own):
+def test_closing_a_tab_cancels_its_request(own):
     found, log = own
     before = len(log("inspect", "stopped"))
 
-    async def leave() -> None:
-        visitor = await Visitor.arrive(found.port)
-        await visitor.open()
-        await visitor.begin("source", LONG)
+    async def disconnect() -> None:
+        client = await Client.connect(found.port)
+        await client.open()
+        await client.begin("source", LONG)
         await asyncio.sleep(0.1)
-        await visitor.leave()
+        await client.close()
         await log.until(lambda: len(log("inspect", "stopped")) > before)
 
-    finished(leave())
+    finished(disconnect())
 
 
-def test_what_is_too_long_is_one_line_before_any_work(own):
+def test_oversized_input_is_rejected_early_in_one_line(own):
     found, _ = own
 
     async def ask() -> tuple[list[str], list[str]]:
-        async with await Visitor.arrive(found.port) as visitor:
-            await visitor.open()
-            first = await visitor.type("source", "a" * 100_000)
-        async with await Visitor.arrive(found.port) as visitor:
-            await visitor.open("masks")
-            box = next(key for key in visitor.keys if key.startswith("mask_batch_"))
-            begun = time.monotonic()
-            second = await visitor.type(box, "\n".join(sentences(200)))
-            assert time.monotonic() - begun < SOON
+        async with await Client.connect(found.port) as client:
+            await client.open()
+            first = await client.type("source", "a" * 100_000)
+        async with await Client.connect(found.port) as client:
+            await client.open("masks")
+            box = next(key for key in client.keys if key.startswith("mask_batch_"))
+            start = time.monotonic()
+            second = await client.type(box, "\n".join(sentences(200)))
+            assert time.monotonic() - start < SOON
             return first.errors, second.errors
 
     (characters,), (lines,) = finished(ask())
@@ -108,26 +108,25 @@ def test_what_is_too_long_is_one_line_before_any_work(own):
     assert "200 sentences are too many: the limit is 6" in lines
 
 
-async def at_the_checklist(port: int) -> Visitor:
-    visitor = await Visitor.arrive(port)
-    await visitor.open("comparison")
-    await visitor.press("run_checks")
-    return visitor
+async def start_checklist(port: int) -> Client:
+    client = await Client.connect(port)
+    await client.open("comparison")
+    await client.press("run_checks")
+    return client
 
 
-def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_once(own):
-    """Ten at once took 8 GB, and each went on when nobody read it any more."""
+def test_checklists_run_one_at_a_time_and_stop_with_their_tab(own):
     found, log = own
     before = found.memory
 
     async def ten() -> list[list[str]]:
-        tabs = [await at_the_checklist(found.port) for _ in range(TABS)]
+        tabs = [await start_checklist(found.port) for _ in range(TABS)]
         reading = [asyncio.create_task(tab.read()) for tab in tabs]
         await log.until(lambda: sum(task.done() for task in reading) == TABS - 5)
         errors = [task.result().errors for task in reading if task.done()]
         for task, tab in zip(reading, tabs, strict=True):
             task.cancel()
-            await tab.leave()
+            await tab.close()
         await log.until(lambda: len(log("checklist", "stopped")) == 5)
         return errors
 
@@ -135,7 +134,7 @@ def test_a_checklist_ends_when_its_tab_is_closed_and_ten_tabs_are_not_ten_at_onc
     assert found.most_memory < before + 1000  # one copy in double precision, and the pages
 
 
-def test_a_visit_stays_at_its_process(own):
+def test_the_proxy_keeps_a_session_on_its_process(own):
     found, _ = own
     heads = [f"GET / HTTP/1.1\r\nCookie: a=b; seat={i}; c=d\r\n\r\n".encode() for i in range(40)]
     assert {seat_of(head, 2) for head in heads} == {0, 1}
@@ -144,25 +143,25 @@ def test_a_visit_stays_at_its_process(own):
     async def through() -> list[str | None]:
         async with (
             proxy([found.port, found.port]) as port,
-            await Visitor.arrive(port, "seat=7") as visitor,
+            await Client.connect(port, "seat=7") as client,
         ):
-            await visitor.open()
-            return [(await visitor.type("source", text)).translation for text in asked]
+            await client.open()
+            return [(await client.type("source", text)).translation for text in texts]
 
-    asked = sentences(MOST)[-2:]
-    answers = list(zip(asked, finished(through()), strict=True))
-    assert wrong(answers) == []
+    texts = sentences(MOST)[-2:]
+    answers = list(zip(texts, finished(through()), strict=True))
+    assert mismatches(answers) == []
 
 
 @pytest.mark.soak
-def test_fifty_visitors_for_two_minutes():
+def test_fifty_clients_for_two_minutes():
     with server() as found:
         before = found.seconds
         seen = finished(crowd(found.port, visitors=50, seconds=120, think=(3.0, 7.0)))
         cost = (found.seconds - before) / (len(seen.seconds) + len(seen.first))
-    print(f"\n{seen.line()}; {cost:.3f} s of processor time a request")  # noqa: T201
+    print(f"\n{seen.line()}; {cost:.3f} s of CPU time per request")  # noqa: T201
     assert not seen.errors and len(seen.answers) > 500
-    assert wrong(seen.answers) == []
+    assert mismatches(seen.answers) == []
 
 
 @pytest.mark.soak
@@ -175,32 +174,32 @@ def test_a_thousand_sessions_leave_no_more_memory_than_a_hundred():
             sessions(found.port, 1000, lambda done: done % 100 or memory.append(found.memory))
         )
     print("\nMB after each hundred:", *map(round, memory))  # noqa: T201
-    assert not errors and wrong(answers) == []
+    assert not errors and mismatches(answers) == []
     assert max(memory) < 1.1 * memory[0]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_abuser_changes_nobodys_answer_and_takes_no_memory(own, kind):
-    """How much longer others wait is printed: a test of times would be one of the machine."""
+def test_an_abuser_affects_neither_answers_nor_memory(own, kind):
+    """The latency is only printed, as it depends on the machine."""
     found, _ = own
     usual, answers = finished(alone(found.port, 10, 0))
-    abused, more, _ = finished(beside(found.port, kind, 10, 10))
+    abused, more, _ = finished(next_to(found.port, kind, 10, 10))
     print(f"\n{kind}: {ratio(usual, abused):.1f} times the median wait")  # noqa: T201
-    assert wrong(answers + more) == []
+    assert mismatches(answers + more) == []
     assert found.most_memory < 2000
 
 
 @pytest.mark.soak
-def test_memory_is_given_back_after_the_checklists(own):
+def test_memory_is_freed_after_the_checklists(own):
     found, log = own
     before, done = found.memory, len(log("checklist", "answered"))
 
     async def run() -> None:
-        tabs = [await at_the_checklist(found.port) for _ in range(3)]
+        tabs = [await start_checklist(found.port) for _ in range(3)]
         pages = await asyncio.gather(*(tab.read() for tab in tabs))
         assert not any(page.errors or page.failed for page in pages)
-        await asyncio.gather(*(tab.leave() for tab in tabs))
+        await asyncio.gather(*(tab.close() for tab in tabs))
 
     finished(run())
     print(f"\n{before:.0f} → {found.memory:.0f} MB, most {found.most_memory:.0f}")  # noqa: T201

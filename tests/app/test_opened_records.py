@@ -1,4 +1,4 @@
-"""Which saved records a page opens: all that the format allows; the others are one line."""
+"""The app opens every saved record that the format allows; others give one line."""
 
 import io
 import json
@@ -14,35 +14,28 @@ from streamlit.testing.v1 import AppTest
 from app.components.explorer import payload as module
 from app.components.explorer.payload import Answers, Exact, pack, payload
 from app.state.address import first_view
+from core.kinds import KINDS
 from core.record.record import RecordToken, TranslationRecord
 from tests.app.explorer_harness import synthetic_quantity, synthetic_record
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
-KINDS = ("encoder", "decoder", "cross")
 SERVER_LIMIT = 20 * 1_000_000  # maxMessageSize of .streamlit/config.toml
 
 
 def even(layers: tuple[int, int], heads: int, S: int, T: int, K: int = 1, **changes):
-    """A record whose every row is spread evenly over the keys that it may look at."""
+    """A record with uniform attention over the unmasked keys."""
     token = RecordToken(5, "a", "a", True, False, False)
     bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
     past = np.tri(T, dtype=np.float32)
-    shapes = {
-        "encoder": (layers[0], S, S),
-        "decoder": (layers[1], T, T),
-        "cross": (layers[1], T, S),
-    }
-    rows = {
-        "encoder": np.full((S, S), 1 / S),
-        "decoder": past / past.sum(1, keepdims=True),
-        "cross": np.full((T, S), 1 / S),
+    uniform = {
+        "encoder": (layers[0], np.full((S, S), 1 / S)),
+        "decoder": (layers[1], past / past.sum(1, keepdims=True)),
+        "cross": (layers[1], np.full((T, S), 1 / S)),
     }
     maps = {
-        kind: np.ascontiguousarray(
-            np.broadcast_to(rows[kind].astype(np.float32), (count, heads, *shape))
-        )
-        for kind, (count, *shape) in shapes.items()
+        kind: np.ascontiguousarray(np.broadcast_to(np.float32(rows), (count, heads, *rows.shape)))
+        for kind, (count, rows) in uniform.items()
     }
     values: dict[str, Any] = {
         **maps,
@@ -78,7 +71,7 @@ LARGEST = {
 
 
 @pytest.mark.parametrize("size", LARGEST.values(), ids=LARGEST)
-def test_the_largest_that_a_record_holds_is_sent(size):
+def test_the_largest_records_can_be_sent(size):
     record = TranslationRecord.load(io.BytesIO(even(*size).to_bytes()))
     sent = payload(record, first_view(record))
     assert len(pack(sent)) < SERVER_LIMIT
@@ -92,19 +85,13 @@ def test_the_largest_that_a_record_holds_is_sent(size):
 def test_a_record_without_alternatives_is_sent():
     record = even((1, 1), 2, 3, 4, K=0)
     steps = payload(record, VIEW)["alternatives"]
-    assert (
-        steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 2]]] * 4
-    )  # what was written, beside none
-
-
-def members(record: TranslationRecord) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
-        return {name: opened.read(name) for name in opened.namelist()}
+    assert steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 2]]] * 4, "the token written"
 
 
 def with_arrays(record: TranslationRecord, **arrays: np.ndarray) -> bytes:
-    """A saved record in which some arrays are others, as nobody here would save them."""
-    found = members(record)
+    """A saved record with some arrays replaced by invalid ones."""
+    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
+        found = {name: opened.read(name) for name in opened.namelist()}
     for name, array in arrays.items():
         buffer = io.BytesIO()
         np.save(buffer, array)
@@ -158,24 +145,23 @@ def app():
     return AppTest.from_file(str(MAIN), default_timeout=60).run()
 
 
-@pytest.mark.parametrize("make", SHOWN.values(), ids=SHOWN)
-def test_what_the_format_allows_is_shown(app, make):
-    app.file_uploader(key="open_record").set_value(("x.npz", make(), "")).run()
-    assert not app.exception and not app.error
-    assert app.subheader[-1].value == "Opened: x.npz"
+def test_what_the_format_allows_is_shown_and_the_rest_is_one_line(app):
+    def opened(content: bytes) -> None:
+        app.file_uploader(key="open_record").set_value(("x.npz", content, "")).run()
+        assert not app.exception
+
+    for name, make in SHOWN.items():
+        opened(make())
+        assert not app.error and app.subheader[-1].value == "Opened: x.npz", name
+    for make, line in NOT_SHOWN.values():
+        opened(make())
+        (error,) = app.error
+        said = error.value.replace("\\", "")
+        assert f"is not a saved record ({line})" in said and "\n" not in said
+        assert app.get("bidi_component"), "the page's own record stays"
 
 
-@pytest.mark.parametrize(("make", "says"), NOT_SHOWN.values(), ids=NOT_SHOWN)
-def test_what_a_page_cannot_show_is_one_line(app, make, says):
-    app.file_uploader(key="open_record").set_value(("x.npz", make(), "")).run()
-    assert not app.exception
-    (error,) = app.error
-    said = error.value.replace("\\", "")
-    assert f"is not a saved record ({says})" in said and "\n" not in said
-    assert app.get("bidi_component"), "the page's own record stays"
-
-
-def test_what_is_asked_for_and_too_large_is_left_out_with_a_line(monkeypatch):
+def test_responses_that_do_not_fit_are_left_out_with_a_line(monkeypatch):
     record = synthetic_record("long", 6, 8)
     scores = synthetic_quantity(record, "scores")
     exact = Exact("weights", "cross", None, None, record.cross)
@@ -193,20 +179,18 @@ def test_what_is_asked_for_and_too_large_is_left_out_with_a_line(monkeypatch):
     without = sent(size - 10_000)
     assert list(without["failed"]) == ["page"] and "exact_numbers" in without
     assert without["failed"]["page"].startswith("The page could not be sent: ")
-    for limit, left_out in ((600_000, ["page", "exact", "effects", "quantity"]),):
-        found = sent(limit)
-        assert list(found["failed"]) == left_out
-        assert len(pack(found)) <= limit + 1_000 and found["quantities"] == {}
-        assert not found["effects"] and "exact" not in found
-        assert [found[kind] for kind in KINDS] == [whole[kind] for kind in KINDS]
+    found = sent(600_000)
+    assert list(found["failed"]) == ["page", "exact", "effects", "quantity"]
+    assert len(pack(found)) <= 601_000 and found["quantities"] == {}
+    assert not found["effects"] and "exact" not in found
+    assert [found[kind] for kind in KINDS] == [whole[kind] for kind in KINDS]
     with pytest.raises(ValueError, match="its maps take"):
         sent(200_000)
     (length,) = struct.unpack_from("<I", pack(without))
     assert json.loads(pack(without)[4 : 4 + length])["failed"] == without["failed"]
 
 
-def test_a_page_by_itself_has_no_limit(monkeypatch):
-    """A file on a disk is no message: every number is in it."""
+def test_a_saved_page_has_no_limit(monkeypatch):
     monkeypatch.setattr(module, "MESSAGE_LIMIT", 1_000)
     record = synthetic_record("long", 6, 8)
     assert payload(record, VIEW, alone=True)["levels"] is None

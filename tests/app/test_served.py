@@ -1,9 +1,10 @@
-"""What the server is set to, and what its guard refuses, asked of it over the wire."""
+"""Server options and the middleware's host, origin and header checks, over HTTP."""
 
 from __future__ import annotations
 
 import http.client
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -45,14 +46,14 @@ def address(serve) -> str:
     return urlsplit(serve(ROOT / "app/serve.py")).netloc
 
 
-def asked(address: str, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+def get(address: str, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection(address, timeout=30)
     sent = {"Host": address} | {name.replace("_", "-"): text for name, text in headers.items()}
     connection.request(method, path, headers=sent)
     return connection.getresponse()
 
 
-def test_every_option_is_what_is_promised():
+def test_server_options():
     code = f"from streamlit import config; print([config.get_option(n) for n in {list(SET)}])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -61,8 +62,8 @@ def test_every_option_is_what_is_promised():
     assert results.LIMIT <= 256 * 2**20
 
 
-def test_the_page_comes_with_its_policy(address):
-    answer = asked(address, "/")
+def test_the_page_has_its_security_headers(address):
+    answer = get(address, "/")
     assert answer.status == 200
     for name, text in served.HEADERS.items():
         assert answer.headers.get_all(name) == [text]
@@ -71,76 +72,61 @@ def test_the_page_comes_with_its_policy(address):
     assert len(re.findall("<script>", answer.read().decode())) == scripts.count("sha256-")
 
 
-def test_nothing_is_said_of_other_visitors(address):
+def test_metrics_are_closed(address):
     for path in ("/_stcore/metrics", "/_stcore/metrics/", "/x/_stcore/metrics"):
-        assert asked(address, path).status == 404
-        assert b"session" not in asked(address, path).read()
-    assert asked(address, "/_stcore/health").status == 200
+        assert get(address, path).status == 404
+        assert b"session" not in get(address, path).read()
+    assert get(address, "/_stcore/health").status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/_stcore/health", "/masks"])
-def test_another_host_or_a_foreign_page_is_refused(address, path):
+def test_foreign_hosts_and_origins_are_rejected(address, path):
     port = address.split(":")[1]
-    assert asked(address, path, Host=f"localhost:{port}").status == 200
+    assert get(address, path, Host=f"localhost:{port}").status == 200
     for host in ("evil.example", f"evil.example:{port}", "", f"127.0.0.1.evil.example:{port}"):
-        assert asked(address, path, Host=host).status == 403
+        assert get(address, path, Host=host).status == 403
     for origin in ("http://evil.example", "null", f"http://{OWN}:1", f"http://{address}.evil"):
-        assert asked(address, path, Origin=origin).status == 403
-    assert asked(address, path, Origin=f"http://{address}").status == 200
+        assert get(address, path, Origin=origin).status == 403
+    assert get(address, path, Origin=f"http://{address}").status == 200
 
 
 @pytest.mark.parametrize(
     ("host", "origin"), [(None, "http://evil.example"), ("evil.example", None), (None, "null")]
 )
-def test_a_socket_from_elsewhere_is_refused(address, host, origin):
-    headers = {"Origin": origin} if origin else {}
+def test_foreign_websockets_are_rejected(address, host, origin):
+    name, port = address.split(":")
     with pytest.raises(InvalidStatus) as refused:
-        if host:
-            connect(
-                f"ws://{host}/_stcore/stream",
-                sock=_socket(address),
-                subprotocols=["streamlit"],
-                additional_headers=headers,
-            )
-        else:
-            connect(
-                f"ws://{address}/_stcore/stream",
-                subprotocols=["streamlit"],
-                additional_headers=headers,
-            )
+        connect(
+            f"ws://{host or address}/_stcore/stream",
+            sock=socket.create_connection((name, int(port)), timeout=30),
+            subprotocols=["streamlit"],
+            additional_headers={"Origin": origin} if origin else {},
+        )
     assert refused.value.response.status_code == 403
 
 
-def _socket(address: str):
-    import socket
-
-    host, port = address.split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
-
-
 @pytest.mark.parametrize("size", [1_100_000, 21_000_000])
-def test_a_message_that_is_too_large_ends_its_own_connection(address, size):
+def test_an_oversized_message_closes_its_own_connection(address, size):
     with connect(
         f"ws://{address}/_stcore/stream",
         subprotocols=["streamlit"],
         origin=f"http://{address}",
         max_size=None,
-    ) as socket:
+    ) as connection:
         with pytest.raises(ConnectionClosed):
-            socket.send(b"\0" * size)
+            connection.send(b"\0" * size)
             while True:
-                socket.recv(timeout=30)
-        # Of a message larger than the server reads, its end finds the connection gone.
-        assert socket.close_code in (1009, 1006)
-    assert asked(address, "/_stcore/health").status == 200
+                connection.recv(timeout=30)
+        # 1006: the server closed the connection before the whole message was sent.
+        assert connection.close_code in (1009, 1006)
+    assert get(address, "/_stcore/health").status == 200
 
 
-def test_a_file_is_taken_only_from_the_page_itself(address):
-    assert asked(address, "/_stcore/upload_file/a/b", "PUT").status == 403
+def test_uploads_from_elsewhere_are_rejected(address):
+    assert get(address, "/_stcore/upload_file/a/b", "PUT").status == 403
 
 
-def test_the_first_page_is_shown_without_what_only_a_part_needs():
-    """spaCy, torchtext and the rest are imported by the part that needs them."""
+def test_optional_libraries_are_imported_on_demand():
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
         f"page = AppTest.from_file({str(ROOT / 'app/main.py')!r}, default_timeout=120).run(); "

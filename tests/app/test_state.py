@@ -1,4 +1,4 @@
-"""What visitors share: each result is one question's, made once, read-only, and not too large."""
+"""Shared models and results: the right one, computed once, read-only and limited in size."""
 
 import shutil
 import weakref
@@ -15,7 +15,7 @@ import streamlit as st
 import core
 from app.state import models, results
 from app.state.models import CHECKPOINTS, Implementation
-from app.state.store import Store, sealed
+from app.state.store import Store, freeze
 from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
 from core.record.edits import Edits
@@ -26,7 +26,7 @@ LONG = "A group of young people sit at a long table in the garden of an old hous
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept():
+def empty_cache():
     results._store.clear()
     yield
     results._store.clear()
@@ -34,13 +34,11 @@ def nothing_kept():
 
 def test_every_shipped_model_stays_loaded():
     cards, _ = list_cards(CHECKPOINTS)
-    assert sum(2 * 8 * card.parameters for card in cards) <= models.LIMIT  # in both ways
+    assert sum(2 * 8 * card.parameters for card in cards) <= models.LIMIT  # both implementations
     assert models._networks().limit == models.LIMIT
 
 
-def test_networks_are_kept_up_to_so_many_bytes_and_those_that_go_leave_nothing(
-    tmp_path, monkeypatch
-):
+def test_models_are_evicted_completely(tmp_path, monkeypatch):
     names = [f"{letter}-de-en" for letter in "abc"]
     for name in names:
         strange_folders.network()(strange_folders.good(tmp_path / name))
@@ -48,13 +46,15 @@ def test_networks_are_kept_up_to_so_many_bytes_and_those_that_go_leave_nothing(
     models._listed.clear()
     models._networks.clear()
     a, b, c = (models.cards()["de-en", name[0]] for name in names)
-    monkeypatch.setattr(models, "LIMIT", 5 * 4 * a.parameters)  # two, and half of one
+    monkeypatch.setattr(models, "LIMIT", 5 * 4 * a.parameters)  # room for two and a half
     first = models.translator(a)
     assert models.translator(a) is first and models.translator(b) is not first
     assert models.translator(Implementation(b, other=True)) is not models.translator(b)
     network = weakref.ref(first._model)
     del first
-    assert network() is None and a.folder not in models._loaded  # b's two ways fill it
+    assert (
+        network() is None and a.folder not in models._loaded
+    )  # evicted by b's two implementations
     assert models.translator(b) is models.translator(b)
     models.translator(c)
     assert models._networks().size <= models.LIMIT
@@ -67,95 +67,94 @@ def test_networks_are_kept_up_to_so_many_bytes_and_those_that_go_leave_nothing(
     models._loaded.clear()
 
 
-def test_what_was_asked_for_longest_ago_goes_first():
-    store, made = Store(limit=1000), []
+def test_the_least_recently_used_value_is_evicted():
+    store, computed = Store(limit=1000), []
 
-    def ask(name: str, size: int = 300):
-        return store.get(name, lambda: made.append(name) or np.zeros(size, np.uint8))
+    def get(name: str, size: int = 300):
+        return store.get(name, lambda: computed.append(name) or np.zeros(size, np.uint8))
 
-    for name in ("a", "b", "c", "a", "d", "a", "b"):  # d takes the place of b, and b that of c
-        ask(name)
-    assert made == ["a", "b", "c", "d", "b"] and store.size <= 1000
-    assert ask("large", 5000).size == 5000 and ask("large").size == 5000  # kept, and alone
+    for name in ("a", "b", "c", "a", "d", "a", "b"):  # d evicts b, b evicts c
+        get(name)
+    assert computed == ["a", "b", "c", "d", "b"] and store.size <= 1000
+    assert get("large", 5000).size == 5000 and get("large").size == 5000  # kept, and nothing else
     assert store.size == 5000
-    ask("a")
+    get("a")
     assert store.size == 300
 
 
-def test_two_visitors_wait_for_one_result_and_a_failure_is_not_kept():
-    store, started, go, made = Store(1000), Event(), Event(), []
+def test_threads_share_one_computation_and_failures_are_not_cached():
+    store, started, go, computed = Store(1000), Event(), Event(), []
 
     def slow():
         started.set()
         go.wait(10)
-        made.append("slow")
+        computed.append("slow")
         return "result"
 
-    seen = []
-    threads = [Thread(target=lambda: seen.append(store.get("x", slow))) for _ in range(3)]
+    results = []
+    threads = [Thread(target=lambda: results.append(store.get("x", slow))) for _ in range(3)]
     for thread in threads:
         thread.start()
     started.wait(10)
-    assert store.get("y", lambda: "at once") == "at once"  # another question does not wait
+    assert store.get("y", lambda: "at once") == "at once"  # another key does not wait
     go.set()
     for thread in threads:
         thread.join(10)
-    assert seen == ["result"] * 3 and made == ["slow"]
+    assert results == ["result"] * 3 and computed == ["slow"]
     with pytest.raises(ValueError, match="no"):
         store.get("z", lambda: (_ for _ in ()).throw(ValueError("no")))
     assert store.get("z", lambda: "yes") == "yes"
 
 
-def test_where_the_maker_leaves_one_of_those_who_wait_makes_it():
-    store, started, gone, made, seen = Store(1000), Event(), Event(), [], []
+def test_a_waiting_thread_takes_over_a_cancelled_computation():
+    store, started, gone, computed, results = Store(1000), Event(), Event(), [], []
 
-    def leaves():
+    def cancelled():
         started.set()
         gone.wait(10)
         raise GeneratorExit
 
     def first():
         with pytest.raises(GeneratorExit):
-            store.get("x", leaves)
+            store.get("x", cancelled)
 
     def other():
-        seen.append(store.get("x", lambda: made.append("x") or "result"))
+        results.append(store.get("x", lambda: computed.append("x") or "result"))
 
     threads = [Thread(target=first), Thread(target=other), Thread(target=other)]
     threads[0].start()
     started.wait(10)
     for thread in threads[1:]:
         thread.start()
-    impatient: list[int] = []
+    polls = iter([None, None])
 
     def raise_if_cancelled():
-        impatient.append(1)
-        if len(impatient) == 2:
+        if next(polls, "left"):
             raise KeyError("left")
 
-    with pytest.raises(KeyError, match="left"):  # while the maker is still at it
-        store.get("x", lambda: made.append("never"), raise_if_cancelled)
+    with pytest.raises(KeyError, match="left"):  # while the first thread still computes
+        store.get("x", lambda: computed.append("never"), raise_if_cancelled)
     gone.set()
     for thread in threads:
         thread.join(10)
-    assert seen == ["result"] * 2 and made == ["x"]
+    assert results == ["result"] * 2 and computed == ["x"]
 
 
-def test_shared_arrays_are_read_only_wherever_they_are():
+def test_nested_arrays_become_read_only():
     @dataclass(frozen=True)
     class Result:
         inner: dict
         row: tuple
 
     arrays = [np.zeros(n) for n in (100, 200, 300)]
-    size = sealed([Result({"a": arrays[0]}, (arrays[1], [arrays[2]]))])
+    size = freeze([Result({"a": arrays[0]}, (arrays[1], [arrays[2]]))])
     assert 600 * 8 < size < 600 * 8 + 1500
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 
 
-def test_a_records_arrays_are_shared_read_only():
+def test_records_and_quantities_are_read_only():
     card = read_card(CHECKPOINTS / "scratch-de-en")
     record = results.inspect(card, "Ein Hund.")
     assert results.inspect(card, "Ein Hund.") is record
@@ -165,7 +164,7 @@ def test_a_records_arrays_are_shared_read_only():
 
 
 class Echo:
-    """A translator that answers with what it was asked."""
+    """A translator that returns its arguments."""
 
     def __init__(self, name: str, other: bool):
         self.name = f"{name} other" if other else name
@@ -174,10 +173,10 @@ class Echo:
     def exclusive_model(self, raise_if_cancelled):
         yield self.name
 
-    def ask(self, request, *who):
+    def ask(self, request, *_):
         edits = None if request.edits == Edits() else request.edits
-        asked = request.source, request.target, edits, request.decode, request.target_ids
-        return self.name, *asked
+        arguments = request.source, request.target, edits, request.decode, request.target_ids
+        return self.name, *arguments
 
     def search_tree(self, source, *, decode, prefix, edits):
         return self.name, source, decode, prefix, edits
@@ -195,8 +194,8 @@ def cards(monkeypatch):
     return [*own, Implementation(own[0], other=True)]
 
 
-def test_no_answer_is_another_questions(cards):
-    """Asked twice, so that the second answer comes out of the store."""
+def test_cached_results_are_not_mixed_up(cards):
+    """Request each twice, so that the second result comes from the cache."""
     searches = [DecodeConfig(beam=1), DecodeConfig(), DecodeConfig(length_penalty=0.6)]
     for _ in range(2):
         for card in cards:
@@ -216,16 +215,16 @@ def test_no_answer_is_another_questions(cards):
                     assert (result[:2], result[-1]) == ((name, text), ids)
 
 
-def test_a_function_runs_once_for_each_model_and_arguments(cards, monkeypatch):
-    asked = []
+def test_a_function_runs_once_per_model_and_arguments(cards):
+    calls = []
 
-    def one(*given):
-        asked.append("one")
-        return ("one", *given)
+    def one(*args):
+        calls.append("one")
+        return ("one", *args)
 
-    def two(*given):
-        asked.append("two")
-        return ("two", *given)
+    def two(*args):
+        calls.append("two")
+        return ("two", *args)
 
     for _ in range(2):
         assert results.run(cards[0], one, 1) == ("one", "scratch-en-de", 1)
@@ -233,11 +232,11 @@ def test_a_function_runs_once_for_each_model_and_arguments(cards, monkeypatch):
         assert results.run(cards[1], one, 1) == ("one", "baseline-en-de", 1)
         assert results.run(cards[2], one, 1) == ("one", "scratch-en-de other", 1)
         assert results.run(None, one, 2) == ("one", 2)
-    assert asked == ["one", "two", "one", "one", "one"]
+    assert calls == ["one", "two", "one", "one", "one"]
 
 
-def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch):
-    """A visitor who asks for something else ends a long question between two of its batches."""
+def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
+    """A newer request cancels an experiment between two of its steps."""
     log: list[object] = []
 
     def steps(owner, record, *arguments):
@@ -250,53 +249,51 @@ def test_a_question_that_is_given_up_is_closed_and_asked_anew(cards, monkeypatch
         finally:
             log.append("closed")
 
-    def question():
-        raise AssertionError("asked in one go")
+    def experiment():
+        raise AssertionError("called without steps")
 
-    question.steps = steps
+    experiment.steps = steps
     model_for = lambda record, raise_if_cancelled: nullcontext("model")  # noqa: E731
     monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=model_for))
     record = SimpleNamespace(id="sentence", source="abc", target_out="de")
 
-    def another(done: int, total: int) -> None:
+    def cancel(done: int, total: int) -> None:
         if done == 2:
-            raise RuntimeError("another question")
+            raise RuntimeError("newer request")
 
-    with pytest.raises(RuntimeError, match="another question"):
-        results.ask(cards[0], question, record, 7, on_progress=another)
+    with pytest.raises(RuntimeError, match="newer request"):
+        results.ask(cards[0], experiment, record, 7, on_progress=cancel)
     assert log == [("model", "sentence", 7), "closed"]
     seen: list[tuple[int, int]] = []
 
-    def ask():
-        told = lambda *at: seen.append(at)  # noqa: E731
-        return results.ask(cards[0], question, record, 7, on_progress=told)
-
-    assert ask() == ask() == "answer"
-    assert seen == [(1, 3), (2, 3), (3, 3)], "asked once, and kept"
-    last = results.took(cards[0], question)
+    for _ in range(2):
+        answer = results.ask(
+            cards[0], experiment, record, 7, on_progress=lambda *step: seen.append(step)
+        )
+        assert answer == "answer"
+    assert seen == [(1, 3), (2, 3), (3, 3)], "run once, then cached"
+    last = results.took(cards[0], experiment)
     assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
     assert results.took(cards[0], steps) is None
 
 
-@pytest.mark.parametrize(
-    "way", ["a question", "a long question", "a search tree", "a function of the network"]
-)
-def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeypatch):
-    """None of them has its turn, and the one behind them has the next."""
+@pytest.mark.parametrize("call", ["ask", "ask, in steps", "search_tree", "run"])
+def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
+    """It never gets the lock; the next waiting thread does."""
     card = read_card(CHECKPOINTS / "captions-de-en")
     translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
     calls = {
-        "a question": lambda: results.ask(card, core.value_norms, record),
-        "a long question": lambda: results.ask(card, core.shapley, record),
-        "a search tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
-        "a function of the network": lambda: results.run(card, pytest.fail, "asked"),
+        "ask": lambda: results.ask(card, core.value_norms, record),
+        "ask, in steps": lambda: results.ask(card, core.shapley, record),
+        "search_tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
+        "run": lambda: results.run(card, pytest.fail, "called"),
     }
 
-    class Left(BaseException):
+    class Disconnected(BaseException):
         pass
 
-    def leaves() -> None:
-        raise Left
+    def disconnect() -> None:
+        raise Disconnected
 
     held, go, seen = Event(), Event(), []
 
@@ -308,14 +305,14 @@ def test_who_leaves_while_another_holds_the_network_waits_no_longer(way, monkeyp
     holder = Thread(target=hold)
     holder.start()
     held.wait(10)
-    monkeypatch.setattr(results.waiting, "raise_if_cancelled", leaves)
-    with pytest.raises(Left):
-        calls[way]()
-    behind = Thread(target=lambda: seen.append(translator.translate(["Ein Hund."])[0].text))
-    behind.start()
+    monkeypatch.setattr(results.waiting, "raise_if_cancelled", disconnect)
+    with pytest.raises(Disconnected):
+        calls[call]()
+    waiting = Thread(target=lambda: seen.append(translator.translate(["Ein Hund."])[0].text))
+    waiting.start()
     assert not seen
     go.set()
-    for thread in (holder, behind):
+    for thread in (holder, waiting):
         thread.join(10)
     assert seen and not translator._lock.locked()
 

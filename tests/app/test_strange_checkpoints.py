@@ -1,4 +1,4 @@
-"""Strangers' checkpoint folders beside good ones: what they hold is text, and breaks no page."""
+"""Untrusted checkpoint folders: their content is text, and breaks no page."""
 
 import json
 import shutil
@@ -19,16 +19,16 @@ MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A folder of checkpoints with one tiny network that has room for the examples."""
+    """A folder of checkpoints with one tiny network that fits the examples."""
     strange_folders.network(max_length=200)(strange_folders.good(tmp_path / "scratch-de-en"))
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
-    forget()
+    clear_caches()
     yield tmp_path
-    forget()
+    clear_caches()
 
 
-def forget() -> None:
-    """Nothing is listed, loaded or kept."""
+def clear_caches() -> None:
+    """Clear all caches."""
     models._listed.clear()
     models._networks.clear()
     models._loaded.clear()
@@ -43,27 +43,27 @@ def opened() -> AppTest:
     return app
 
 
-def again(app: AppTest) -> AppTest:
-    """The page once more, after what is listed has been read again."""
+def rerun(app: AppTest) -> AppTest:
+    """Rerun the page with the folders listed again."""
     models._listed.clear()
     app.run()
     assert not app.exception
     return app
 
 
-def read_as_markdown(app: AppTest) -> list[str]:
-    """Every text of a page that Streamlit takes for Markdown."""
-    found = [str(e.value) for kind in MARKDOWN for e in app.get(kind) if hasattr(e, "value")]
-    found += [str(e.label) for kind in MARKDOWN for e in app.get(kind) if hasattr(e, "label")]
+def markdown_texts(app: AppTest) -> list[str]:
+    """Return every text of a page that Streamlit renders as Markdown."""
+    texts = [str(e.value) for kind in MARKDOWN for e in app.get(kind) if hasattr(e, "value")]
+    texts += [str(e.label) for kind in MARKDOWN for e in app.get(kind) if hasattr(e, "label")]
     groups = [e.proto for e in (*app.get("button_group"), *app.get("radio"))]
-    return found + [str(getattr(o, "content", o)) for group in groups for o in group.options]
+    return texts + [str(getattr(o, "content", o)) for group in groups for o in group.options]
 
 
-def test_what_strangers_wrote_is_text_on_every_page(root):
-    """In a name of their folder, among a network's sizes, in a corpus, in a language."""
+def test_untrusted_text_is_never_markdown(root):
+    """In a folder name, a configuration key, a corpus name and a language."""
     odd = strange_folders.good(root / ":red[r] $x^2$ `c` ![x](b.png)-de-en")
     strange_folders.network(max_length=200)(odd)
-    corpus = PICTURE.replace("`", "")  # a mark that no corpus may have in its name
+    corpus = PICTURE.replace("`", "")  # corpus names cannot contain it
     metrics = json.dumps({"final": {corpus: {"sacrebleu": 1.5}}})
     for folder in (odd, root / "scratch-de-en"):
         (folder / "metrics.json").write_text(metrics)
@@ -78,7 +78,7 @@ def test_what_strangers_wrote_is_text_on_every_page(root):
     for page in PAGES:
         app.switch_page(f"views/{page}.py").run()
         assert not app.exception, page
-        for text in read_as_markdown(app):
+        for text in markdown_texts(app):
             for mark in ("![x](", ":red[", "$x^2$", "`c`", "<b>"):
                 assert mark not in text, (page, text)
             seen += plain("![x](") in text
@@ -86,10 +86,10 @@ def test_what_strangers_wrote_is_text_on_every_page(root):
 
 
 @pytest.mark.parametrize("direction", ["fr-yue", "de-yue", "fr-en"])
-def test_a_language_that_is_not_known_is_its_code_on_every_page(root, direction):
+def test_an_unknown_language_is_shown_as_its_code(root, direction):
     source, target = direction.split("-")
-    of = strange_folders.config(source_language=source, target_language=target)
-    of(shutil.copytree(root / "scratch-de-en", root / f"scratch-{direction}"))
+    change = strange_folders.config(source_language=source, target_language=target)
+    change(shutil.copytree(root / "scratch-de-en", root / f"scratch-{direction}"))
     app = opened()
     radio = app.radio(key="direction")
     languages = " → ".join({"de": "German", "en": "English"}.get(x, x) for x in (source, target))
@@ -109,7 +109,7 @@ def test_a_language_that_is_not_known_is_its_code_on_every_page(root, direction)
     assert bool(shown) == (source == "de")
 
 
-def test_without_a_sentence_in_a_language_that_is_not_known_one_is_asked_for(root):
+def test_the_hint_names_an_unknown_language(root):
     strange_folders.config(source_language="fr")(root / "scratch-de-en")
     app = opened()
     assert [c.value for c in app.caption if "Type a" in c.value] == ["Type a sentence in fr."]
@@ -117,7 +117,7 @@ def test_without_a_sentence_in_a_language_that_is_not_known_one_is_asked_for(roo
     assert not app.exception and not app.error
 
 
-def test_broken_metrics_are_a_line_in_the_sidebar(root):
+def test_invalid_metrics_are_a_line_in_the_sidebar(root):
     (root / "scratch-de-en/metrics.json").write_bytes(b"[" * 60_000)
     app = opened()
     assert not app.error and app.get("bidi_component")
@@ -125,18 +125,20 @@ def test_broken_metrics_are_a_line_in_the_sidebar(root):
     assert len(notes) == 1 and "metrics.json" in notes[0] and "deeper than 8" in notes[0]
 
 
-def test_the_model_in_use_stays_while_its_folder_is_unusable(root):
+def test_a_loaded_model_survives_damage_to_its_folder(root):
     shutil.copytree(root / "scratch-de-en", root / "another-de-en")
     app = opened()
     shown = [text.value for text in app.text]
     strange_folders.network(num_heads=0)(root / "scratch-de-en")
-    again(app)
+    rerun(app)
     (error,) = app.error
     assert "num_heads 0 is out of range" in error.value.replace("\\", "")
     assert [text.value for text in app.text] == shown and app.get("bidi_component")
     app.text_area(key="source").set_value("Zwei Hunde.").run()
-    assert not app.exception and app.get("bidi_component")  # the model itself, not what it wrote
+    assert not app.exception and app.get(
+        "bidi_component"
+    )  # decoded by the loaded model, not from the cache
     assert "scratch" in app.selectbox(key="model").options[1]
     shutil.rmtree(root / "scratch-de-en")
-    again(app)
+    rerun(app)
     assert not app.error and len(app.selectbox(key="model").options) == 1

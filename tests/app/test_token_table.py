@@ -1,4 +1,4 @@
-"""The batch's table holds every token over its id, as text, and scrolls in its own box."""
+"""The batch table shows each token above its id, as text, and scrolls in its own box."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_id_has_its_word(words):
     assert (found["first"], payload(IDS, words, "Target", 0)["first"]) == (1, 0)
 
 
-def test_a_phone_scrolls_the_table_and_not_the_page(serve, local_page: Page, tmp_path):
+def test_a_phone_scrolls_the_table_but_not_the_page(serve, local_page: Page, tmp_path):
     script = tmp_path / "page.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"

@@ -1,4 +1,4 @@
-"""Who has used much of the processor makes pauses while others are there, and only then."""
+"""Heavy users are throttled while others are active, and only then."""
 
 import time
 from itertools import accumulate
@@ -12,23 +12,23 @@ from core.serving.queue import BusyError
 
 
 @pytest.fixture
-def now(monkeypatch):
-    """Whose run this is, and what it costs: by so much a thread's clock is later at each look."""
-    who = {"visitor": "busy", "cost": 1.0}
-    ticks = accumulate(iter(lambda: who["cost"], None))
-    monkeypatch.setattr(waiting, "visitor", lambda: who["visitor"])
+def clock(monkeypatch):
+    """The current session and the CPU time that each look at the thread's clock adds."""
+    state = {"session": "heavy", "cost": 1.0}
+    ticks = accumulate(iter(lambda: state["cost"], None))
+    monkeypatch.setattr(waiting, "session_id", lambda: state["session"])
     monkeypatch.setattr(waiting, "raise_if_cancelled", lambda: None)
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
-    monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
+    monkeypatch.setattr(fair_share, "SHARE", 2.0)  # keeps the pauses short
     monkeypatch.setattr(waiting, "SHARES", FairShare())
-    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)  # which takes half a second
-    return who
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: None)  # takes half a second
+    return state
 
 
-def seconds_of(work) -> float:
-    begun = time.monotonic()
-    work()
-    return time.monotonic() - begun
+def seconds_of(call) -> float:
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
 
 
 def a_run() -> None:
@@ -36,71 +36,71 @@ def a_run() -> None:
         pass
 
 
-def test_a_run_waits_only_while_others_are_there(now):
+def test_a_heavy_session_waits_only_while_others_are_active(clock):
     for _ in range(4):
         assert seconds_of(a_run) < 0.2
-    now.update(visitor="other", cost=0.01)
-    assert seconds_of(a_run) < 0.2, "who has used little"
-    now.update(visitor="busy", cost=1.0)
+    clock.update(session="other", cost=0.01)
+    assert seconds_of(a_run) < 0.2, "a light session"
+    clock.update(session="heavy", cost=1.0)
     assert seconds_of(a_run) > 0.4
 
 
-def test_a_part_that_is_run_by_itself_counts_as_a_run(now, monkeypatch):
+def test_a_fragment_run_counts_as_a_run(clock, monkeypatch):
     monkeypatch.setattr(waiting.st, "fragment", lambda body: body)
-    part = waiting.fragment(lambda: "shown")
+    fragment = waiting.fragment(lambda: "shown")
     for _ in range(4):
-        assert part() == "shown"
-    waiting.SHARES.asks("other")
-    assert seconds_of(part) > 0.4
+        assert fragment() == "shown"
+    waiting.SHARES.mark_active("other")
+    assert seconds_of(fragment) > 0.4
 
-    now["visitor"] = "a second one"
+    clock["session"] = "another"
 
     def whole() -> None:
         with waiting.fair_run():
             for _ in range(8):
-                part()
+                fragment()
 
     assert seconds_of(whole) < 0.2
-    assert seconds_of(whole) < 0.2, "its parts are not counted again, nor made to wait"
+    assert seconds_of(whole) < 0.2, "nested fragments are neither charged nor throttled"
 
 
-def test_all_long_work_shares_one_account(now):
-    steps = lambda: list(waiting.in_line(lambda: iter(range(4))))  # noqa: E731
-    assert seconds_of(steps) < 0.2, "nobody else is there"
-    waiting.SHARES.asks("other")
-    now["visitor"] = "a second one"
-    assert seconds_of(steps) > 0.4, "what the first one's work used counts"
+def test_all_long_tasks_share_one_account(clock):
+    steps = lambda: list(waiting.run_queued(lambda: iter(range(4))))  # noqa: E731
+    assert seconds_of(steps) < 0.2, "no other session is active"
+    waiting.SHARES.mark_active("other")
+    clock["session"] = "another"
+    assert seconds_of(steps) > 0.4, "the first session's tasks count"
 
 
-def test_what_is_made_of_a_step_counts_as_long_work(now):
-    waiting.SHARES.asks("other")
+def test_drawing_a_step_counts_as_long_task_time(clock):
+    waiting.SHARES.mark_active("other")
 
     def drawn() -> None:
-        for _ in waiting.in_line(lambda: iter(range(1))):
+        for _ in waiting.run_queued(lambda: iter(range(1))):
             for _ in range(3):
                 waiting.time.thread_time()
 
     assert seconds_of(drawn) > 0.4
 
 
-def test_a_refused_run_makes_its_pause_behind_what_it_shows(now, monkeypatch):
-    monkeypatch.setattr(waiting, "LINE", long_tasks.LongTaskQueue(waiting=-1))
+def test_a_rejected_run_pauses_after_showing_why(clock, monkeypatch):
+    monkeypatch.setattr(waiting, "LONG_TASKS", long_tasks.LongTaskQueue(waiting=-1))
     shown = []
 
     def refused() -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         with waiting.fair_run():
             with pytest.raises(BusyError):
-                next(waiting.in_line(lambda: iter(range(1))))
-            shown.append(time.monotonic() - begun)
+                next(waiting.run_queued(lambda: iter(range(1))))
+            shown.append(time.monotonic() - start)
 
     monkeypatch.setattr(waiting, "_PAUSE_S", 0.5)
     assert seconds_of(refused) > 0.5 and shown[0] < 0.2
-    assert seconds_of(a_run) < 0.2, "the next run is not refused"
+    assert seconds_of(a_run) < 0.2, "the next run is not rejected"
 
 
-def test_who_is_there_no_more_counts_no_more(now, monkeypatch):
-    waiting.SHARES.asks("other")
+def test_inactive_sessions_do_not_count(clock, monkeypatch):
+    waiting.SHARES.mark_active("other")
     monkeypatch.setattr(fair_share, "RECENT_S", 0.0)
     for _ in range(4):
         assert seconds_of(a_run) < 0.2

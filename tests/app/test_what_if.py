@@ -1,4 +1,4 @@
-"""What if, on the page: every number under an edit is that of the edited pass, and is undone."""
+"""What if, in the app: all numbers after an edit are the edited pass's, and edits can be undone."""
 
 import re
 from urllib.parse import quote
@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from app.components.beam_tree.payload import payload as tree_payload
 from app.components.edits import described
 from app.export.page import page as saved_page
 from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
-from core.record.edits import Edge, Edits, PositionEdit, Row, Temperature
+from core.record.edits import Edge, Edits, PositionEdit, Row
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted
@@ -42,9 +43,9 @@ def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locato
 
 @pytest.fixture
 def pinned(shared_page: Page, serve, record) -> Page:
-    """One page for tests that take back what they change: a cell is kept, nothing is edited."""
+    """A page shared by tests that undo their edits, with a cell pinned and no edits."""
     root = shared_page.locator("section[aria-label='Attention explorer']")
-    if not root.count() or root.get_attribute("data-sentence") != record.id:  # or one failed
+    if not root.count() or root.get_attribute("data-sentence") != record.id:  # or a test failed
         opened(shared_page, serve, "kind=cross&layer=2&head=1&q=2&k=2")
     return shared_page
 
@@ -75,7 +76,9 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     changes = edited.log_probs - record.log_probs
     shown = root.locator("[data-part=edit-tokens] small").all_text_contents()
     assert [number(text) for text in shown] == pytest.approx(changes, abs=0.00501)
-    assert np.abs(changes).max() > 0.1, "the head must matter here, or the test shows nothing"
+    assert np.abs(changes).max() > 0.1, (
+        "the head must have an effect for this test to mean anything"
+    )
     said = root.locator("[data-part=edit-sum]").inner_text()
     assert record.translation in said
     figures = [number(text) for text in re.findall(r"[+−]?\d+\.\d{3}", said)]
@@ -86,7 +89,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     expect(result).to_contain_text(again.translation, timeout=30_000)
     expect(result).to_contain_text("still" if again.translation == record.translation else "now")
 
-    root.locator("[data-kind-option=decoder]").click()  # a head behind the one that is off
+    root.locator("[data-kind-option=decoder]").click()  # a head after the ablated one
     for name, array in (
         ("weights", edited.decoder),
         ("change", edited.decoder - record.decoder),
@@ -101,53 +104,10 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
             value = float(array[3, 0, query, key])
             assert float(said_of["weight"]) == pytest.approx(value, abs=2e-4 + 2e-4 * abs(value))
 
-    root.get_by_role("button", name="Take back").click()
+    root.get_by_role("button", name="Remove:").click()
     shows(root, record)
     expect_query(local_page, edits=None)
     expect(root.locator("[data-part=edits] li")).to_have_count(0)
-
-
-@pytest.mark.parametrize(
-    ("name", "edits"),
-    [
-        ("cut", Edits(edges=(Edge("cross", 2, 1, 2, 2, 0.0),))),
-        ("times", Edits(edges=(Edge("cross", 2, 1, 2, 2, 4.0),))),
-        ("sharper", Edits(temperatures=(Temperature("cross", 2, 1, 0.5),))),
-        ("hide", Edits(hidden_source=(2,))),
-        ("causal", Edits(causal_mask=False)),
-        ("positions", Edits(source_positions=PositionEdit(scale=0))),
-    ],
-)
-def test_each_button_makes_its_edit(
-    pinned: Page, translator, record, name: str, edits: Edits
-) -> None:
-    root = painted(pinned)
-    button(root, name).click()
-    shows(root, under(translator, record, edits))
-    expect_query(pinned, edits=edits.to_text())
-    expect(root.locator("[data-part=edits] li")).to_contain_text(
-        described(edits.listed()[0], record)
-    )
-    said = root.evaluate("({dataset}) => ({...dataset})")
-    assert (said["query"], said["key"]) == ("2", "2"), "what is pinned stays pinned"
-    if name == "causal":
-        result = pinned.locator(".st-key-what_if_result")
-        expect(result).to_contain_text("without the causal mask", timeout=30_000)
-    button(root, name).click()  # the same button takes it back
-    shows(root, record)
-
-
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        (PositionEdit(scale=0), "no positions in the source"),
-        (PositionEdit(scale=0.5, shift=-4), "positions of the source × 0.5, shifted by −4"),
-        (PositionEdit(stretch=2), "positions of the source stretched × 2"),
-        (PositionEdit(order=(1, 0)), "positions of the source in another order"),
-    ],
-)
-def test_positions_are_said_as_they_are_edited(edit: PositionEdit, words: str, record) -> None:
-    assert described(Edits(source_positions=edit), record) == words
 
 
 def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> None:
@@ -156,7 +116,7 @@ def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> 
     sliders = root.locator("[data-part=drawn-keys] input")
     expect(sliders).to_have_count(len(record.source))
     root.locator(".thumbnail[data-l='2'][data-h='1']").click()
-    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # they were another head's
+    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # they belonged to another head
     root.locator(".thumbnail[data-l='2'][data-h='0']").click()
     button(root, "row").click()
     for key in range(len(record.source)):
@@ -168,7 +128,7 @@ def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> 
     assert float(hover_cell(root, 3, 0)["weight"]) == pytest.approx(0.75, abs=1e-4)
 
 
-def test_a_link_brings_its_edits_and_names_what_is_none(
+def test_a_link_has_edits_and_invalid_ones_are_named(
     local_page: Page, serve, translator, record
 ) -> None:
     broken = "~".join(["off.cross.77.0", "<b>x</b>", "temp.cross.0.0.nan", *["cut.me"] * 995])
@@ -185,20 +145,6 @@ def test_a_link_brings_its_edits_and_names_what_is_none(
     shows(root, under(translator, record, both))
     root.get_by_role("button", name="Remove all").click()
     shows(root, record)
-
-
-def test_a_word_of_several_tokens_is_no_key_of_an_edit(local_page: Page, serve) -> None:
-    """An edit is of one token: its button would name the word and change a part of it."""
-    text = "Ein Straßenmusiker spielt Gitarre."
-    local_page.goto(
-        f"{serve(MAIN)}/?source={quote(text)}&direction=de-en&model=scratch&search=greedy"
-        "&kind=encoder&layer=0&head=1&q=1&k=1&words=1"
-    )
-    root = painted(local_page)
-    for name in ("cut", "times", "hide", "row"):
-        expect(button(root, name)).to_be_disabled()
-    root.locator("[data-unit-option=pieces]").click()
-    expect(button(root, "cut")).to_be_enabled()
 
 
 def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
@@ -224,26 +170,59 @@ def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:
     expect_query(local_page, edits=None, model="baseline")
 
 
+@pytest.mark.parametrize(
+    ("name", "edits"),
+    [
+        ("cut", Edits(edges=(Edge("cross", 2, 1, 2, 2, 0.0),))),
+        ("hide", Edits(hidden_source=(2,))),
+        ("causal", Edits(causal_mask=False)),
+    ],
+)
+def test_each_button_makes_and_removes_its_edit(
+    pinned: Page, translator, record, name: str, edits: Edits
+) -> None:
+    root = painted(pinned)
+    button(root, name).click()
+    shows(root, under(translator, record, edits))
+    expect_query(pinned, edits=edits.to_text())
+    listed = root.locator("[data-part=edits] li")
+    expect(listed).to_contain_text(described(edits.listed()[0], record))
+    said = root.evaluate("({dataset}) => ({...dataset})")
+    assert (said["query"], said["key"]) == ("2", "2"), "the pinned cell stays pinned"
+    if name == "causal":
+        result = pinned.locator(".st-key-what_if_result")
+        expect(result).to_contain_text("without the causal mask", timeout=30_000)
+    button(root, name).click()
+    shows(root, record)
+
+
+def test_edits_of_positions_are_described(record) -> None:
+    for edit, words in (
+        (PositionEdit(scale=0), "no positions in the source"),
+        (PositionEdit(scale=0.5, shift=-4), "positions of the source × 0.5, shifted by −4"),
+        (PositionEdit(stretch=2), "positions of the source stretched × 2"),
+        (PositionEdit(order=(1, 0)), "positions of the source in another order"),
+    ):
+        assert described(Edits(source_positions=edit), record) == words
+
+
 def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator, record) -> None:
     opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
     go_to(local_page, "steps")
     line = local_page.locator(".st-key-edits_line")
     expect(line).to_contain_text(described(OFF, record))
     tree = local_page.locator("section[aria-label='Search tree']")
-    edited = translator.search_tree(SENTENCE, decode=GREEDY, edits=OFF)
-    free = translator.search_tree(SENTENCE, decode=GREEDY)
-    from app.components.beam_tree.payload import payload
-
-    ids = [payload(written)["tree"] for written in (edited, free)]
-    assert ids[0] != ids[1]
-    expect(tree).to_have_attribute("data-tree", ids[0], timeout=30_000)
+    edited, free = (
+        tree_payload(translator.search_tree(SENTENCE, decode=GREEDY, edits=edits))["tree"]
+        for edits in (OFF, Edits())
+    )
+    assert edited != free
+    expect(tree).to_have_attribute("data-tree", edited, timeout=30_000)
     line.get_by_role("button", name="Remove all changes").click()
-    expect(tree).to_have_attribute("data-tree", ids[1], timeout=30_000)
+    expect(tree).to_have_attribute("data-tree", free, timeout=30_000)
 
 
-def test_heads_in_the_order_of_what_they_matter(
-    local_page: Page, serve, translator, record
-) -> None:
+def test_heads_are_sorted_by_their_effect(local_page: Page, serve, translator, record) -> None:
     root = opened(local_page, serve, "kind=cross&layer=1&head=1&sort=effect")
     effects = head_effects(translator, record)
     first = root.locator(".thumbnail").first
@@ -253,24 +232,22 @@ def test_heads_in_the_order_of_what_they_matter(
             root.locator(f"[data-part=target] button >> nth={token + 1}").click()
         changes = effects.of("cross", token)
         names = root.locator(".thumbnail:not(.missing)").evaluate_all(
-            "all => all.map((b) => [b.dataset.l, b.dataset.h, b.ariaLabel])"
+            "all => all.map((b) => [+b.dataset.l, +b.dataset.h, b.ariaLabel])"
         )
-        heads = changes.shape[1]
-        shown = [row for row in names if int(row[0]) < len(changes) and int(row[1]) < heads]
-        values = [float(changes[int(layer), int(head)]) for layer, head, _ in shown]
-        assert len(values) == changes.size
-        ranked = [one[1:3] for one in effects.ranked(token) if one.kind == "cross"]
-        assert [(int(layer), int(head)) for layer, head, _ in shown] == ranked
-        said = [number(re.search(r"[+−]?\d+\.\d\d$", name)[0]) for *_, name in shown]
-        assert said == pytest.approx(values, abs=0.00501)
+        layers, heads = changes.shape
+        shown = {(la, h): name for la, h, name in names if la < layers and h < heads}
+        ranked = [(one.layer, one.head) for one in effects.ranked(token) if one.kind == "cross"]
+        assert list(shown) == ranked
+        for place, name in shown.items():
+            said = number(re.search(r"[+−]?\d+\.\d\d$", name)[0])
+            assert said == pytest.approx(float(changes[place]), abs=0.00501)
 
 
-def test_a_saved_page_names_its_edits_and_offers_none(
+def test_a_saved_page_lists_its_edits_and_offers_none(
     page: Page, translator, record, tmp_path
 ) -> None:
-    edited = under(translator, record, OFF)
     file = tmp_path / "edited.html"
-    file.write_text(saved_page(edited), encoding="utf-8")
+    file.write_text(saved_page(under(translator, record, OFF)), encoding="utf-8")
     page.goto(file.as_uri())
     root = page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"))
@@ -281,83 +258,44 @@ def test_a_saved_page_names_its_edits_and_offers_none(
     expect(root.locator("[data-part=what-if]")).to_be_hidden()
 
 
-def test_two_explorers_follow_each_other(local_page: Page, serve, translator) -> None:
-    other = "Zwei junge Frauen spielen im Park Fußball."
-    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source={quote(other)}")
+def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, translator) -> None:
+    other = "Die Donaudampfschifffahrtsgesellschaft lacht."
+    view = "quantity=norms&kind=decoder&layer=1&head=2"
+    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source={quote(other)}&{view}")
     both = local_page.locator("section[aria-label='Attention explorer']")
     expect(both).to_have_count(2, timeout=60_000)
     left, right = both.nth(0), both.nth(1)
+
+    def both_show(**data: str) -> None:
+        for root in (left, right):
+            for name, value in data.items():
+                expect(root).to_have_attribute(f"data-{name}", value, timeout=30_000)
+
+    def one_scale(*texts: str) -> None:
+        records = [translator.inspect(text, decode=GREEDY) for text in texts]
+        largest = max(float(value_norms(translator, r)["encoder"].max()) for r in records)
+        for root in (left, right):
+            expect(root.locator("[data-part=scale-high]")).to_have_text(f"{largest:.1f}")
+
     for root, text in ((left, SENTENCE), (right, other)):
         shows(root, translator.inspect(text, decode=GREEDY))
-        expect(root).to_have_attribute("data-painted", re.compile(r"\d+"))
+    both_show(quantity="norms", kind="decoder", head="2")  # the link is for both
     left.locator(".thumbnail[data-l='1'][data-h='3']").click()
     left.locator("[data-kind-option=encoder]").click()
     left.locator("[data-part=source] button >> nth=2").click()
-    for root in (left, right):
-        for name, value in (("kind", "encoder"), ("layer", "1"), ("head", "3"), ("query", "2")):
-            expect(root).to_have_attribute(f"data-{name}", value)
-    for root, name in ((left, "norms"), (left, "rollout"), (left, "weights")):
-        root.locator("[data-part=quantity]").select_option(name)
-        for each in (left, right):
-            expect(each).to_have_attribute("data-quantity", name, timeout=30_000)
-            expect(each.locator("[data-part=quantity]")).to_have_value(name)
-        if name == "norms":  # which both hold by now, and keep with another head
-            left.locator(".thumbnail[data-l='1'][data-h='2']").click()
-            expect(right).to_have_attribute("data-head", "2")
-            for each in (left, right):
-                expect(each).to_have_attribute("data-quantity", name)
-    for root in (left, right):
-        expect(root).to_have_attribute("data-head", "2")
+    both_show(kind="encoder", layer="1", head="3", query="2")
+    one_scale(SENTENCE, other)
+    for name in ("rollout", "weights"):
+        left.locator("[data-part=quantity]").select_option(name)
+        both_show(quantity=name)
+        for root in (left, right):
+            expect(root.locator("[data-part=quantity]")).to_have_value(name)
+    both_show(head="3")
+    shorter = local_page.locator(".st-key-second_source input")
+    left.locator("[data-part=quantity]").select_option("norms")
+    shorter.fill("Ein Hund.")
+    shorter.press("Enter")
+    shows(right, translator.inspect("Ein Hund.", decode=GREEDY))
+    one_scale(SENTENCE, "Ein Hund.")
     local_page.locator(".st-key-beside").get_by_text("The same with edits").click()
     expect(local_page.get_by_text("Nothing is changed")).to_be_visible(timeout=30_000)
-
-
-def test_two_explorers_have_one_scale(local_page: Page, serve, translator) -> None:
-    other = "Die Donaudampfschifffahrtsgesellschaft lacht."
-    records = [translator.inspect(text, decode=GREEDY) for text in (SENTENCE, other)]
-    largest = {
-        name: max(np.abs(of(translator, r)["encoder"]).max() for r in records)
-        for name, of in (("norms", value_norms), ("scores", scores))
-    }
-    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source={quote(other)}&kind=encoder")
-    both = local_page.locator("section[aria-label='Attention explorer']")
-    expect(both).to_have_count(2, timeout=60_000)
-    left, right = both.nth(0), both.nth(1)
-    shows(right, records[1])
-
-    def ends() -> list[float]:
-        return [
-            number(root.locator("[data-part=scale-high]").text_content()) for root in (left, right)
-        ]
-
-    def come_to(right_ends) -> None:
-        for _ in range(100):
-            if right_ends(*ends()):
-                return
-            local_page.wait_for_timeout(100)
-        pytest.fail(f"the scales end at {ends()}")
-
-    for name, expected in largest.items():
-        left.locator("[data-part=quantity]").select_option(name)
-        for root in (left, right):
-            expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
-        wanted = pytest.approx(expected, abs=0.051)  # one decimal is printed
-        come_to(lambda one, two, wanted=wanted: one == wanted and two == wanted)
-    left.locator("[data-part=quantity]").select_option("norms")
-    left.locator("[data-unit-option=words]").click()
-    come_to(lambda one, two: one == two)
-    shorter = "Ein Hund."
-    local_page.locator(".st-key-second_source input").fill(shorter)
-    local_page.locator(".st-key-second_source input").press("Enter")
-    shows(right, translator.inspect(shorter, decode=GREEDY))
-    come_to(lambda one, two: one == two)
-
-
-def test_a_link_is_about_both_explorers(local_page: Page, serve) -> None:
-    view = "quantity=norms&kind=decoder&layer=1&head=2"
-    local_page.goto(f"{serve(MAIN)}/together?{BASE}&second_source=Ein+Hund.&{view}")
-    both = local_page.locator("section[aria-label='Attention explorer']")
-    expect(both).to_have_count(2, timeout=60_000)
-    for root in (both.nth(0), both.nth(1)):
-        for name, value in (("quantity", "norms"), ("kind", "decoder"), ("head", "2")):
-            expect(root).to_have_attribute(f"data-{name}", value, timeout=30_000)

@@ -165,16 +165,16 @@ def flipped(name: str, at: float) -> Change:
     return edited(name, flip)
 
 
-def gone(name: str) -> Change:
+def removed(name: str) -> Change:
     return lambda folder: (folder / name).unlink()
 
 
-def sparse(name: str, size: int, told: bool) -> Change:
-    """Extend a file with a hole; if `told`, config.json has the new size."""
+def sparse(name: str, size: int, listed: bool) -> Change:
+    """Extend a file with a hole; if `listed`, config.json has the new size."""
 
     def change(folder: Path) -> None:
         os.truncate(folder / name, size)
-        if told:
+        if listed:
             entry(name, bytes=size)(folder)
 
     return change

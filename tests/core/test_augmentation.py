@@ -309,5 +309,5 @@ def test_an_augmented_run_resumes_bit_for_bit(data, tmp_path, stop):
 def test_the_model_card_describes_the_augmentation(data, tmp_path):
     run_train("--data", data, "--out", tmp_path / "c", "--max-steps", 4, recipe="smoke-changing")
     card = (tmp_path / "c/MODEL_CARD.md").read_text()
-    assert "25% have a source as people type it" in card and "up to 6 in all" in card
-    assert "shown 10 times. 10% of all words are split into subwords at random" in card
+    assert "25% get source noise" in card and "up to 6 in all" in card
+    assert "repeated 10 times. 10% of all words are split into subwords at random" in card

@@ -85,7 +85,7 @@ def two(tmp_path_factory) -> dict[str, Any]:
     return states | {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
 
 
-def test_the_shares_are_unequal():
+def test_the_shards_are_unequal():
     """Otherwise the next test would also pass with an unweighted mean of the shards."""
     data, batches = pairs(), plan(pairs(), CONFIG.batch_tokens, seed=5 * 100_003)
     tokens = [
@@ -102,14 +102,14 @@ def test_two_processes_take_the_steps_of_one(two, tmp_path):
         torch.testing.assert_close(two["exact"][name], weight, rtol=0, atol=1e-10, msg=name)
 
 
-def test_a_killed_process_starts_again_and_all_ends_bit_equal(two):
+def test_a_killed_process_is_restarted_with_bit_equal_results(two):
     """Weights, moments, each process's random state and the curve."""
     assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
     killed, whole = (two[f"{name}-state"] for name in ("killed", "whole"))
     assert killed == whole
 
 
-def test_the_rows_of_a_batch_are_shared_out():
+def test_a_batch_is_sharded():
     rows = list(range(7))
     shares = [Processes(rank, 3).share(rows) for rank in range(3)]
     assert sorted(row for share in shares for row in share) == rows

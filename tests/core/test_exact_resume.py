@@ -56,7 +56,7 @@ def straight(tmp_path_factory) -> str:
 def stopped_once(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("stopped")
     run(folder, stop=8)
-    _, notes = resume._opened((folder / STATE).read_bytes())
+    _, notes = resume._deserialise((folder / STATE).read_bytes())
     progress = json.loads(notes["progress"])
     assert (progress["step"], progress["epoch"]) == (7, 1) and progress["position"] > 0
     return folder
@@ -135,7 +135,7 @@ def test_thousands_of_flipped_bits_are_refused(stopped):
     content = (stopped / STATE).read_bytes()
     for damaged in flipped(content, 5000, seed=2):
         with pytest.raises((resume.SafetensorError, ValueError)):
-            _, notes = resume._opened(damaged)
+            _, notes = resume._deserialise(damaged)
             if set(notes) != resume._PARTS:
                 raise ValueError
 
@@ -163,7 +163,7 @@ DEFECTS: dict[str, Callable[[dict, dict], object]] = {
 
 def without_digest(file: Path, change: Callable[[dict, dict], object] = lambda *_: None) -> None:
     """Rewrite a file as earlier versions did, with changes."""
-    tensors, notes = resume._opened(file.read_bytes())
+    tensors, notes = resume._deserialise(file.read_bytes())
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     change(tensors, notes)
     file.write_bytes(save(tensors, notes or None))
@@ -195,7 +195,7 @@ def test_notes_of_another_version_are_refused_in_one_line(stopped):
 
 def test_damaged_snapshots_are_refused_in_one_line(stopped):
     first, *_ = sorted(stopped.glob("snapshot-*"))
-    shapes = {n: torch.zeros(3, 5, 7) for n in resume._opened(first.read_bytes())[0]}
+    shapes = {n: torch.zeros(3, 5, 7) for n in resume._deserialise(first.read_bytes())[0]}
     for damaged in [*flipped(first.read_bytes(), 20, seed=3), save(shapes, {})]:
         first.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"snapshot-\d+.safetensors is damaged .*: delete it"):

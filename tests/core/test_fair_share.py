@@ -17,10 +17,10 @@ class Machine:
         self.shares = FairShare(lambda: self.now)
         self.used: dict[str, float] = {}
 
-    def work(self, who: str, seconds: float = STEP_S) -> None:
+    def work(self, account: str, seconds: float = STEP_S) -> None:
         self.now += seconds
-        self.shares.charge(who, seconds)
-        self.used[who] = self.used.get(who, 0.0) + seconds
+        self.shares.charge(account, seconds)
+        self.used[account] = self.used.get(account, 0.0) + seconds
 
     def run(self, greedy: list[str], seconds: float, light: str | None = "light") -> None:
         """Run greedy accounts next to one that asks for little each second."""
@@ -28,14 +28,14 @@ class Machine:
         while self.now < end:
             if light and self.now >= asked + 1:
                 asked = self.now
-                self.shares.asks(light)
+                self.shares.mark_active(light)
                 self.work(light, 0.01)
-            for who in greedy:
-                self.shares.asks(who)
+            for account in greedy:
+                self.shares.mark_active(account)
             # The least served goes first, as if each had one request in a queue.
-            may = [who for who in greedy if not self.shares.has_to_wait(who, who)]
+            may = [account for account in greedy if not self.shares.has_to_wait(account, account)]
             if may:
-                self.work(min(may, key=lambda who: self.used.get(who, 0.0)))
+                self.work(min(may, key=lambda account: self.used.get(account, 0.0)))
             else:
                 self.now += 0.01
 
@@ -45,15 +45,15 @@ def test_many_tabs_get_no_more_than_one_does(tabs):
     machine = Machine()
     greedy = [f"tab {i}" for i in range(tabs)]
     machine.run(greedy, 40)
-    before = sum(machine.used[who] for who in greedy)
+    before = sum(machine.used[account] for account in greedy)
     machine.run(greedy, 60)
-    assert 60 * 0.28 < sum(machine.used[who] for who in greedy) - before < 60 * 0.38
+    assert 60 * 0.28 < sum(machine.used[account] for account in greedy) - before < 60 * 0.38
     assert not machine.shares.has_to_wait("light", "light")
 
 
 def test_a_single_account_may_use_two_seconds_at_once():
     machine = Machine()
-    machine.shares.asks("light")
+    machine.shares.mark_active("light")
     while not machine.shares.has_to_wait("greedy", "greedy"):
         machine.work("greedy")
     assert 2.0 <= machine.used["greedy"] < 3.2  # a third is paid back meanwhile
@@ -63,7 +63,7 @@ def test_five_accounts_divide_the_credit():
     machine = Machine()
     greedy = [f"tab {i}" for i in range(5)]
     machine.run(greedy, 5)
-    assert sum(machine.used[who] for who in greedy) < 4.2
+    assert sum(machine.used[account] for account in greedy) < 4.2
 
 
 def test_heavy_users_do_not_wait_for_each_other():
@@ -71,12 +71,12 @@ def test_heavy_users_do_not_wait_for_each_other():
     greedy = ["one", "two"]
     machine.run(greedy, 20, light=None)
     assert sum(machine.used.values()) > 19
-    machine.shares.asks("light")
+    machine.shares.mark_active("light")
     assert machine.shares.has_to_wait("one", "one")
     machine.now += 31  # the light one has left
-    for who in greedy:
-        machine.work(who, 3)
-        machine.shares.asks(who)
+    for account in greedy:
+        machine.work(account, 3)
+        machine.shares.mark_active(account)
     assert not machine.shares.has_to_wait("one", "one")
 
 
@@ -85,11 +85,11 @@ def test_a_crowd_of_usual_visitors_stays_light():
     machine = Machine()
     crowd = [f"visitor {i}" for i in range(50)]
     for _ in range(60):
-        for who in crowd:
-            machine.shares.asks(who)
-            assert not machine.shares.has_to_wait(who, who)
-            assert machine.shares.is_light(who)
-            machine.work(who, 0.05)
+        for account in crowd:
+            machine.shares.mark_active(account)
+            assert not machine.shares.has_to_wait(account, account)
+            assert machine.shares.is_light(account)
+            machine.work(account, 0.05)
             machine.now += 0.05
 
 
@@ -106,7 +106,7 @@ def test_debts_decay():
 def test_the_account_none_is_not_counted():
     machine = Machine()
     machine.work("greedy", 5)
-    machine.shares.asks(None)
+    machine.shares.mark_active(None)
     machine.shares.charge(None, 100)
     assert not machine.shares.has_to_wait("greedy", "greedy")
     assert machine.shares.is_light(None)

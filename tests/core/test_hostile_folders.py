@@ -66,7 +66,7 @@ def kernel_log(folder) -> None:
 def file_cases() -> list[Case]:
     found = []
     for name in (CONFIG, WEIGHTS, TOKENIZER):
-        found.append(Case(f"{name} is missing", s.gone(name), "is missing"))
+        found.append(Case(f"{name} is missing", s.removed(name), "is missing"))
         for what, put in s.NOT_FILES.items():
             says = "link" if "link" in what else "regular file"
             found.append(Case(f"{name} is a {what}", s.replaced(name, put), says))
@@ -75,8 +75,8 @@ def file_cases() -> list[Case]:
             Case(f"{name} empty", s.edited(name, lambda raw: b""), "0 bytes, expected"),
             Case(f"{name} cut", s.edited(name, lambda raw: raw[:-7]), "expected"),
             Case(f"{name} one byte longer", s.edited(name, lambda raw: raw + b" "), "expected"),
-            Case(f"{name} of 1 GB, not told", s.sparse(name, 1 << 30, False), "the limit is"),
-            Case(f"{name} of 1 GB, told", s.sparse(name, 1 << 30, True), "the limit is"),
+            Case(f"{name} of 1 GB, unlisted", s.sparse(name, 1 << 30, False), "the limit is"),
+            Case(f"{name} of 1 GB, listed", s.sparse(name, 1 << 30, True), "the limit is"),
         ]
     too_long = s.edited(CONFIG, lambda raw: raw.ljust((64 << 10) + 1))
     return [

@@ -42,18 +42,18 @@ class Held:
         return [f"{answer} in words" for answer in self.inspect(batch)]
 
 
-class Asked(threading.Thread):
-    """A request in its own thread; set `gone` to cancel it."""
+class Request(threading.Thread):
+    """A request in its own thread; set `cancelled` to cancel it."""
 
     def __init__(self, queue: Queue, request, visitor=None):
         super().__init__(daemon=True)
         self.queue, self.visitor = queue, visitor
         self.request = InspectRequest(request) if isinstance(request, str) else request
-        self.gone, self.waited, self.answer = False, None, None
+        self.cancelled, self.waited, self.answer = False, None, None
         self.start()
 
     def raise_if_cancelled(self):
-        if self.gone:
+        if self.cancelled:
             raise GeneratorExit
 
     def run(self):
@@ -85,19 +85,19 @@ def backend() -> Held:
     return Held()
 
 
-def lined_up(queue: Queue, *requests, visitor=None) -> list[Asked]:
+def lined_up(queue: Queue, *requests, visitor=None) -> list[Request]:
     """Queue the requests one after another."""
     found = []
     for request in requests:
         count = len(queue._waiting)
-        found.append(Asked(queue, request, visitor))
+        found.append(Request(queue, request, visitor))
         until(lambda count=count: len(queue._waiting) > count or queue._backend.batches == [])
     return found
 
 
-def at_work(queue: Queue, backend: Held) -> Asked:
+def at_work(queue: Queue, backend: Held) -> Request:
     """Occupy the worker, so that further requests wait."""
-    first = Asked(queue, "first")
+    first = Request(queue, "first")
     until(lambda: backend.batches == [["first"]])
     return first
 
@@ -109,9 +109,9 @@ def test_compatible_requests_are_batched_in_order(backend):
     alone = InspectRequest("alone", edits=Edits(causal_mask=False), target="t")
     also = InspectRequest("also alone", edits=Edits(causal_mask=False), target="t")
     text = TranslateRequest("text")
-    asked = lined_up(queue, "a", alone, "b", greedy, "wrong", also, text)
+    requests = lined_up(queue, "a", alone, "b", greedy, "wrong", also, text)
     backend.go.release(10)
-    said = [first.end(), *(one.end() for one in asked)]
+    said = [first.end(), *(one.end() for one in requests)]
     assert backend.batches[1:] == [
         ["a", "b", "wrong"],
         ["alone"],
@@ -123,7 +123,7 @@ def test_compatible_requests_are_batched_in_order(backend):
         "first!", "a!", "alone!", "b!", "greedy!", "wrong", "also alone!", "text! in words"
     ]  # fmt: skip
     assert isinstance(said[5], ValueError)
-    assert all(one.waited >= 0 for one in asked) and queue._jobs == {} == queue._tickets
+    assert all(one.waited >= 0 for one in requests) and queue._jobs == {} == queue._tickets
 
 
 def test_a_batch_is_bounded_in_number_and_in_size(backend):
@@ -139,12 +139,12 @@ def test_a_batch_is_bounded_in_number_and_in_size(backend):
 def test_equal_requests_are_answered_once(backend):
     queue = Queue(backend, limit=1)
     first = at_work(queue, backend)
-    asked = [Asked(queue, "same", visitor) for visitor in range(5)] + [Asked(queue, "first")]
+    requests = [Request(queue, "same", visitor) for visitor in range(5)] + [Request(queue, "first")]
     until(lambda: sum(len(job.tickets) for job in queue._jobs.values()) == 7)
-    asked[0].gone = True  # cancelling the first does not affect the others
-    assert isinstance(asked[0].end(), GeneratorExit)
+    requests[0].cancelled = True  # cancelling the first does not affect the others
+    assert isinstance(requests[0].end(), GeneratorExit)
     backend.go.release(10)
-    assert [one.end() for one in (*asked[1:], first)] == ["same!"] * 4 + ["first!"] * 2
+    assert [one.end() for one in (*requests[1:], first)] == ["same!"] * 4 + ["first!"] * 2
     assert backend.batches == [["first"], ["same"]]
 
 
@@ -175,9 +175,9 @@ def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):
     queue = Queue(backend)
     at_work(queue, backend)
     alone = [InspectRequest(name, activations=i > 0) for i, name in enumerate(["older", "other"])]
-    older, other = (Asked(queue, request, i) for i, request in enumerate(alone))
+    older, other = (Request(queue, request, i) for i, request in enumerate(alone))
     until(lambda: len(queue._waiting) == 2)
-    newer = Asked(queue, "newer", 0)
+    newer = Request(queue, "newer", 0)
     assert isinstance(older.end(), Replaced)
     backend.go.release(10)
     assert (newer.end(), other.end()) == ("newer!", "other!")
@@ -188,7 +188,7 @@ def test_cancelled_requests_are_dropped(backend):
     queue = Queue(backend)
     first = at_work(queue, backend)
     (left,) = lined_up(queue, "left")
-    left.gone = first.gone = True
+    left.cancelled = first.cancelled = True
     assert isinstance(left.end(), GeneratorExit) and isinstance(first.end(), GeneratorExit)
     assert left.waited > 0
     backend.go.release(10)
@@ -199,9 +199,9 @@ def test_cancelled_requests_are_dropped(backend):
 def test_a_failure_reaches_only_its_batch(backend):
     queue = Queue(backend)
     at_work(queue, backend)
-    asked = lined_up(queue, "fails", "b")
+    requests = lined_up(queue, "fails", "b")
     backend.go.release(10)
-    assert [type(one.end()) for one in asked] == [MemoryError] * 2
+    assert [type(one.end()) for one in requests] == [MemoryError] * 2
     assert queue.ask(InspectRequest("next")) == "next!"
 
 
@@ -213,11 +213,11 @@ def test_heavy_users_are_throttled(backend, monkeypatch):
     monkeypatch.setattr(fair_share, "SHARE", 2.0)  # so that the test need not wait for long
     backend.go.release(100)
     for i in range(5):  # nobody else is here: no pause
-        alone = Asked(queue, f"{i}", "abuser")
+        alone = Request(queue, f"{i}", "abuser")
         assert alone.end() == f"{i}!" and alone.waited < 0.2
     cost[0] = 0.01
     assert queue.ask(InspectRequest("another"), "other") == "another!"
-    pausing = Asked(queue, "pausing", "abuser")
+    pausing = Request(queue, "pausing", "abuser")
     until(lambda: queue._waiting)
     assert queue.ask(InspectRequest("other"), "other") == "other!"
     assert pausing.end() == "pausing!" and pausing.waited > 0.2
@@ -227,9 +227,9 @@ def test_heavy_users_are_throttled(backend, monkeypatch):
 def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
     """After a long sentence, the worker takes no other for twice its time."""
     queue = Queue(backend)
-    asked = [Asked(queue, "a" * 480, "one")]
+    requests = [Request(queue, "a" * 480, "one")]
     until(lambda: backend.batches)
-    asked.append(Asked(queue, "b" * 480, "two"))
+    requests.append(Request(queue, "b" * 480, "two"))
     until(lambda: queue._waiting)
     time.sleep(0.5)
     backend.go.release()
@@ -237,16 +237,16 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
     until(lambda: len(backend.batches) == 2)
     assert time.monotonic() - begun < 0.4, "nobody asks for short ones"
     for text, visitor in [("c", "reader"), ("e", "another"), ("d" * 480, "one")]:
-        asked.append(Asked(queue, text, visitor))
-        until(lambda: len(queue._waiting) == len(asked) - 2)
+        requests.append(Request(queue, text, visitor))
+        until(lambda: len(queue._waiting) == len(requests) - 2)
     time.sleep(max(0.0, begun + 0.5 - time.monotonic()))
     backend.go.release(2)
     begun = time.monotonic()
-    assert asked[2].end() == "c!" and time.monotonic() - begun < 0.4
+    assert requests[2].end() == "c!" and time.monotonic() - begun < 0.4
     until(lambda: len(backend.batches) == 4)
     assert time.monotonic() - begun > 0.9  # the long one before took half a second
     backend.go.release()
-    assert asked[4].end() == "d" * 480 + "!"
+    assert requests[4].end() == "d" * 480 + "!"
     assert backend.batches[2:] == [["c", "e"], ["d" * 480]]
 
 
@@ -254,13 +254,13 @@ def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
     shared = fair_share.FairShare()
     queue = Queue(backend, shares=shared)
     shared.charge("greedy", 1.0)  # heavy, but still in credit
-    asked = [Asked(queue, "a first one")]
+    requests = [Request(queue, "a first one")]
     until(lambda: backend.batches)
     for text, visitor in [("g" * 200, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:
-        asked.append(Asked(queue, text, visitor))
-        until(lambda text=text: len(queue._waiting) == len(asked) - 1)
+        requests.append(Request(queue, text, visitor))
+        until(lambda text=text: len(queue._waiting) == len(requests) - 1)
     backend.go.release(10)
-    for one in asked:
+    for one in requests:
         one.end()
     assert [[text[0] for text in batch] for batch in backend.batches] == [
         ["a"],
@@ -275,13 +275,13 @@ def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):
     backend.go.release(10)
     assert queue.ask(InspectRequest("one")) == "one!"
     until(lambda: "headlight-worker" not in {thread.name for thread in threading.enumerate()})
-    there = weakref.ref(queue)
+    ref = weakref.ref(queue)
     del queue
     gc.collect()
-    assert there() is None
+    assert ref() is None
 
 
-def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahead: None):
+def long_task(queue: LongTaskQueue, name: str, said: list[str], waits=lambda ahead: None):
     """Return the steps of a task that logs its beginning and end."""
 
     def begin():
@@ -291,7 +291,7 @@ def long_work(line: LongTaskQueue, name: str, said: list[str], waits=lambda ahea
         finally:
             said.append(f"{name} ends")
 
-    return line.steps(begin, waits)
+    return queue.steps(begin, waits)
 
 
 @pytest.fixture
@@ -301,17 +301,17 @@ def quickly(monkeypatch):
 
 
 def test_long_tasks_run_one_at_a_time_and_few_wait(quickly):
-    line, said = LongTaskQueue(), []
-    first = long_work(line, "first", said)
+    queue, said = LongTaskQueue(), []
+    first = long_task(queue, "first", said)
     assert next(first) == 0
     ahead, threads = {}, []
     for i in range(long_tasks.WAITING):
-        work = long_work(line, f"{i}", said, lambda n, i=i: ahead.setdefault(i, n))
+        work = long_task(queue, f"{i}", said, lambda n, i=i: ahead.setdefault(i, n))
         threads.append(threading.Thread(target=list, args=(work,), daemon=True))
         threads[-1].start()
         until(lambda i=i: i in ahead)
     with pytest.raises(BusyError, match="^busy, 5 ahead"):
-        next(long_work(line, "too many", said))
+        next(long_task(queue, "too many", said))
     assert ahead == {0: 1, 1: 2, 2: 3, 3: 4} and said == ["first begins"]
     assert list(first) == [1, 2]
     for thread in threads:
@@ -320,18 +320,18 @@ def test_long_tasks_run_one_at_a_time_and_few_wait(quickly):
 
 
 def test_leaving_the_queue_frees_a_place(quickly):
-    line, said = LongTaskQueue(waiting=1), []
-    first = long_work(line, "first", said)
+    queue, said = LongTaskQueue(waiting=1), []
+    first = long_task(queue, "first", said)
     next(first)
 
     def leaves(ahead):
         raise GeneratorExit
 
     with pytest.raises(GeneratorExit):
-        next(long_work(line, "left", said, leaves))
+        next(long_task(queue, "left", said, leaves))
     first.close()
     assert said == ["first begins", "first ends"]
-    with closing(long_work(line, "next", said)) as steps:
+    with closing(long_task(queue, "next", said)) as steps:
         assert next(steps) == 0
 
 
@@ -339,16 +339,16 @@ def test_memory_is_released_after_the_task(monkeypatch):
     class Large:
         """Can be weakly referenced."""
 
-    there, gone = [], []
-    monkeypatch.setattr(long_tasks, "release_memory", lambda: gone.append(there[-1]() is None))
+    refs, freed = [], []
+    monkeypatch.setattr(long_tasks, "release_memory", lambda: freed.append(refs[-1]() is None))
 
     def begin():
         large = Large()
-        there.append(weakref.ref(large))
+        refs.append(weakref.ref(large))
         yield from range(3)
 
     assert list(LongTaskQueue().steps(begin)) == [0, 1, 2]
     stopped = LongTaskQueue().steps(begin)
     next(stopped)
     stopped.close()
-    assert gone == [True, True]
+    assert freed == [True, True]

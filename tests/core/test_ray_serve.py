@@ -131,7 +131,7 @@ def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatc
                 RayBackend(address, other).inspect(ASKED[:1])
 
 
-def test_the_setting(translator, monkeypatch):
+def test_the_backend_follows_the_setting(translator, monkeypatch):
     monkeypatch.delenv(SETTING, raising=False)
     assert isinstance(backend_of(translator), LocalBackend)
     for odd in ("127.0.0.1:8000", "x", "http://"):

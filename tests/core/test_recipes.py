@@ -16,7 +16,7 @@ def config(name: str) -> ModelConfig:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_both_architectures_have_as_many_weights(name):
+def test_both_architectures_have_the_same_number_of_weights(name):
     recipe = RECIPES[name]
     assert recipe.name == name and len(recipe.source) > 20
     assert set(recipe.corpora) <= set(CORPORA)
@@ -53,7 +53,7 @@ def test_only_what_follows_the_tutorial_trains_in_the_order_of_the_text():
     assert ordered == {"tutorial", "friendshipkim", "blog"}
 
 
-def test_the_tutorials_initialisation_is_xaviers_for_the_tables_too():
+def test_xavier_embeddings():
     model = build("scratch", config("smoke-words"))
     table = model.embeddings.source_table.weight
     torch.manual_seed(0)

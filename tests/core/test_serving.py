@@ -26,18 +26,18 @@ class Counted(Translator):
     """A translator that records the batch sizes of its calls."""
 
     def inspect(self, *given, **named):
-        self.asked.append(1)
+        self.batches.append(1)
         return super().inspect(*given, **named)
 
     def inspect_many(self, sources, *given, **named):
-        self.asked.append(len(sources))
+        self.batches.append(len(sources))
         return super().inspect_many(sources, *given, **named)
 
 
 @pytest.fixture
 def counted() -> Counted:
     found = Counted.load("checkpoints/scratch-de-en", device="cpu")
-    found.asked = []
+    found.batches = []
     return found
 
 
@@ -54,7 +54,7 @@ MIXED = [
 
 def test_an_answer_in_a_batch_is_the_answer_alone(translator, counted):
     answers = LocalBackend(counted).inspect(MIXED)
-    assert counted.asked == [4, 2, 2, 1, 1]
+    assert counted.batches == [4, 2, 2, 1, 1]
     for request, record in zip(MIXED, answers, strict=True):
         alone = translator.inspect(
             request.source,
@@ -71,22 +71,22 @@ def test_an_answer_in_a_batch_is_the_answer_alone(translator, counted):
         assert np.allclose(record.log_probs, alone.log_probs, atol=1e-4)
 
 
-def test_what_is_wrong_with_one_request_is_its_own_answer(counted):
+def test_an_invalid_request_affects_only_itself(counted):
     wrong = {1: "word " * 200, 3: "", 5: "half \ud800"}
-    asked = [InspectRequest(wrong.get(i, TEXTS[i % 4])) for i in range(MAX_BATCH)]
-    answers = LocalBackend(counted).inspect(asked)
+    requests = [InspectRequest(wrong.get(i, TEXTS[i % 4])) for i in range(MAX_BATCH)]
+    answers = LocalBackend(counted).inspect(requests)
     for i, answer in enumerate(answers):
         if i in wrong:
             assert isinstance(answer, InputError) and not str(answer).startswith("sentence")
         else:
-            assert answer.source_text == asked[i].source
+            assert answer.source_text == requests[i].source
 
 
 def test_texts_are_translated_together(translator):
-    asked = [TranslateRequest(text) for text in TEXTS]
-    asked += [TranslateRequest(TEXTS[0], DecodeConfig(beam=1)), TranslateRequest("a" * 10_000)]
-    *answers, refused = LocalBackend(translator).translate(asked)
-    for request, answer in zip(asked, answers, strict=False):
+    requests = [TranslateRequest(text) for text in TEXTS]
+    requests += [TranslateRequest(TEXTS[0], DecodeConfig(beam=1)), TranslateRequest("a" * 10_000)]
+    *answers, refused = LocalBackend(translator).translate(requests)
+    for request, answer in zip(requests, answers, strict=False):
         (alone,) = translator.translate([request.source], request.decode)
         assert [h.ids for h in answer.hypotheses] == [h.ids for h in alone.hypotheses]
     assert isinstance(refused, InputError)

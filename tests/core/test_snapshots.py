@@ -23,7 +23,7 @@ from tests.core.test_training import _send_self
 
 @pytest.fixture(scope="module")
 def run(data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("film") / "run"
+    folder = tmp_path_factory.mktemp("snapshots") / "run"
     run_train("--data", data, "--out", folder, recipe="smoke-changing")
     return folder
 
@@ -110,10 +110,10 @@ def test_snapshots_change_no_weight(data, run, tmp_path, monkeypatch):
 def test_a_snapshot_keeps_the_models_mode(run, tmp_path):
     found = load(run)
     tokenizers = found.source_tokenizer, found.target_tokenizer
-    film = SnapshotRecorder(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
+    recorder = SnapshotRecorder(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
     for training in (True, False):
         found.model.train(training)
-        film.started(found.model, 0)
+        recorder.started(found.model, 0)
         assert found.model.training == training
 
 

@@ -121,7 +121,7 @@ def difference(model: Seq2Seq, weights: Seq2Seq, padding: bool) -> float:
 
 
 @pytest.mark.parametrize("padding", [False, True], ids=["full", "padded"])
-def test_logits_and_maps_are_the_write_ups(padding):
+def test_logits_and_maps_match_the_independent_implementation(padding):
     baseline, scratch = networks.same_weights(networks.fresh(CONFIG))
     for model in (scratch, baseline):
         assert difference(model, scratch, padding) <= 1e-12

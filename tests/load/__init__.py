@@ -1,1 +1,1 @@
-"""A load client for the app: many visitors over Streamlit's own socket, on this machine only."""
+"""Load tests: many clients over Streamlit's websocket, on this machine only."""

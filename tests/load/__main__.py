@@ -1,4 +1,4 @@
-"""Put load on the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
+"""Load-test the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests.load.abuse import KINDS, abuse, alone, beside, ratio
-from tests.load.client import Visitor
-from tests.load.crowd import Seen, crowd
+from tests.load.abuse import KINDS, abuse, alone, next_to, ratio
+from tests.load.client import Client
+from tests.load.crowd import Results, crowd
 from tests.load.proxy import proxy
-from tests.load.sentences import wrong
+from tests.load.sentences import mismatches
 from tests.load.server import Server, server
 from tests.load.sessions import sessions
 
 WARM = 100
-"""Sessions before memory is read for the first time."""
+"""Warm-up sessions before the first memory measurement."""
 
 
-def bounded(most: float, kind: Callable = int) -> Callable[[str], float]:
-    """An argument from 1 to a limit, so that nobody floods a machine by a slip of the finger."""
+def bounded(limit: float, kind: Callable = int) -> Callable[[str], float]:
+    """Return a parser of numbers up to a limit, so that a typo cannot flood the machine."""
 
     def read(text: str) -> float:
         value = kind(text)
-        if not 0 < value <= most:
-            raise argparse.ArgumentTypeError(f"{text}: choose from 1 to {most}")
+        if not 0 < value <= limit:
+            raise argparse.ArgumentTypeError(f"{text}: choose from 1 to {limit}")
         return value
 
     return read
 
 
 def parser() -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
-    found.add_argument(
-        "--port", type=bounded(65535), help="of a server on this machine; else one is started"
+    result = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
+    result.add_argument(
+        "--port", type=bounded(65535), help="of a running server; otherwise one is started"
     )
-    commands = found.add_subparsers(dest="command", required=True)
-    many = commands.add_parser("crowd", help="many visitors at once: seconds, errors, memory")
-    processes = commands.add_parser("proxy", help="the same crowd, one process and then two")
+    commands = result.add_subparsers(dest="command", required=True)
+    many = commands.add_parser("crowd", help="many users at once: latency, errors, memory")
+    processes = commands.add_parser("proxy", help="the same load on one process, then on two")
     for one in (many, processes):
         one.add_argument("--visitors", type=bounded(200), default=50)
         one.add_argument("--seconds", type=bounded(900), default=300)
         one.add_argument("--think", type=bounded(60, float), nargs=2, default=(3.0, 7.0))
-    after = commands.add_parser("sessions", help="one after another: does memory grow?")
-    after.add_argument("--count", type=bounded(5000), default=1000)
-    abused = commands.add_parser("abuse", help="one abuser of each kind beside one visitor")
+    series = commands.add_parser("sessions", help="one after another: does memory grow?")
+    series.add_argument("--count", type=bounded(5000), default=1000)
+    abused = commands.add_parser("abuse", help="one user, next to one abuser of each kind")
     abused.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     abused.add_argument("--sentences", type=bounded(100), default=12)
-    abuser = commands.add_parser("abuser", help="one abuser, for a server that runs")
+    abuser = commands.add_parser("abuser", help="one abuser, for a running server")
     abuser.add_argument("kind", choices=KINDS)
     abuser.add_argument("--seconds", type=bounded(900), default=300)
-    return found
+    return result
 
 
 def say(*lines: object) -> None:
@@ -61,21 +61,21 @@ def say(*lines: object) -> None:
 
 @contextmanager
 def served(args: argparse.Namespace) -> Iterator[Server]:
-    """The server that was named, or one of our own; its model is loaded."""
+    """Yield the server at --port, or a new one, with its model loaded."""
     with ExitStack() as stack:
         found = Server(args.port) if args.port else stack.enter_context(server())
-        asyncio.run(opened(found.port))
+        asyncio.run(warm_up(found.port))
         yield found
 
 
-async def opened(port: int) -> None:
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open()
+async def warm_up(port: int) -> None:
+    async with await Client.connect(port) as client:
+        await client.open()
 
 
-def judged(answers: list[tuple[str, str | None]]) -> str:
-    """How many answers are not the model's own, and the first of them."""
-    bad = wrong(answers)
+def verdict(answers: list[tuple[str, str | None]]) -> str:
+    """Summarise the answers that differ from the model's own."""
+    bad = mismatches(answers)
     return "; ".join([f"{len(bad)} of {len(answers)} wrong", *bad[:3]])
 
 
@@ -88,15 +88,15 @@ def run_crowd(args: argparse.Namespace) -> None:
             seen.line(),
             *seen.errors[:3],
             f"memory {before:.0f} → {own.memory:.0f} MB (most {own.most_memory:.0f}); "
-            f"{(own.seconds - cost) / count:.3f} s of processor time a request",
+            f"{(own.seconds - cost) / count:.3f} s of CPU time per request",
         )
-    say(judged(seen.answers))
+    say(verdict(seen.answers))
 
 
 def run_proxy(args: argparse.Namespace) -> None:
-    """Half of the visitors at one process, then all of them at two behind the proxy."""
+    """Put half of the users on one process, then all of them on two, behind the proxy."""
 
-    async def behind(ports: list[int], visitors: int) -> Seen:
+    async def behind(ports: list[int], visitors: int) -> Results:
         async with proxy(ports) as port:
             return await crowd(port, visitors, args.seconds, tuple(args.think))
 
@@ -104,10 +104,10 @@ def run_proxy(args: argparse.Namespace) -> None:
         with ExitStack() as stack:
             ports = [stack.enter_context(server()).port for _ in range(count)]
             for port in ports:
-                asyncio.run(opened(port))
+                asyncio.run(warm_up(port))
             visitors = args.visitors * count // 2
             seen = asyncio.run(behind(ports, visitors))
-        say(f"{count} behind the proxy, {visitors} visitors: {seen.line()}", judged(seen.answers))
+        say(f"{count} behind the proxy, {visitors} visitors: {seen.line()}", verdict(seen.answers))
 
 
 def run_sessions(args: argparse.Namespace) -> None:
@@ -125,7 +125,7 @@ def run_sessions(args: argparse.Namespace) -> None:
         f"{args.count} sessions, {len(errors)} errors; memory "
         + ", ".join(f"{at}: {mb:.0f}" for at, mb in memory.items()),
         f"grown by {100 * (max(memory.values()) / memory[0] - 1):.1f} %",
-        judged(answers),
+        verdict(answers),
     )
 
 
@@ -136,15 +136,15 @@ def run_abuse(args: argparse.Namespace) -> None:
         answers += own_answers
         say(f"alone: p50 {statistics.median(usual):.2f} s, {own.memory:.0f} MB")
         for i, kind in enumerate(args.kinds, start=1):
-            abused, seen, told = asyncio.run(beside(own.port, kind, count, i * count))
+            abused, seen, rejected = asyncio.run(next_to(own.port, kind, count, i * count))
             answers += seen
             say(
                 f"{kind}: p50 {statistics.median(abused):.2f} s, {ratio(usual, abused):.1f} times; "
                 f"{own.memory:.0f} MB, most {own.most_memory:.0f}"
             )
-            if told:
-                say(f"  busy, said {len(told)} times after {max(told):.2f} s at most")
-    say(judged(answers))
+            if rejected:
+                say(f"  busy, {len(rejected)} times, after at most {max(rejected):.2f} s")
+    say(verdict(answers))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""One abuser of each kind beside one visitor: by how much the visitor waits longer than alone."""
+"""How much latency increases next to an abusive client, compared with an idle server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.load.client import Visitor
+from tests.load.client import Client
 from tests.load.sentences import MOST, sentences
 
 TABS = 10
@@ -18,77 +18,77 @@ Abuser = Callable[[int], Awaitable[None]]
 
 
 async def texts(port: int) -> None:
-    """A text of 100,000 characters, again and again."""
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open()
+    """Send a text of 100,000 characters repeatedly."""
+    async with await Client.connect(port) as client:
+        await client.open()
         while True:
             for letter in "ab":
-                await visitor.type("source", letter * 100_000)
+                await client.type("source", letter * 100_000)
 
 
 async def messages(port: int) -> None:
-    """Messages of 20 MB, each of which ends its connection."""
+    """Send messages of 20 MB, each of which closes its connection."""
     while True:
         try:
-            async with await Visitor.arrive(port) as visitor:
-                await visitor.open()
-                await visitor.type("source", "a" * 20_000_000)
+            async with await Client.connect(port) as client:
+                await client.open()
+                await client.type("source", "a" * 20_000_000)
         except ConnectionClosed:
             pass
 
 
 async def long(port: int) -> None:
-    """Sentences as long as may be, searched with a beam of 5, one after the other."""
+    """Send sentences of the maximum length, one after the other, decoded with beam 5."""
     words = [text.removesuffix(".") for text in sentences(MOST)]
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open()
+    async with await Client.connect(port) as client:
+        await client.open()
         for i in range(0, MOST, 10):
-            await visitor.type("source", " und ".join(words[i : i + 10])[:480])
+            await client.type("source", " und ".join(words[i : i + 10])[:480])
 
 
 async def tabs(port: int) -> None:
-    """Sentences as long as may be, in five tabs, each with its own sentences."""
+    """Send sentences of the maximum length from five tabs, each with its own sentences."""
     words = [text.removesuffix(".") for text in sentences(MOST)]
 
     async def tab(first: int) -> None:
-        async with await Visitor.arrive(port) as visitor:
-            await visitor.open()
+        async with await Client.connect(port) as client:
+            await client.open()
             for i in range(first, MOST, 50):
-                await visitor.type("source", " und ".join(words[i : i + 10])[:480])
+                await client.type("source", " und ".join(words[i : i + 10])[:480])
 
     await asyncio.gather(*(tab(10 * number) for number in range(5)))
 
 
 async def lines(port: int) -> None:
-    """200 sentences pasted on the page on masks, again and again."""
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open("masks")
-        box = next(key for key in visitor.keys if key.startswith("mask_batch_"))
+    """Paste 200 sentences on the page *Masks* repeatedly."""
+    async with await Client.connect(port) as client:
+        await client.open("masks")
+        box = next(key for key in client.keys if key.startswith("mask_batch_"))
         for i in range(MOST):
-            await visitor.type(box, "\n".join(sentences(MOST)[i : i + 200]))
+            await client.type(box, "\n".join(sentences(MOST)[i : i + 200]))
 
 
 async def trainings(port: int) -> None:
-    """The small trainings, in ten tabs."""
+    """Run the small trainings in ten tabs."""
 
     async def tab() -> None:
-        async with await Visitor.arrive(port) as visitor:
-            await visitor.open("masks")
-            await visitor.unfold("open_causal")
+        async with await Client.connect(port) as client:
+            await client.open("masks")
+            await client.unfold("open_causal")
             while True:
-                await visitor.click("train_cheating")
+                await client.click("train_cheating")
 
     await asyncio.gather(*(tab() for _ in range(TABS)))
 
 
 async def checklists(port: int) -> None:
-    """The checklist, in ten tabs."""
+    """Run the checklist in ten tabs."""
 
     async def tab() -> None:
-        async with await Visitor.arrive(port) as visitor:
-            await visitor.open("comparison")
+        async with await Client.connect(port) as client:
+            await client.open("comparison")
             while True:
-                await visitor.click("run_checks")
+                await client.click("run_checks")
                 await asyncio.sleep(0.2)
 
     await asyncio.gather(*(tab() for _ in range(TABS)))
@@ -100,7 +100,7 @@ KINDS: dict[str, Abuser] = {
 
 
 async def abuse(port: int, kind: str, seconds: float) -> None:
-    """Abuse the app in one way for so long."""
+    """Abuse the app in one way for some seconds."""
     try:
         async with asyncio.timeout(seconds):
             await KINDS[kind](port)
@@ -111,45 +111,45 @@ async def abuse(port: int, kind: str, seconds: float) -> None:
 async def alone(
     port: int, count: int, first: int
 ) -> tuple[list[float], list[tuple[str, str | None]]]:
-    """What one visitor waits for each of some sentences, reading a second each, and sees."""
+    """Return the latencies and answers of one user who pauses a second between sentences."""
     seconds, answers = [], []
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open()
+    async with await Client.connect(port) as client:
+        await client.open()
         for text in sentences(MOST)[first : first + count]:
             await asyncio.sleep(1)
-            page = await visitor.type("source", text)
+            page = await client.type("source", text)
             seconds.append(page.seconds)
             answers.append((text, page.translation))
     return seconds, answers
 
 
 async def refusals(port: int, count: int) -> list[float]:
-    """After how many seconds each of some clicks is told that the line is full, where it is."""
-    async with await Visitor.arrive(port) as visitor:
-        await visitor.open("masks")
-        await visitor.unfold("open_causal")
-        pages = [await visitor.click("train_cheating") for _ in range(count)]
-    return [page.told for page in pages if page.told is not None]
+    """Return after how many seconds each rejected click got its error."""
+    async with await Client.connect(port) as client:
+        await client.open("masks")
+        await client.unfold("open_causal")
+        pages = [await client.click("train_cheating") for _ in range(count)]
+    return [page.error_s for page in pages if page.error_s is not None]
 
 
-async def beside(
+async def next_to(
     port: int, kind: str, count: int, first: int
 ) -> tuple[list[float], list[tuple[str, str | None]], list[float]]:
-    """The same beside an abuser, who is a process of its own and stands in full swing.
+    """Like `alone`, next to an abuser in a process of its own.
 
-    Beside trainings, when a click was told that the line is full, too.
+    For trainings, also return when rejected clicks got their error.
     """
     command = [sys.executable, "-m", "tests.load", "--port", str(port), "abuser", kind]
     abuser = subprocess.Popen(command)
     try:
         await asyncio.sleep(5)
-        told = await refusals(port, 5) if kind == trainings.__name__ else []
-        return *await alone(port, count, first), told
+        rejected = await refusals(port, 5) if kind == trainings.__name__ else []
+        return *await alone(port, count, first), rejected
     finally:
         abuser.terminate()
         abuser.wait()
 
 
 def ratio(usual: list[float], abused: list[float]) -> float:
-    """How many times as long the median is."""
+    """Return the ratio of the medians."""
     return statistics.median(abused) / statistics.median(usual)

@@ -1,4 +1,4 @@
-"""One visitor without a browser: opens a page over Streamlit's socket, types, clicks and reads."""
+"""A client without a browser: it opens pages over the websocket, types, clicks and reads."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from websockets.asyncio.client import ClientConnection, connect
 
 HOST = "127.0.0.1"
 PATIENCE_S = 120.0
-"""Seconds without a message after which a run has hung."""
+"""Seconds without a message after which a run counts as hung."""
 
 
 @dataclass
 class Page:
-    """What one run of a page has sent: texts by the key of their container, errors, seconds.
+    """What one script run has sent: texts by the key of their container, errors, seconds.
 
-    `told` is when its first error came, in seconds.
+    `error_s` is when its first error arrived.
     """
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    told: float | None = None
+    error_s: float | None = None
     size: int = 0
 
     @property
     def translation(self) -> str | None:
-        """What the first page shows as the translation, or None."""
+        """The translation that the main page shows, or None."""
         return next(iter(self.texts.get("translation", ())), None)
 
 
-class Visitor:
-    """One session; its widgets keep their values from run to run, as a browser's do."""
+class Client:
+    """One session; like a browser, it keeps widget values from run to run."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self._ids: dict[str, str] = {}  # of widgets, by their keys
+        self._ids: dict[str, str] = {}  # of widgets by key
         self._values: dict[str, WidgetState] = {}
-        self._fragments: dict[str, str] = {}  # of widgets that stand in one
+        self._fragments: dict[str, str] = {}  # of widgets by key
         self._blocks: dict[tuple[int, ...], str] = {}
         self._page = ""
 
     @property
     def keys(self) -> set[str]:
-        """Of the widgets that it has seen."""
+        """The keys of all widgets seen so far."""
         return set(self._ids)
 
     @classmethod
-    async def arrive(cls, port: int, cookie: str | None = None) -> Self:
-        """Open a socket to the app on this machine; `cookie` is for a proxy in between."""
+    async def connect(cls, port: int, cookie: str | None = None) -> Self:
+        """Open a websocket to the app; `cookie` is for a proxy in between."""
         address = f"{HOST}:{port}"
         socket = await connect(
             f"ws://{address}/_stcore/stream",
@@ -69,7 +69,7 @@ class Visitor:
         )
         return cls(socket)
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Close the tab."""
         await self._socket.close()
 
@@ -77,41 +77,41 @@ class Visitor:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.leave()
+        await self.close()
 
     async def open(self, page: str = "", query: str = "") -> Page:
-        """Open a page by its path, with what stands in its address."""
+        """Open a page by path and query."""
         return await self._run(page=page, query=query)
 
     async def type(self, key: str, text: str) -> Page:
-        """Put a text into a box and leave it."""
+        """Enter a text into a box and wait for the run."""
         await self.begin(key, text)
         return await self.read()
 
     async def begin(self, key: str, text: str) -> None:
-        """Put a text into a box, and do not wait for what comes of it."""
+        """Enter a text into a box without waiting."""
         self._values[key] = WidgetState(id=self._ids[key], string_value=text)
-        await self._ask(changed=key)
+        await self._send(changed=key)
 
     async def unfold(self, key: str) -> Page:
-        """Open a fold of a lesson."""
+        """Open an expander."""
         self._values[key] = WidgetState(id=self._ids[key], bool_value=True)
         return await self._run(changed=key)
 
     async def click(self, key: str) -> Page:
-        """Click a button."""
+        """Click a button and wait for the run."""
         await self.press(key)
         return await self.read()
 
     async def press(self, key: str) -> None:
-        """Click a button, and do not wait for what comes of it."""
-        await self._ask(changed=key, trigger=WidgetState(id=self._ids[key], trigger_value=True))
+        """Click a button without waiting."""
+        await self._send(changed=key, trigger=WidgetState(id=self._ids[key], trigger_value=True))
 
-    async def _run(self, **asked: Any) -> Page:
-        await self._ask(**asked)
+    async def _run(self, **request: Any) -> Page:
+        await self._send(**request)
         return await self.read()
 
-    async def _ask(
+    async def _send(
         self,
         page: str = "",
         query: str = "",
@@ -119,21 +119,21 @@ class Visitor:
         trigger: WidgetState | None = None,
     ) -> None:
         message = BackMsg()
-        asked = message.rerun_script
-        asked.query_string = query
+        rerun = message.rerun_script
+        rerun.query_string = query
         if changed is None:
-            asked.page_name = page
+            rerun.page_name = page
         else:
-            asked.page_script_hash = self._page
-            asked.fragment_id = self._fragments.get(changed, "")
-        asked.widget_states.widgets.extend(self._values.values())
+            rerun.page_script_hash = self._page
+            rerun.fragment_id = self._fragments.get(changed, "")
+        rerun.widget_states.widgets.extend(self._values.values())
         if trigger is not None:
-            asked.widget_states.widgets.append(trigger)
-        self._begun = time.perf_counter()
+            rerun.widget_states.widgets.append(trigger)
+        self._start = time.perf_counter()
         await self._socket.send(message.SerializeToString())
 
     async def read(self) -> Page:
-        """What a run sends, until it has ended."""
+        """Read messages until the run has ended."""
         page = Page()
         while True:
             raw = await asyncio.wait_for(self._socket.recv(decode=False), PATIENCE_S)
@@ -149,11 +149,11 @@ class Visitor:
                 ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
                 ForwardMsg.FINISHED_WITH_COMPILE_ERROR,
             ):
-                page.seconds = time.perf_counter() - self._begun
+                page.seconds = time.perf_counter() - self._start
                 return page
 
     def _see(self, page: Page, message: ForwardMsg) -> None:
-        """One element or container of the page."""
+        """Record one element or container."""
         delta, path = message.delta, tuple(message.metadata.delta_path)
         if delta.WhichOneof("type") == "add_block":
             self._blocks[path] = _key(delta.add_block.id)
@@ -165,7 +165,7 @@ class Visitor:
             page.texts.setdefault(self._blocks.get(path[:-1], ""), []).append(element.text.body)
         elif kind == "alert":
             page.errors.append(element.alert.body)
-            page.told = page.told or time.perf_counter() - self._begun
+            page.error_s = page.error_s or time.perf_counter() - self._start
         elif kind == "exception":
             page.failed.append(element.exception.type)
         elif kind is not None and (id := getattr(getattr(element, kind), "id", "")):
@@ -177,11 +177,11 @@ class Visitor:
                     self._values[_key(id)] = WidgetState(id=id, string_value=text)
 
     def _note(self, id: str, fragment: str) -> None:
-        """A widget and the fragment that it stands in, if any."""
+        """Record a widget's id and its fragment, if any."""
         self._ids[_key(id)] = id
         self._fragments[_key(id)] = fragment
 
 
 def _key(id: str) -> str:
-    """The key that a widget or container was given: $$ID-hash-key."""
+    """Return the key of a widget or container id, $$ID-hash-key."""
     return id.split("-", 2)[2] if id.startswith("$$ID-") else ""

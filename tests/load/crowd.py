@@ -1,4 +1,4 @@
-"""A crowd: visitors who come together, type, read for some seconds and type again."""
+"""Many concurrent users who type, read for some seconds and type again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 
-from tests.load.client import Visitor
+from tests.load.client import Client
 from tests.load.sentences import MOST, sentences
 
 
 @dataclass
-class Seen:
-    """What a crowd has seen: seconds of each answer, what was answered, and what failed."""
+class Results:
+    """Latencies, answers and errors of a crowd."""
 
     seconds: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Seen:
         return percentile(self.seconds, 0.95)
 
     def line(self) -> str:
-        """The figures, in one line."""
+        """Summarise the results in one line."""
         count = len(self.seconds)
         return (
             f"{count} answers in {self.lasted:.0f} s ({count / self.lasted:.1f} a second), "
@@ -43,7 +43,7 @@ class Seen:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which so large a share lies."""
+    """Return the value below which this share of the values lies."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
@@ -53,24 +53,24 @@ async def crowd(
     seconds: float,
     think: tuple[float, float],
     seed: int = 0,
-) -> Seen:
-    """So many visitors for so long, each with sentences that nobody has asked before.
+) -> Results:
+    """Simulate users for some seconds, each with new sentences.
 
-    They arrive within one thinking time; the first page of each is measured apart.
+    They arrive within one thinking time; the first page of each is measured separately.
     """
-    seen = Seen()
-    left = cycle(sentences(MOST))
-    begun = time.monotonic()
+    seen = Results()
+    texts = cycle(sentences(MOST))
+    start = time.monotonic()
 
     async def visit(own: random.Random) -> None:
         await asyncio.sleep(own.uniform(0, think[1]))
         try:
-            async with await Visitor.arrive(port, f"seat={own.random()}") as visitor:
-                seen.first.append((await visitor.open()).seconds)
-                while time.monotonic() - begun < seconds:
+            async with await Client.connect(port, f"seat={own.random()}") as client:
+                seen.first.append((await client.open()).seconds)
+                while time.monotonic() - start < seconds:
                     await asyncio.sleep(own.uniform(*think))
-                    text = next(left)
-                    page = await visitor.type("source", text)
+                    text = next(texts)
+                    page = await client.type("source", text)
                     seen.seconds.append(page.seconds)
                     if page.errors or page.failed:
                         seen.errors += [*page.errors, *page.failed]
@@ -80,5 +80,5 @@ async def crowd(
             seen.errors.append(repr(error))
 
     await asyncio.gather(*(visit(random.Random(f"{seed} {i}")) for i in range(visitors)))
-    seen.lasted = time.monotonic() - begun
+    seen.lasted = time.monotonic() - start
     return seen

@@ -1,4 +1,4 @@
-"""A small proxy that keeps a visit at its process, by a cookie: for the client's figures only."""
+"""A minimal proxy with sticky sessions by cookie, for load tests only."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _HEAD = 64 * 2**10
 
 
 def seat_of(head: bytes, count: int) -> int:
-    """Which of so many processes a request's visit belongs to; without a cookie the first."""
+    """Return the process that serves a request's session; the first one without a cookie."""
     seat = _SEAT.search(head)
     return zlib.crc32(seat[1]) % count if seat else 0
 
 
 @asynccontextmanager
 async def proxy(ports: Sequence[int]) -> AsyncIterator[int]:
-    """A port of this machine that stands for several processes, until the block ends."""
+    """Yield a local port that proxies to several processes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -42,7 +42,7 @@ async def proxy(ports: Sequence[int]) -> AsyncIterator[int]:
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Hand on what comes, until it ends on either side."""
+    """Copy a stream until either side closes."""
     try:
         while data := await reader.read(_HEAD):
             writer.write(data)

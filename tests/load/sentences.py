@@ -1,4 +1,4 @@
-"""Sentences in any number, and what the model says of each alone."""
+"""Generate test sentences, and check translations against the model's own."""
 
 from itertools import product
 
@@ -12,23 +12,23 @@ MOST = 3840
 
 
 def sentences(count: int) -> list[str]:
-    """So many German sentences, each another one, of 5 to 8 words."""
+    """Return distinct German sentences of 5 to 8 words."""
     every = [
         f"{who} {what} {how} {where}."
         for how, where, what, who in product(*(t.split("|") for t in (HOW, WHERE, WHAT, WHO)))
     ]
     if count > len(every):
         raise ValueError(f"{count} sentences are too many: there are {len(every)}")
-    step = 7919  # a prime: neighbours are unlike each other
+    step = 7919  # a prime, so that neighbours differ
     return [every[i * step % len(every)] for i in range(count)]
 
 
-def wrong(answers: list[tuple[str, str | None]]) -> list[str]:
-    """The answers that are not what the shipped model writes for a sentence alone, in words."""
+def mismatches(answers: list[tuple[str, str | None]]) -> list[str]:
+    """Describe the answers (sentence, translation) that differ from the model's own."""
     from core.device import limit_threads
     from core.translator import Translator
 
     translator = Translator.load("checkpoints/scratch-de-en", device="cpu")
     limit_threads(translator.card.parameters)
     alone = {text: translator.translate([text])[0].text for text in {text for text, _ in answers}}
-    return [f"{text} → {said}, not {alone[text]}" for text, said in answers if said != alone[text]]
+    return [f"{text} → {got}, not {alone[text]}" for text, got in answers if got != alone[text]]

@@ -1,1 +1,1 @@
-"""Fault injection: plant one-line faults in a copy of the project and see which go unnoticed."""
+"""Fault injection: which one-line faults do the tests not notice?"""

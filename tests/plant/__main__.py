@@ -1,11 +1,11 @@
-"""Plant each fault in a copy of the project, run the tests that guard it, list the unnoticed.
+"""Inject each fault into a copy of the project, run its tests, and list the unnoticed faults.
 
     python -m tests.plant                     all faults
     python -m tests.plant --area why          one list
-    python -m tests.plant --only "swapped"    those whose name matches
+    python -m tests.plant --only "swapped"    faults whose name matches
 
-Exits with 1 if a fault goes unnoticed, or if the tests fail without any fault. The libraries are
-imported once; each run is a fork of this process, so a fault costs little more than its tests.
+Exits with 1 if a fault goes unnoticed, or if the tests fail without any fault. Libraries are
+imported once and each run is a fork, so a fault costs little more than its tests.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from queue import SimpleQueue
 from tests.plant.fault import ROOT, Fault, faults
 
 LIMIT = 600
-"""Seconds for the tests of one fault; one that hangs is noticed."""
+"""Seconds for the tests of one fault; a timeout counts as noticed."""
 LIMIT_OF_ALL = 3600
-"""Seconds for all those tests without a fault."""
+"""Seconds for all tests without a fault."""
 PRELOADED = (
     "torch numpy pandas plotly.graph_objects pyarrow streamlit.testing.v1 pytest scipy.stats"
 )
 
 
 def copy_of_the_project(folder: Path) -> Path:
-    """A copy of what git tracks or would track, without the history."""
+    """Copy the tracked and untracked files that git does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -51,7 +51,7 @@ def copy_of_the_project(folder: Path) -> Path:
 
 
 def run_tests(copy: Path, tests: Sequence[str], log: Path, *, bytecode: bool, limit: float) -> str:
-    """Run tests in a copy, in a fork: "passed", "failed", "timed out", or why they cannot run."""
+    """Run tests in a copy, in a fork; return "passed", "failed", "timed out" or another reason."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -77,7 +77,7 @@ def run_tests(copy: Path, tests: Sequence[str], log: Path, *, bytecode: bool, li
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
-            # 2: interrupted by an error at collection, where a planted fault breaks an import.
+            # 2: a collection error, for example a fault that breaks an import
             return {0: "passed", 1: "failed", 2: "failed"}.get(code, f"pytest ended with {code}")
         time.sleep(0.02)
     os.killpg(child, 9)
@@ -86,7 +86,7 @@ def run_tests(copy: Path, tests: Sequence[str], log: Path, *, bytecode: bool, li
 
 
 def try_fault(copy: Path, fault: Fault) -> str:
-    """Plant one fault in a copy, run its tests and take it out again."""
+    """Inject one fault into a copy, run its tests and restore the file."""
     path = copy / fault.file
     before, times = path.read_text(encoding="utf-8"), path.stat()
     path.write_text(fault.planted(before), encoding="utf-8")
@@ -94,15 +94,15 @@ def try_fault(copy: Path, fault: Fault) -> str:
         return run_tests(copy, fault.tests, copy / "plant.log", bytecode=False, limit=LIMIT)
     finally:
         path.write_text(before, encoding="utf-8")
-        os.utime(path, (times.st_atime, times.st_mtime))  # so that its byte code stays valid
+        os.utime(path, (times.st_atime, times.st_mtime))  # keeps the byte code valid
 
 
 def main() -> int:
-    """Run the command line; returns its exit status."""
+    """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.plant", description=__doc__)
-    parser.add_argument("--area", help="one list of faults, by its file's name")
+    parser.add_argument("--area", help="one list of faults, by file name")
     parser.add_argument("--only", default="", metavar="REGEX", help="faults whose name matches")
-    parser.add_argument("--jobs", type=int, default=1, help="copies to work in at once")
+    parser.add_argument("--jobs", type=int, default=1, help="faults to test in parallel")
     options = parser.parse_args()
     chosen = [
         fault
@@ -120,30 +120,31 @@ def main() -> int:
         for number in range(max(1, options.jobs)):
             copies.put(copy_of_the_project(Path(folder) / str(number)))
         first = copies.get()
-        guards = list(dict.fromkeys(test for fault in chosen for test in fault.tests))
-        state = run_tests(first, guards, first / "plant.log", bytecode=True, limit=LIMIT_OF_ALL)
+        tests = list(dict.fromkeys(test for fault in chosen for test in fault.tests))
+        state = run_tests(first, tests, first / "plant.log", bytecode=True, limit=LIMIT_OF_ALL)
         if state != "passed":
             tail = (first / "plant.log").read_text(encoding="utf-8", errors="replace")[-3000:]
             print(f"{tail}\nwithout any fault the tests {state}")  # noqa: T201
             return 1
         copies.put(first)
 
-        def one(fault: Fault) -> tuple[Fault, str, float]:
+        def timed(fault: Fault) -> tuple[Fault, str, float]:
             copy = copies.get()
-            begin = time.monotonic()
+            start = time.monotonic()
             try:
-                return fault, try_fault(copy, fault), time.monotonic() - begin
+                return fault, try_fault(copy, fault), time.monotonic() - start
             finally:
                 copies.put(copy)
 
         unnoticed = []
         with ThreadPoolExecutor(max(1, options.jobs)) as pool:
-            for fault, state, seconds in pool.map(one, chosen):
+            for fault, state, seconds in pool.map(timed, chosen):
                 noticed = state in ("failed", "timed out")
                 if not noticed:
                     unnoticed.append(f"{fault.area}/{fault.name}: {state}")
-                word = "noticed" if noticed else "UNNOTICED"
-                print(f"{word:9} {seconds:5.1f} s  {fault.area}/{fault.name} ({state})", flush=True)  # noqa: T201
+                verdict = "noticed" if noticed else "UNNOTICED"
+                line = f"{verdict:9} {seconds:5.1f} s  {fault.area}/{fault.name} ({state})"
+                print(line, flush=True)  # noqa: T201
     print(f"{len(chosen)} faults, {len(unnoticed)} unnoticed", *unnoticed, sep="\n")  # noqa: T201
     return 1 if unnoticed else 0
 

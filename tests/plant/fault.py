@@ -1,4 +1,4 @@
-"""Read the lists of faults: each a text to replace in one file, and the tests that must notice."""
+"""Read the fault lists: a text to replace in one file, and the tests that must notice it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LISTS = Path(__file__).with_name("faults")
 
 @dataclass(frozen=True)
 class Fault:
-    """One change to one file, and the test files or node ids of which at least one must fail."""
+    """One change to one file; at least one of the tests (files or node ids) must fail."""
 
     area: str
     name: str
@@ -22,7 +22,7 @@ class Fault:
     tests: tuple[str, ...]
 
     def planted(self, text: str) -> str:
-        """The file's text with the fault in it; ValueError if `old` does not occur exactly once."""
+        """Return the text with the fault; ValueError unless `old` occurs exactly once."""
         found = text.count(self.old)
         if found != 1:
             raise ValueError(f"{self.area}/{self.name}: `old` occurs {found} times in {self.file}")
@@ -32,7 +32,7 @@ class Fault:
 
 
 def faults() -> list[Fault]:
-    """All faults, by area; ValueError for a list that cannot be read or a name used twice."""
+    """Return all faults by area; ValueError for an invalid list or a duplicate name."""
     found = []
     for file in sorted(LISTS.glob("*.toml")):
         for entry in tomllib.loads(file.read_text(encoding="utf-8")).get("fault", []):

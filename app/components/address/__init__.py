@@ -1,4 +1,4 @@
-"""Mounts the writer of the page's address: parameters that Python chose, beside all others."""
+"""Mounts an invisible component that writes query parameters into the page's URL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def address(
     key: str,
     entry: tuple[str, ...] | None = None,
 ) -> None:
-    """Keep these parameters in the address of this page; None takes a name out.
+    """Write these query parameters into the page's URL; None removes a parameter.
 
-    `seen` is the address as it was last read, and `arrival` counts how often it was: an address
-    that has changed since, because the visitor went back, is left alone.
+    `seen` are the parameters as last read, `arrival` counts these reads. A URL that has changed
+    since then, by back/forward navigation, is left alone.
 
-    Streamlit makes a history entry of every change of its query parameters, and then the browser's
-    Back leads nowhere. Here the entry stays the same one, unless `entry` is given: then each change
-    after the first write makes a new one, without the parameters that `entry` names.
+    Streamlit would add a history entry for every change, which breaks the Back button. This
+    component replaces the current entry. With `entry`, each change after the first write adds an
+    entry, without the parameters that `entry` names.
     """
     data = {
         "page": page,

@@ -1,4 +1,4 @@
-// Writes what Python chose into the page's address; every other parameter stays as it is.
+// Writes parameters chosen by Python into the page's URL and leaves all others alone.
 
 /** @type {Map<string, {arrival: number, value: string | null}>}  what was written last, by name */
 const written = (/** @type {any} */ (window).headlightAddress ??= new Map());
@@ -6,13 +6,12 @@ const written = (/** @type {any} */ (window).headlightAddress ??= new Map());
 const lastPart = (path) => path.split("/").pop();
 
 /**
- * Data may be drawn late, or drawn again, when the visitor has gone back or forth in history: then
- * the address is no longer the one that Python knew (`seen`, when it last read one) or that was
- * written here since, and the run that knows it is under way.
+ * Ignore a stale render: after back/forward navigation the URL differs from the one Python last read (`seen`) and from
+ * the one last written here, and the rerun that knows the new URL is already under way.
  */
 export default function render({ data: { page, values, seen, arrival, entry } }) {
   const address = new URL(window.location.href);
-  // An answer may come when the next page is already called: its address is not this one's to write.
+  // A late response must not write the URL of the next page.
   if (lastPart(address.pathname) !== page) return;
   const query = address.searchParams;
   const names = Object.keys(values);
@@ -27,7 +26,7 @@ export default function render({ data: { page, values, seen, arrival, entry } })
   for (const name of names) written.set(name, { arrival, value: values[name] });
   const changed = names.filter((name) => now(name) !== values[name]);
   if (!changed.length) return;
-  // What is written first after an arrival only completes the address that was arrived at.
+  // The first write after an arrival only completes the URL; it makes no history entry.
   const isEntry = entry && changed.some((name) => known.has(name));
   for (const name of changed) {
     if (values[name] === null) query.delete(name);

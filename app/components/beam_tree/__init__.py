@@ -1,4 +1,4 @@
-"""Mounts the search tree: every hypothesis of a beam, walked by arrow keys, with its arithmetic."""
+"""Mounts the search tree: all beam hypotheses with their scores, navigable by arrow keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.components.beam_tree.payload import payload
 from app.components.mount import component
 
-if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+if TYPE_CHECKING:  # importing torch takes seconds: wait until a model is loaded
     from core.search.tree import WrittenTree
 
 __all__ = ["Chosen", "beam_tree"]
@@ -18,9 +18,9 @@ _mount = component(__file__, "main.js", ".beam-tree")
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a person did: the node that is pinned, and what was just forced, if anything.
+    """The pinned node, and the prefix that was just forced, if any.
 
-    `force` are ids to follow from the start, `text` is typed and comes behind them.
+    `force` are token ids from the start; `text` was typed and follows them.
     """
 
     node: int
@@ -29,10 +29,10 @@ class Chosen:
 
 
 def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
-    """Show a tree; walking it happens in the browser, which tells where one stopped.
+    """Show a tree; navigation is client-side and reports the pinned node.
 
-    `state` is what the component said last, the session's value of `key`. From it the browser is
-    sent the node that a tree opens on, so that the ring stands where the page below looks.
+    `state` is the component's last state, the session value of `key`. It determines the node that
+    is pinned initially, so that the tree and the page below show the same one.
     """
     data = payload(written)
     node = _pinned(data, state)
@@ -51,7 +51,7 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
 
 
 def _pinned(data: dict[str, Any], state: Any) -> int:
-    """The node that is looked at: the one pinned last, if it was in this very tree."""
+    """Return the node pinned last, if it belongs to this tree, else the first node to show."""
     pinned = (state or {}).get("kept")
     if not pinned or pinned["tree"] != data["tree"]:
         return data["first"]

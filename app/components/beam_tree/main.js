@@ -1,11 +1,11 @@
-// Mounts the search tree, holds which node is pinned, and tells Python of it.
+// Mounts the search tree, tracks the pinned node and reports it to Python.
 
 import { partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { idsBefore, idsOf, lookedAt, neighbour, prepare } from "./nodes.js";
+import { idsBefore, idsOf, candidates, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
-import { drawTree, markKept } from "./tree.js";
+import { drawTree, markPinned } from "./tree.js";
 
 const TELL_DELAY = 160;
 
@@ -54,17 +54,17 @@ function layOut({ root }) {
 }
 
 /** @param {TreeView} view */
-function takeData(view, raw) {
+function applyData(view, raw) {
   const { parts, root } = view;
   view.data = prepare(raw);
   view.hovered = null;
   view.pinned = raw.pinned;
-  clearTimeout(view.timer); // what was about to be sent is a node of the tree before
+  clearTimeout(view.timer); // a pending report is about the previous tree
   parts.typed.value = "";
   root.dataset.tree = raw.tree;
   const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
   parts.key.textContent =
-    `Each column is one step: the ${lookedAt(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
+    `Each column is one step: the ${candidates(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
     "those struck through were pruned. A token is a word or a piece of one. Under it: its log-probability, and the sum " +
     "of its path. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
@@ -73,17 +73,13 @@ function takeData(view, raw) {
   paint(view);
 }
 
-/**
- * Everything that depends on the node looked at.
- *
- * @param {TreeView} view
- */
+/** Paint everything that depends on the hovered or pinned node. @param {TreeView} view */
 function paint(view) {
   const { root, data, pinned, hovered } = view;
   const shown = hovered ?? pinned;
   const node = data.nodes[shown];
   fillPanel(view, shown);
-  if (hovered === null) markKept(view);
+  if (hovered === null) markPinned(view);
   const { step, rank, status, total, score } = node;
   Object.assign(root.dataset, { kept: pinned, node: shown, step, rank, fate: status, total: total.toFixed(4), score: score.toFixed(4) });
   root.dataset.painted = String(++view.painted);
@@ -101,16 +97,12 @@ function pin(view, index) {
   view.pinned = index;
   view.hovered = null;
   paint(view);
-  // An arrow key held down walks many nodes; Python only needs to know where it stops.
+  // Debounce: only the node where an arrow key stops matters to Python.
   clearTimeout(view.timer);
   view.timer = setTimeout(() => view.tell.kept({ tree: view.data.tree, node: index }), TELL_DELAY);
 }
 
-/**
- * Asks Python to search again behind these ids, and behind a typed text if there is one.
- *
- * @param {TreeView} view
- */
+/** Ask Python to search again with these ids, and optionally a typed text, as forced prefix. @param {TreeView} view */
 function force(view, ids, text = "") {
   clearTimeout(view.timer);
   view.tell.force({ tree: view.data.tree, ids, text });
@@ -144,6 +136,6 @@ export default function render({ data, parentElement, setStateValue, setTriggerV
     kept: (value) => setStateValue("kept", value),
     force: (value) => setTriggerValue("force", value),
   };
-  if (view.data?.tree !== data.tree) takeData(view, data);
+  if (view.data?.tree !== data.tree) applyData(view, data);
   return view.destroy;
 }

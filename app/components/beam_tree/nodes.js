@@ -1,9 +1,9 @@
-// Knows the tree without drawing it: what a node is to the others, where a key leads, and how it is named.
+// Tree structure without drawing: node properties, navigation and names.
 
 import { fixed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 
-/* Adds to the nodes what only their company tells: who won, who ended, who has no children. */
+/* Add properties that depend on other nodes: winner, rank among the finished, childless. */
 export function prepare(raw) {
   const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, status, forced, next]) => ({
     parent, id, step, rank, log_prob, total, score, status, forced, next,
@@ -21,11 +21,7 @@ export function prepare(raw) {
   return data;
 }
 
-/**
- * The nodes from the first token to this one.
- *
- * @param {TreeData} data
- */
+/** Node indices from the first token to this node. @param {TreeData} data */
 export function pathTo(data, index) {
   const path = [];
   for (let at = index; data.nodes[at].parent !== null; at = data.nodes[at].parent) path.unshift(at);
@@ -65,10 +61,7 @@ export function neighbour({ data, pinned }, key) {
   }
 }
 
-/**
- * @param {TreeData} data
- * @param {TreeNode} node
- */
+/** @param {TreeData} data @param {TreeNode} node */
 export function nameOf(data, node) {
   const { label } = data.tokens[node.id];
   if (node.parent === null) return `${label}, fed in first`;
@@ -76,15 +69,10 @@ export function nameOf(data, node) {
   return `${isolated(label)}, step ${node.step}, ${sums}, ${wordsOfStatus(data, node)}`;
 }
 
-/* How many continuations the search compares in a step. */
-export const lookedAt = (beam) => Math.max(2 * beam, 5);
+/* Number of continuations that the search compares per step. */
+export const candidates = (beam) => Math.max(2 * beam, 5);
 
-/**
- * What became of a hypothesis, and why.
- *
- * @param {TreeData} data
- * @param {TreeNode} node
- */
+/** Explain the status of a hypothesis. @param {TreeData} data @param {TreeNode} node */
 export function wordsOfStatus(data, node) {
   const { beam } = data;
   const best = beam === 1 ? "another token was more probable" : `${beam} others had a higher sum in this step`;
@@ -102,6 +90,6 @@ export function wordsOfStatus(data, node) {
       if (node.parent === null) return "Every translation starts here.";
       if (node.winner) return `${forced}On the path of the translation.`;
       if (!node.childless) return `${forced}Kept and extended.`;
-      return `${forced}Kept, but none of its continuations was among the best ${lookedAt(beam)} of the next step.`;
+      return `${forced}Kept, but none of its continuations was among the best ${candidates(beam)} of the next step.`;
   }
 }

@@ -1,7 +1,7 @@
-// Fills the panel beside the tree: a node's path, its score as a sum, and what could have stood in its place.
+// Fills the panel of a node: its path, its score as a sum, and alternative tokens.
 
-import { element } from "../shared/dom.js";
-import { fixed } from "../shared/numbers.js";
+import { barOf, element } from "../shared/dom.js";
+import { chance, fixed } from "../shared/numbers.js";
 import { idsBefore, pathTo, wordsOfStatus } from "./nodes.js";
 
 function formOf(token) {
@@ -68,10 +68,7 @@ function fillArithmetic({ data, parts }, node) {
   parts.arithmetic.replaceChildren(...rows);
 }
 
-/**
- * @param {TreeView} view
- * @param {TreeNode} node
- */
+/** @param {TreeView} view @param {TreeNode} node */
 function fillAlternatives(view, node) {
   const { data, parts } = view;
   const parent = node.parent === null ? null : data.nodes[node.parent];
@@ -84,22 +81,11 @@ function fillAlternatives(view, node) {
       const button = element("button", "alternative");
       button.type = "button";
       button.disabled = parent !== null && id === node.id;
-      const bar = element("span", "bar");
-      const filled = element("i");
-      filled.style.width = `${100 * Math.min(1, probability)}%`;
-      bar.append(filled);
-      const share = shareOf(probability);
-      button.append(formOf(data.tokens[id]), element("span", "share", share), bar);
+      button.append(formOf(data.tokens[id]), element("span", "share", chance(probability)), barOf("bar", probability));
       button.dataset.force = JSON.stringify([...path, id]);
       return button;
     }),
   );
-}
-
-/* Two decimals, but 0 and 1 only for what is exactly that. */
-function shareOf(probability) {
-  if (probability > 0 && probability < 0.005) return "<0.01";
-  return probability > 0.995 && probability < 1 ? ">0.99" : probability.toFixed(2);
 }
 
 /** @param {TreeView} view */

@@ -1,4 +1,4 @@
-"""Turns a search tree into the plain values that the tree component draws."""
+"""Serialises a search tree for the tree component."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from app.look.glossary import TERMS
 from app.look.labels import label
 from core.text.tokenizer import EOS
 
-if TYPE_CHECKING:  # torch takes seconds: it is imported when a model is loaded
+if TYPE_CHECKING:  # importing torch takes seconds: wait until a model is loaded
     from core.search.tree import SearchTree, WrittenTree
 
 
-def payload(written: WrittenTree) -> dict[str, Any]:
-    """Describe a tree in the form that the component's JavaScript reads.
+_NODE = (
+    *("parent", "id", "step", "rank", "log_prob"),
+    *("total", "score", "status", "forced", "next"),
+)
 
-    A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats;
-    `first` is the node that is pinned first, and `tree` a name for exactly this tree; `meanings`
-    explain the terms of its panel.
+
+def payload(written: WrittenTree) -> dict[str, Any]:
+    """Return a tree in the form that the component's JavaScript reads.
+
+    A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats.
+    `first` is the node pinned initially, `tree` a hash of the tree, and `meanings` explains the
+    terms in its panel.
     """
     tree = written.tree
     values = {
@@ -36,21 +42,7 @@ def payload(written: WrittenTree) -> dict[str, Any]:
             }
             for id, token in written.tokens.items()
         },
-        "nodes": [
-            [
-                n.parent,
-                n.id,
-                n.step,
-                n.rank,
-                n.log_prob,
-                n.total,
-                n.score,
-                n.status,
-                n.forced,
-                n.next,
-            ]
-            for n in tree.nodes
-        ],
+        "nodes": [[getattr(node, name) for name in _NODE] for node in tree.nodes],
         "hypotheses": [
             {"text": text, "end": end, "log_prob": h.log_prob, "score": h.score}
             for text, end, h in zip(written.texts, tree.ends, tree.hypotheses, strict=True)
@@ -62,6 +54,6 @@ def payload(written: WrittenTree) -> dict[str, Any]:
 
 
 def first_node(tree: SearchTree) -> int:
-    """Where a reader begins: the winner's first free choice, or the last one that was forced."""
+    """Return the node to show first: the winner's first token, or its last forced one."""
     path = tree.path(tree.ends[0])
     return path[max(0, min(tree.forced, len(path)) - 1)]

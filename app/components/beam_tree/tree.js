@@ -1,4 +1,4 @@
-// Draws the tree: one column a step, in each column the hypothesis with the highest sum on top.
+// Draws the tree: one column per step, hypotheses sorted by sum, best on top.
 
 import { svgElement } from "../shared/dom.js";
 import { cutLabel } from "../shared/grid.js";
@@ -42,7 +42,7 @@ export function drawTree(view) {
   picture.append(label("axis", "step", LEFT + 4, 16));
   for (let step = 1; step <= steps; step++) picture.append(label("axis", step, LEFT + step * COLUMN + 4, 16));
   for (let rank = 0; rank < ranks; rank++) picture.append(label("axis", rank + 1, 4, TOP + rank * ROW + 17));
-  // What matters most is drawn last, so that it lies on top.
+  // Draw the most important last, on top.
   const layers = [svgElement("g"), svgElement("g"), svgElement("g"), svgElement("g")];
   picture.append(...layers);
   const dead = (node) => node.status === "pruned" || node.status === "overtaken";
@@ -73,10 +73,7 @@ function drawEdge(parent, node) {
   });
 }
 
-/**
- * @param {TreeView} view
- * @param {TreeNode} node
- */
+/** @param {TreeView} view @param {TreeNode} node */
 function drawNode(view, node, index, measuring) {
   const { x, y } = cornerOf(node);
   const group = svgElement("g", { class: `node ${classOf(node)}`,
@@ -104,12 +101,8 @@ function drawNode(view, node, index, measuring) {
   return group;
 }
 
-/**
- * Shows which node is pinned and which path leads to it, and brings the node into sight.
- *
- * @param {TreeView} view
- */
-export function markKept(view) {
+/** Mark the pinned node and its path, and scroll it into view. @param {TreeView} view */
+export function markPinned(view) {
   const { pinned, data, drawn, parts } = view;
   const path = new Set(pathTo(data, pinned));
   drawn.forEach((group, index) => {

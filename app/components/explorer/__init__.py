@@ -1,1 +1,1 @@
-"""The attention explorer. Only `mount` needs Streamlit: a saved page has the same files."""
+"""The attention explorer. Only `mount` needs Streamlit: saved pages use the same files."""

@@ -1,4 +1,4 @@
-// Keeps the whole view in the page's address, beside what Python keeps there, and reads it from a link.
+// Writes the complete view to the page's URL, beside the parameters that Python owns, and reads it from a link.
 
 import { ROLLOUT } from "./maps.js";
 import { FURTHER, linkOf } from "./view.js";
@@ -6,8 +6,8 @@ import { allHeads, allLayers } from "./words.js";
 
 const ADDRESS_DELAY = 80;
 
-/* An explorer that does not own the address has nothing to read in it, unless it stands beside the one that does. */
-export const askedByLink = ({ data }) => {
+/* Only the explorer that owns the URL, or one shown together with it, reads the URL. */
+export const linkParameters = ({ data }) => {
   if (!data.address && !data.together) return {};
   const query = new URLSearchParams(window.location.search);
   return Object.fromEntries(FURTHER.filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
@@ -17,11 +17,7 @@ export const askedByLink = ({ data }) => {
 const isWritten = (explorer, query) =>
   Object.entries(linkOf(explorer.data, explorer.view)).every(([name, value]) => query.get(name) === (value === null ? null : String(value)));
 
-/**
- * One explorer on a page owns the address, and only while that page is the one that is open.
- *
- * @param {Explorer} explorer
- */
+/** Write the URL if this explorer owns it and its page is still the open one. @param {Explorer} explorer */
 export function writeAddress(explorer) {
   clearTimeout(explorer.addressTimer);
   const address = new URL(window.location.href);
@@ -30,15 +26,11 @@ export function writeAddress(explorer) {
   paintInside(explorer);
 }
 
-/** @param {Explorer} explorer - whether its view is one head, whose arithmetic a page shows */
+/** Whether the view is a single head, whose arithmetic another page shows. @param {Explorer} explorer */
 const leadsInside = ({ data, view }) =>
   Boolean(data?.inside) && !allLayers(data, view) && !allHeads(data, view) && view.quantity !== ROLLOUT;
 
-/**
- * Shows the link to the head's arithmetic, or hides it.
- *
- * @param {Explorer} explorer
- */
+/** Show or hide the link to the head's arithmetic. @param {Explorer} explorer */
 function paintInside(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -47,15 +39,13 @@ function paintInside(explorer) {
 }
 
 /**
- * A plain click on the way inside is left to Python, which keeps what the visit has made; a click with a key held down,
- * or on a page without Python, is the browser's. The sidebar's link to the same page leads to the same cell. Returns
- * what ends that.
- *
+ * Follow the link into a head, from here or from the sidebar. Python handles a plain click, so that the session
+ * survives; the browser handles modified clicks and pages without Python. Returns a function that stops listening.
  * @param {Explorer} explorer
  */
 export function listenToInside(explorer) {
   const { inside } = explorer.dom.parts;
-  // Asks the view, not the painted link, which follows the view with a delay.
+  // Check the view, not the painted link: its href lags behind.
   const isInside = (link) => link && leadsInside(explorer) && link.pathname === pathOf(explorer.data.inside);
   const go = (/** @type {any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || explorer.data.alone) return;
@@ -63,9 +53,9 @@ export function listenToInside(explorer) {
     event.stopPropagation();
     writeAddress(explorer);
     const query = asPythonWrites(new URLSearchParams(window.location.search));
-    // Streamlit makes a history entry of a query that is written in another way, and Back would lead to it first.
+    // Match Python's escaping: otherwise Streamlit adds a history entry and Back needs two clicks.
     window.history.replaceState(window.history.state, "", `?${query}`);
-    explorer.tell("inside", query);
+    explorer.trigger("inside", query);
   };
   const goByMenu = (/** @type {any} */ event) => isInside(event.target.closest?.("a[href]")) && go(event);
   inside.addEventListener("click", go);
@@ -76,7 +66,7 @@ export function listenToInside(explorer) {
 /** @param {string} address */
 const pathOf = (address) => new URL(address, window.location.href).pathname;
 
-/* Two characters are escaped by a browser or by Python's urlencode, and not by both. */
+/* `*` and `~` are escaped by either URLSearchParams or Python's urlencode, not both. */
 const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
 /** @param {Explorer} explorer */
@@ -85,28 +75,26 @@ function setAddress(explorer, address) {
     if (value === null) address.searchParams.delete(name);
     else address.searchParams.set(name, value);
   }
-  // The history entry is Streamlit's: its state and every other parameter stay as they are.
+  // Keep Streamlit's history state and all other parameters.
   window.history.replaceState(window.history.state, "", address);
 }
 
 /**
- * Back and forth: the address is now that of another view, which is shown when its data comes; returns what ends that.
- *
+ * On back/forward navigation, wait for the data of the new URL. Returns a function that stops listening.
  * @param {Explorer} explorer
  */
 export function listenToHistory(explorer) {
-  const gone = new AbortController();
+  const listening = new AbortController();
   const listener = () => {
     clearTimeout(explorer.addressTimer);
     explorer.memory.returning = Boolean(explorer.data?.address);
   };
-  window.addEventListener("popstate", listener, { signal: gone.signal });
-  return () => gone.abort();
+  window.addEventListener("popstate", listener, { signal: listening.signal });
+  return () => listening.abort();
 }
 
 /**
- * Delayed, because browsers limit how often an address may change while an arrow key is held down.
- *
+ * Write the URL after a delay: browsers throttle URL changes while an arrow key is held down.
  * @param {Explorer} explorer
  */
 export function saveAddress(explorer) {

@@ -1,4 +1,4 @@
-"""Answers what is asked in an explorer: another quantity, exact numbers, the page as a file."""
+"""Handles explorer requests: other quantities, exact values, head effects, HTML export."""
 
 from __future__ import annotations
 
@@ -12,104 +12,106 @@ from app.export.page import page
 from core.kinds import KINDS
 
 Numbers = Mapping[str, Callable[[], Arrays]]
-"""How to work out each quantity that can be chosen beside the weights."""
+"""How to compute each quantity beside the weights."""
 
-# What may go wrong in a network's pass: bad input, an id it has no row for, no memory.
+# A network's pass may fail on bad input, on an id without an embedding, or for lack of memory.
 _FAILURES = (ValueError, IndexError, RuntimeError, MemoryError)
 
 
 def answered(
     record: Any,
     view: dict[str, Any],
-    asked: Mapping[str, Any],
+    requests: Mapping[str, Any],
     numbers: Numbers,
     effects: Callable[[], Arrays] | None = None,
-    **further: Any,
+    **options: Any,
 ) -> dict[str, Any]:
-    """The payload of a record with what its explorer asks for.
+    """Return the payload of a record, with the responses to its explorer's requests.
 
-    `asked` is the component's state: `quantity`, a name; `exact`, which maps are wanted as they
-    are; `page`, the view with which the page is to be saved; `effects`, what each head matters,
-    which the function of that name works out. Each of the latter names its `sentence`, so that a
-    question about another record is not answered. `further` goes to `payload` as it is. What fails
-    is one line in the payload, and never an exception.
+    `requests` is the component's state: `quantity`, a name; `exact`, the maps to send in full
+    precision; `page`, the view that a saved page opens with; `effects`, the effect of each head,
+    computed by the function of that name. All but the first name their `sentence`; requests about
+    another record are ignored. `options` are passed to `payload`. A failure becomes a line in the
+    payload, never an exception.
     """
     failed: dict[str, str] = {}
-    given: dict[str, Arrays | None] = dict.fromkeys(numbers)
+    computed: dict[str, Arrays] = {}
 
-    def work_out(name: str) -> Arrays | None:
-        if name in numbers and given[name] is None:
+    def compute(name: str) -> Arrays | None:
+        if name in numbers and name not in computed:
             arrays = numbers[name]()
             for kind in KINDS:
                 if not np.isfinite(arrays[kind][..., getattr(record, f"{kind}_mask")]).all():
-                    raise ValueError(f"the {kind} maps hold a number that is not finite")
-            given[name] = arrays
-        return given.get(name)
+                    raise ValueError(f"the {kind} maps contain a number that is not finite")
+            computed[name] = arrays
+        return computed.get(name)
 
-    def attempt(what: str, words: str, make: Callable[[], Any]) -> Any:
+    def attempt(request: str, what: str, make: Callable[[], Any]) -> Any:
         try:
             return make()
         except _FAILURES as error:
             line = " ".join(str(error).split()) or type(error).__name__
-            failed[what] = f"{words} could not be made: {line[:200]}"
+            failed[request] = f"{what}: {line[:200]}"
             return None
 
-    wanted = asked.get("quantity") or "weights"
-    attempt("quantity", f"The {wanted}", lambda: work_out(wanted))
-    exact = file = None
-    if _of(record, asked.get("exact")):
+    def asked(request: str) -> bool:
+        given = requests.get(request)
+        return isinstance(given, Mapping) and given.get("sentence") == record.id
+
+    wanted = requests.get("quantity") or "weights"
+    attempt("quantity", f"The {wanted} could not be computed", lambda: compute(wanted))
+    exact = file = head_effects = None
+    if asked("exact"):
         exact = attempt(
-            "exact", "The exact numbers", lambda: _exact(record, asked["exact"], work_out)
+            "exact",
+            "The exact numbers could not be computed",
+            lambda: _exact(record, requests["exact"], compute),
         )
-    if _of(record, asked.get("page")):
-        file = attempt("page", "The page", lambda: _page(record, asked["page"], numbers, work_out))
-    worth = None
-    if effects and _of(record, asked.get("effects")):
-        worth = attempt("effects", "The effect of each head", effects)
-    shown = {name: given[name] if name == wanted else None for name in numbers}
-    answers = Answers(exact, file, worth, failed)
+    if asked("page"):
+        file = attempt(
+            "page",
+            "The page could not be created",
+            lambda: _page(record, requests["page"]["view"], numbers, compute),
+        )
+    if effects and asked("effects"):
+        head_effects = attempt("effects", "The effect of each head could not be computed", effects)
     return payload(
         record,
         view,
-        quantities=shown,
-        answers=answers,
+        quantities={name: computed.get(name) if name == wanted else None for name in numbers},
+        answers=Answers(exact, file, head_effects, failed),
         offers_effects=effects is not None,
-        **further,
+        **options,
     )
-
-
-def _of(record: Any, question: Any) -> bool:
-    return isinstance(question, Mapping) and question.get("sentence") == record.id
 
 
 def _page(
     record: Any,
-    question: Mapping[str, Any],
+    view: dict[str, Any],
     numbers: Numbers,
-    work_out: Callable[[str], Arrays | None],
+    compute: Callable[[str], Arrays | None],
 ) -> bytes:
-    """The page with the view on screen, and with every quantity that could be chosen there."""
-    known = {name: arrays for name in numbers if (arrays := work_out(name)) is not None}
-    return page(record, question["view"], known).encode()
+    """The standalone page, with the current view and every available quantity."""
+    quantities = {name: arrays for name in numbers if (arrays := compute(name)) is not None}
+    return page(record, view, quantities).encode()
 
 
 def _exact(
-    record: Any, question: Mapping[str, Any], work_out: Callable[[str], Arrays | None]
+    record: Any, request: Mapping[str, Any], compute: Callable[[str], Arrays | None]
 ) -> Exact:
-    """The maps that a question names. Raises ValueError if there are no such maps."""
-    quantity, kind = question.get("quantity", ""), question.get("kind")
+    """The requested maps. Raises ValueError if they do not exist."""
+    quantity, kind = request.get("quantity", ""), request.get("kind")
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
-    arrays = {k: getattr(record, k) for k in KINDS} if quantity == "weights" else work_out(quantity)
+    arrays = {k: getattr(record, k) for k in KINDS} if quantity == "weights" else compute(quantity)
     if arrays is None:
         raise ValueError(f"there is no quantity {quantity!r}")
     numbers = np.asarray(arrays[kind])
-    places = []
+    chosen = []
     for axis, name in enumerate(("layer", "head")):
-        place = question.get(name)
-        if place is not None and place not in range(numbers.shape[axis]):
-            raise ValueError(f"there is no {name} {place!r}")
-        places.append(place)
-        chosen = slice(None) if place is None else slice(place, place + 1)
-        numbers = numbers[chosen] if axis == 0 else numbers[:, chosen]
-    return Exact(quantity, kind, places[0], places[1], numbers)
+        index = request.get(name)
+        if index is not None and index not in range(numbers.shape[axis]):
+            raise ValueError(f"there is no {name} {index!r}")
+        chosen.append(index)
+    layer, head = (slice(None) if i is None else slice(i, i + 1) for i in chosen)
+    return Exact(quantity, kind, chosen[0], chosen[1], numbers[layer, head])

@@ -1,4 +1,4 @@
-// Says beside the map's title whether what it shows passed its checks; opened, it shows them and their numbers.
+// The badge beside the map's title: whether the shown weights passed their checks, with the list of checks.
 
 import { element, svgElement } from "../shared/dom.js";
 import { figureText } from "../shared/numbers.js";
@@ -8,7 +8,7 @@ import { derivation } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
-/* A mark with a name is read aloud; one without is only a picture beside words that say the same. */
+/* With a `name` the mark is announced; without one it only decorates a text that says the same. */
 function checkMark(passed, name) {
   const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
   const mark = svgElement("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
@@ -18,15 +18,14 @@ function checkMark(passed, name) {
 
 function checkLine({ name, passed, figure, limit, words }) {
   const line = element("li", passed ? "" : "failed");
-  const mark = checkMark(passed, passed ? "Holds:" : "Does not hold:");
+  const mark = checkMark(passed, passed ? "Passed:" : "Failed:");
   line.append(mark, element("span", "name", name), element("span", "figure numbers", figureText(figure)));
   line.append(element("span", "words", words), element("span", "limit numbers", `limit ${figureText(limit)}`));
   return line;
 }
 
 /**
- * The checks are of a record's weights as they are: what stands beside anything else says that it was not checked.
- *
+ * The checks cover the record's own weights. For anything else, say that it was not checked.
  * @param {Explorer} explorer
  */
 function verdictOf(explorer) {
@@ -39,11 +38,7 @@ function verdictOf(explorer) {
   return derived ? "derived, not checked" : "not checked";
 }
 
-/**
- * A record that nobody checked claims nothing: it has no badge.
- *
- * @param {Explorer} explorer
- */
+/** A record without checks gets no badge. @param {Explorer} explorer */
 export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;
@@ -55,11 +50,7 @@ export function buildBadge(explorer) {
   parts.checks.replaceChildren(...data.checks.map(checkLine));
 }
 
-/**
- * The verdict comes and goes with what is shown.
- *
- * @param {Explorer} explorer
- */
+/** Update the badge for the current view. @param {Explorer} explorer */
 export function paintBadge(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;

@@ -1,4 +1,4 @@
-// Says of each head in a word and a number what it does on this sentence, and orders the heads by a measure.
+// Captions for heads: one word and one number each; orders the heads by a measure.
 
 import { percent, signed } from "../shared/numbers.js";
 import { subscript, tokenName } from "../shared/tokens.js";
@@ -18,12 +18,12 @@ const CAPTION_MEANING = {
   entropy: "mean entropy of a row, in bits",
 };
 
-/* A decoder's row is named by what it produces: the token before that is the one just fed in. */
+/* A decoder row is named by the token it produces; the previous token is the one just fed in. */
 const DECODER_MEANING = { prev: "mean weight on the token before the one produced, which was just fed in" };
 
 const ROLE_WORDS = { second: "2 back" };
 
-/* Orders of the heads: the first first. Every measure is one of the attention weights, whatever is shown. */
+/* Sort keys, ascending. All are measured on attention weights, whichever quantity is shown. */
 export const ORDERS = {
   layer: null,
   confidence: { of: ({ peak }) => -peak, shown: ({ peak }, map) => percent(peak, map.error), meaning: CAPTION_MEANING.peak },
@@ -35,17 +35,16 @@ export const ORDERS = {
   distance: {
     of: ({ distance }) => -distance,
     shown: ({ distance }, map) => measuredFigure(map, distance),
-    meaning: "mean distance of what is looked at, in tokens",
+    meaning: "mean attention distance, in tokens",
   },
   effect: { shown: (change) => signed(change), meaning: "change of the log-probability, in nats, when this head is switched off" },
 };
 
-/* Effects are worked out where the model is: until they are here, the heads stay in layer order. */
+/* Effects come from Python; until they arrive, keep layer order. */
 export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort !== "effect" || Boolean(data.effects));
 
 /**
- * What switching a head off changes in the log-probability of the pinned produced tokens, or of all: in nats.
- *
+ * Change in log-probability (nats) when a head is ablated: of the pinned produced tokens, or of all of them.
  * @param {Explorer} explorer
  */
 export function effectOf({ data, view }, layer, head) {
@@ -56,46 +55,30 @@ export function effectOf({ data, view }, layer, head) {
   return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
 }
 
-/**
- * The produced token or word that is pinned as a row; null in the encoder, whose rows are read.
- *
- * @returns {Item | null}
- */
+/** The pinned produced token or word, or null (always null for the encoder). @returns {Item | null} */
 export const pinnedProduced = ({ data, view: { kind, unit, pinned } }) =>
   kind === "encoder" || pinned.query === null ? null : data.items[unit].produced[pinned.query];
 
-/* Of what the shown effects are: the pinned word, or the whole translation. */
+/* Names the target of the effects: the pinned word or the whole translation. */
 const effectOn = (explorer) => {
   const pinned = explorer.view.whole ? null : pinnedProduced(explorer);
   return pinned ? `of ${tokenName(pinned)}` : "of the whole translation";
 };
 
-/**
- * What the number of an ordered head is.
- *
- * @param {Explorer} explorer
- */
+/** Describe the number shown while sorting. @param {Explorer} explorer */
 export function orderMeaning(explorer) {
   const { sort } = explorer.view;
   const { meaning } = ORDERS[sort];
   return sort === "effect" ? meaning.replace("log-probability", `log-probability ${effectOn(explorer)}`) : meaning;
 }
 
-/**
- * By what the heads are ordered: the least comes first. Effects go by their size, as in `HeadEffects.ranked`.
- *
- * @param {Explorer} explorer
- */
+/** Sort key of a head, ascending. Effects sort by magnitude, as in `HeadEffects.ranked`. @param {Explorer} explorer */
 export function orderValue(explorer, layer, head) {
   const { sort } = explorer.view;
   return sort === "effect" ? -Math.abs(effectOf(explorer, layer, head)) : ORDERS[sort].of(measuresOf(explorer, layer, head));
 }
 
-/**
- * What is said of a head is measured on its weights; only rollout, which has no heads, speaks for itself.
- *
- * @param {Explorer} explorer
- */
+/** The map on which a head is measured: its weights, or rollout when that is shown. @param {Explorer} explorer */
 export function measuredMap(explorer, layer, head) {
   const quantity = explorer.view.quantity === ROLLOUT ? ROLLOUT : WEIGHTS;
   return mapOf(explorer.data, { ...atHead(explorer.view, layer, head), quantity });
@@ -108,9 +91,8 @@ export const measuresOf = (explorer, layer, head) => measure(measuredMap(explore
 export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
 /**
- * Beneath a thumbnail: the measure that orders, else where this head looks in the pinned row, else what it gives to the
- * pinned column, else what it does. `mark` is the number of a repeated word, which stands behind it.
- *
+ * Caption of a thumbnail: the sort key while sorted; else the top key of the pinned row; else the pinned column's
+ * share; else the head's role. `mark` is the position of a repeated word.
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {
@@ -124,7 +106,7 @@ export function captionOf(explorer, layer, head) {
   if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, pinned.query, hide);
-    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "everything it may look at is hidden" };
+    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "all columns it may attend to are hidden" };
     const { digits, most } = QUANTITIES[quantity];
     const number = mapFigure(shown, valueAt(shown, pinned.query, key), digits).replace(/^0\./, ".");
     const { label: word, repeated, number: place } = shown.columns[key];
@@ -141,11 +123,7 @@ export function captionOf(explorer, layer, head) {
   return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy };
 }
 
-/**
- * What a head gives to the pinned column: its share of all weight, or the mean of another quantity.
- *
- * @param {Explorer} explorer
- */
+/** Caption for a pinned column: its share of all weight, or the mean of another quantity. @param {Explorer} explorer */
 function columnCaption(explorer, layer, head) {
   const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
   const { key } = explorer.view.pinned;

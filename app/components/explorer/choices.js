@@ -1,4 +1,4 @@
-// What can be chosen beside kind, layer and head, and what is so until something is.
+// Options of the view beside kind, layer and head, and their defaults.
 
 import { ORDERS } from "./captions.js";
 

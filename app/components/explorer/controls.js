@@ -1,4 +1,4 @@
-// Hears the buttons, lists and sliders beside the pictures.
+// Event handlers for buttons, lists and sliders.
 
 import { HIDEABLE } from "./choices.js";
 import { paint } from "./paint.js";

@@ -1,11 +1,9 @@
-// Gives the translation away as plain text: by a button, and where its tokens are selected with the pointer.
+// Copies tokens as plain text: by the Copy button, or by dragging over tokens and Ctrl+C.
 
 import { element } from "../shared/dom.js";
 
 /**
- * Some tokens of a sentence as the text that they stand for: without <bos> and <eos>, blanks between words only. All of
- * them are the text itself.
- *
+ * Text of the chosen tokens, without <bos> and <eos>, spaces between words only; all of them give `whole`.
  * @param {Token[]} tokens
  */
 export function plainText(tokens, whole, chosen) {
@@ -15,7 +13,7 @@ export function plainText(tokens, whole, chosen) {
   return shown.map(({ label, startsWord, close }, place) => (place && startsWord && !close ? ` ${label}` : label)).join("");
 }
 
-/* Puts a text into the clipboard; where the browser gives none to a page, as to one without TLS, by a selection. */
+/* Copy a text. Pages without TLS have no clipboard API: fall back to selecting a hidden text area. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -32,20 +30,20 @@ export async function copyText(text) {
   }
 }
 
-/* What a button says for a moment after it was pressed. */
-export function sayOn(button, words, usual) {
+/* Show a message on a button for a moment. */
+export function flashText(button, words, usual) {
   button.textContent = words;
   setTimeout(() => (button.textContent = usual), 1500);
 }
 
-/* The selection in a component's own tree, where the browser keeps one there. */
+/* Chrome keeps a separate selection for a shadow root. */
 const selectionIn = (node) => node.getRootNode().getSelection?.() ?? document.getSelection();
 
 /** @param {Explorer} explorer */
 export function listenToCopying(explorer) {
   const { parts } = explorer.dom;
   parts.copy.addEventListener("click", async () => {
-    sayOn(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
+    flashText(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
   });
   for (const side of ["source", "target"]) {
     parts[side].addEventListener("copy", (event) => {
@@ -67,8 +65,7 @@ function selectedTokens(explorer, side) {
 }
 
 /**
- * Tokens are buttons, in which a browser begins no selection: a pointer that is drawn from one to another selects them.
- *
+ * Browsers start no text selection inside buttons: select tokens by dragging from one to another.
  * @param {Explorer} explorer
  */
 function listenToSelecting(explorer, side) {
@@ -89,6 +86,6 @@ function listenToSelecting(explorer, side) {
     drawn = [first, 0, last, last.childNodes.length];
     select();
   });
-  // A browser that selects in buttons after all ends its own selection with the mouse.
+  // Some browsers do select inside buttons and replace this selection on mouseup: set it again.
   host.addEventListener("mouseup", select);
 }

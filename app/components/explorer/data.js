@@ -1,4 +1,4 @@
-// Decodes the bytes that Python sent: tokens, masks and, for each quantity, the numbers of every unmasked cell.
+// Decodes the payload: tokens, masks and, per quantity, the numbers of all unmasked cells.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
 import { displayTokens, tokenItems, wordItems } from "../shared/tokens.js";
@@ -18,8 +18,7 @@ const byKind = (valueOf) =>
   /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)])));
 
 /**
- * What Python sent, frozen. What came `before` for the same sentence, as an answer, still holds.
- *
+ * Decode a payload into a frozen object. Responses from an earlier payload (`before`) for the same sentence are kept.
  * @param {Payload} raw
  * @param {Readonly<RecordData> | null} before
  * @returns {Readonly<RecordData>}
@@ -28,7 +27,7 @@ export function decodePayload(raw, before = null) {
   const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [], effects: null };
   const source = displayTokens(raw.source, 1);
   const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
-  // The row on the page holds what is fed in and what comes out; a map's rows and columns are parts of it.
+  // The target row shows <bos> and all produced tokens; decoder rows and columns are slices of it.
   const sides = { source, target, produced: target.slice(1), fed: target.slice(0, -1) };
   const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
@@ -65,24 +64,22 @@ export function decodePayload(raw, before = null) {
     whatIf: raw.what_if ?? null,
     offersEffects: raw.offers_effects ?? false,
     effects: decodeEffects(raw) ?? earlier.effects ?? null,
-    /* The records of the explorers that are shown together with this one: see together.js. */
-    beside: new Map(),
-    /* Maps that were made already: see `mapOf`. */
+    /* Records of the other explorers in the group: see together.js. */
+    peers: new Map(),
+    /* Cache of `mapOf`. */
     maps: new Map(),
   });
 }
 
 const unmaskedCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
 
-/*
- * What switching each head off changes in each token's log-probability, in nats: by kind [layer, head, target token].
- */
+/* Effect of ablating each head on each token's log-probability, in nats: per kind [layer, head, target token]. */
 function decodeEffects(raw) {
   if (!raw.effects) return null;
   return byKind((kind) => asFloats(raw[`effects_${kind}`]));
 }
 
-/* Weights always, and each quantity that came along. */
+/* Always the weights, plus every quantity in the payload. */
 function decodeQuantities(raw) {
   const unit = byKind(() => [0, 1]);
   const decoded = (heads, levels, range, bytesOf) => ({
@@ -97,9 +94,8 @@ function decodeQuantities(raw) {
 }
 
 /*
- * A number is `offset + step * code`. Sent as it is, its code is the number itself; else the code is an integer, and
- * the number lies no further than `error` from the record's: rounded to two bytes half a step, to one byte a whole one
- * (see payload.py).
+ * A number is `offset + step * code`, at most `error` away from the record's: 0 if sent as float32, half a step if
+ * rounded to two bytes, a whole step in one byte (see payload.py).
  */
 function decodeNumbers(bytes, levels, [lo, hi]) {
   if (levels === null) return { codes: asFloats(bytes), offset: 0, step: 1, error: 0, lo, hi };
@@ -108,8 +104,7 @@ function decodeNumbers(bytes, levels, [lo, hi]) {
 }
 
 /**
- * The record's own numbers of some maps, by the name that `exactName` gives each: one after the other.
- *
+ * Exact numbers of some maps, keyed by `exactName`.
  * @param {Payload} raw
  * @param {Record<Kind, Uint32Array>} cells
  * @returns {Map<string, Float32Array>}
@@ -131,7 +126,7 @@ export const exactName = (quantity, kind, layer, head) => [quantity, kind, layer
 
 function asIntegers(bytes, levels) {
   if (levels <= 255) return bytes;
-  // A 16-bit view must start on an even byte; the bytes arrive wherever the message put them.
+  // A Uint16Array needs 2-byte alignment; copy when the message is unaligned.
   const even = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice();
   return new Uint16Array(even.buffer, even.byteOffset, even.byteLength / 2);
 }

@@ -1,9 +1,9 @@
-// Saves what is shown: the map or lines and the overview as PNG and SVG, the map's numbers as CSV, the state as a link.
+// Exports: map or lines and overview as PNG and SVG, the map's numbers as CSV, the view as a link or a page.
 
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
 import { writeAddress } from "./address.js";
-import { copyText, sayOn } from "./copy.js";
+import { copyText, flashText } from "./copy.js";
 import { currentMap } from "./focus.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
@@ -12,9 +12,8 @@ import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
 /**
- * Row names down, column names across; a masked cell is empty, every other is the record's own 32-bit number, or is
- * derived from such as the first cell says. That cell also holds what the file is of.
- *
+ * The map as CSV: empty cells are masked, all others hold the record's 32-bit numbers or values derived from them. The
+ * first cell describes the file.
  * @param {Explorer} explorer
  */
 function mapAsCsv(explorer) {
@@ -57,11 +56,7 @@ const EXPORTS = {
   link: copyLink,
 };
 
-/**
- * The page is made where the other quantities are; it opens with the view that is on screen now.
- *
- * @param {Explorer} explorer
- */
+/** Request a standalone page from Python; it opens with the current view. @param {Explorer} explorer */
 function savePage(explorer) {
   const { sentence } = explorer.data;
   request(explorer, "page", { sentence, view: linkOf(explorer.data, explorer.view) }, {
@@ -69,13 +64,13 @@ function savePage(explorer) {
     take: ({ page }) => {
       if (!page) return false;
       save(`headlight-${sentence}.html`, new Blob([page], { type: "text/html" }));
-      explorer.ask("page", null);
+      explorer.setState("page", null);
       return true;
     },
   });
 }
 
-/* A file has no address that could hold a view, and is a saved page already. */
+/* A saved page has no URL for its view, and is already saved. */
 export function buildExports({ dom: { root }, data }) {
   for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
 }
@@ -83,8 +78,8 @@ export function buildExports({ dom: { root }, data }) {
 /** @param {Explorer} explorer */
 async function copyLink(explorer, button) {
   writeAddress(explorer);
-  // The address bar holds the same link.
-  sayOn(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
+  // The same link is in the address bar.
+  flashText(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
 }
 
 /** @param {Explorer} explorer */

@@ -1,15 +1,13 @@
-// Holds what is looked at: the pinned cell, and the cell under the pointer or keyboard, which goes before it.
+// The focused cell: hovered or keyboard-focused, else pinned.
 
+import { NO_CELL } from "../shared/grid.js";
 import { mapOf } from "./maps.js";
 
-export const NOTHING = Object.freeze({ query: null, key: null });
-
-/* The same under the pointer, where nothing may also be the word of something that has no row or column. */
-export const NOWHERE = Object.freeze({ ...NOTHING, note: null });
+/* Nothing hovered; `note` names a hovered token that has no row or column. */
+export const NO_PREVIEW = Object.freeze({ ...NO_CELL, note: null });
 
 /**
- * `explorer.now.preview.note`, if any, names a word that the chosen kind of attention cannot see.
- *
+ * The focused row and column. `explorer.now.preview.note` names a token that this kind of attention cannot see.
  * @param {Explorer} explorer
  */
 export function focusOf(explorer) {
@@ -20,11 +18,7 @@ export function focusOf(explorer) {
   return { query, key, previewed };
 }
 
-/**
- * The same view, but of another layer or head.
- *
- * @param {View} view
- */
+/** @param {View} view */
 export const atHead = (view, layer, head) => ({ ...view, layer, head });
 
 /** @param {Explorer} explorer */
@@ -40,9 +34,8 @@ export const itemOfToken = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
 /**
- * Which row or column a token of the sentences stands for. The target row shows <bos> first, so its token d is
- * produced by row d - 1. Returns {query, key} or {note} where the chosen kind never looks at this token.
- *
+ * Map a token of a sentence row to a row or column, or to {note} if this kind has none for it. The target row starts
+ * with <bos>, so its token d is produced by row d - 1.
  * @param {Explorer} explorer
  */
 export function focusOfToken(explorer, side, index) {
@@ -57,11 +50,7 @@ export function focusOfToken(explorer, side, index) {
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
-/**
- * Where the tokens of a map's row or column stand in the sentence rows: the reverse of `focusOfToken`.
- *
- * @param {AttentionMap} map
- */
+/** Inverse of `focusOfToken`: the sentence tokens of a map row. @param {AttentionMap} map */
 export const tokensOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },

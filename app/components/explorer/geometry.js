@@ -1,13 +1,12 @@
-// Works out where the map's cells and labels stand, for the room there is.
+// Computes the position of a map's cells and labels for the available width.
 
 import { fontOf, labelsOf, widest } from "../shared/grid.js";
 import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
 
 /**
- * All lengths are CSS pixels inside the map's canvas. (left, top) is the corner of the first cell, `cell` its size;
- * every `every`-th label is drawn; `angle` is the slant of the column labels. Zoomed, the cells are larger and only
- * `shown` of them have room, from `first` on: labels and strips stay in sight.
- *
+ * Geometry of a map, in CSS pixels. (left, top) is the corner of the first cell, `cell` its size; every `every`-th
+ * label is drawn, column labels slanted by `angle`. When zoomed, only `shown` cells fit, starting at `first`; labels
+ * and strips stay visible.
  * @param {Explorer} explorer
  */
 export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = explorer.layout.zoom) {
@@ -19,20 +18,20 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
-  // Labels are measured at their largest and boldest, so that pointing at one never needs more room.
+  // Measure labels at their largest and boldest, so that focusing one never needs more space.
   const largest = small ? 13 : 15;
   context.font = fontOf(theme, largest, 650);
   const rowLabels = labelsOf(context, rows, small ? 84 : Math.min(150, room * 0.24));
   const columnLabels = labelsOf(context, columns, small ? 96 : 140);
   const numberRoom = small ? 0 : 20;
   const strip = small ? 40 : 78;
-  // The longest words beside the grid, under the row labels, must have room in every font.
+  // The longest text below the row labels must fit in every font.
   context.font = fontOf(theme, 13);
   const beside = Math.ceil(context.measureText(small ? "received" : "mean of column").width) + (small ? 24 : 10);
   const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 
-  // Slanted labels are easier to read, but the last ones reach out at the right: if that leaves less than 16 px
-  // a cell, the labels stand upright and the cells take the room.
+  // Slanted labels are easier to read but overhang on the right. If that leaves less than 16 px per cell, use vertical
+  // labels.
   const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
   const cellWith = (overhang) => {
     const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);

@@ -1,18 +1,10 @@
-// Explains the words on the page: the list in the help panel is also what each of them says under the pointer.
+// Explanations of terms: the entries of the help panel double as tooltips.
 
-/**
- * The sentence of the help panel about something, such as "scores" or "entropy".
- *
- * @param {Explorer} explorer
- */
+/** Text of a help-panel entry, such as "scores" or "entropy". @param {Explorer} explorer */
 export const meaningOf = ({ dom: { parts } }, name) =>
   parts.help.querySelector(`[data-about="${name}"]`).textContent.replaceAll(/\s+/g, " ").trim();
 
-/**
- * Gives an element the sentences about some words, for the pointer and for screen readers.
- *
- * @param {Explorer} explorer
- */
+/** Attach help-panel entries to an element, as tooltip and for screen readers. @param {Explorer} explorer */
 export function explain(explorer, element, ...names) {
   const words = names.map((name) => meaningOf(explorer, name)).join(" ");
   if (element.title === words) return;
@@ -20,11 +12,7 @@ export function explain(explorer, element, ...names) {
   element.setAttribute("aria-description", words);
 }
 
-/**
- * The elements whose markup names what they are about: `data-explained="mean"`.
- *
- * @param {Explorer} explorer
- */
+/** Attach explanations to all elements with `data-explained="mean"` and the like. @param {Explorer} explorer */
 export function explainControls(explorer) {
   /** @type {NodeListOf<HTMLElement>} */
   const parts = explorer.dom.root.querySelectorAll("[data-explained]");

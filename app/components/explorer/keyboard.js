@@ -1,4 +1,4 @@
-// Gives every part its keys: kinds, views and steps from everywhere, arrows to walk, Enter to pin, Escape to unpin.
+// Keyboard control: global keys for kinds, views and steps; arrows move, Enter pins, Escape unpins.
 
 import { ARROWS, handled } from "../shared/keys.js";
 import { between } from "../shared/numbers.js";
@@ -19,7 +19,7 @@ function walkMap(explorer, event) {
   const { query, key } = focusOf(explorer);
   const start = query === null && key === null;
   const [down, right] = ARROWS[event.key];
-  // The first arrow key only shows where one stands.
+  // The first arrow key only shows the starting cell.
   const nextQuery = start ? 0 : between(0, (query ?? 0) + down, map.queries - 1);
   const nextKey = start ? 0 : between(0, (key ?? 0) + right, map.keys - 1);
   reveal(explorer, nextQuery, nextKey);
@@ -61,11 +61,7 @@ function onSentenceKey(explorer, side, event) {
   next.button.focus();
 }
 
-/**
- * The keys that work on every part of the explorer, by what is pressed.
- *
- * @type {Record<string, (explorer: Explorer) => unknown>}
- */
+/** Global keys. @type {Record<string, (explorer: Explorer) => unknown>} */
 const ROOT_KEYS = {
   1: (explorer) => update(explorer, { kind: "encoder" }),
   2: (explorer) => update(explorer, { kind: "decoder" }),
@@ -84,7 +80,7 @@ const ROOT_KEYS = {
 
 /** @param {Explorer} explorer */
 function onRootKey(explorer, event) {
-  // A list of choices takes letters as a search in it.
+  // A select uses letters for type-ahead.
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
   const action = ROOT_KEYS[event.key];
   if (!action) return;
@@ -94,9 +90,8 @@ function onRootKey(explorer, event) {
 }
 
 /**
- * Escape is heard on the whole page, because a pointer can pin a cell and then move the focus elsewhere. It closes
- * what was opened last: a panel lies over the map, so it goes before the pinned cell.
- *
+ * Escape works on the whole page, because focus may have moved elsewhere since a click pinned a cell. It closes an open
+ * panel first, then unpins.
  * @param {Explorer} explorer
  */
 function onDocumentKey(explorer, event) {

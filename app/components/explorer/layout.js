@@ -1,4 +1,4 @@
-// Fits the explorer to its width: sizes, the room of the map, and what is painted again when that changes.
+// Responsive layout: size class, space reserved for the map, repaint on resize.
 
 import { prepareCanvas } from "../shared/grid.js";
 import { onNewSize } from "../shared/mounts.js";
@@ -14,11 +14,7 @@ import { fitSentences } from "./sentences.js";
 /** @type {[number, string][]} */
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
 
-/**
- * The layout follows the component's own width, because a sidebar may or may not stand beside it.
- *
- * @param {Explorer} explorer
- */
+/** Lay out for the component's own width: a sidebar may take part of the window. @param {Explorer} explorer */
 export function layOut(explorer) {
   const { theme } = explorer;
   const { root, parts } = explorer.dom;
@@ -40,7 +36,7 @@ export function watchSize(explorer) {
   const check = () => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      // A hidden tab has no width: there is nothing to fit until it is shown again.
+      // Skip hidden tabs: they have no width.
       if (explorer.data && explorer.dom.root.clientWidth && explorer.layout.size !== sizeOf(explorer)) layOut(explorer);
     }, 40);
   };
@@ -51,16 +47,15 @@ export function watchSize(explorer) {
   };
 }
 
-/* The note under the map takes up to five lines, on a phone six and the files below them; see .foot. */
+/* px for the note below the map: up to five lines; on a phone six plus the export row (see .foot). */
 const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
 /**
- * The map's place is as high as the highest of the three kinds, and the lines, so that switching moves nothing below it.
- *
+ * Reserve the height of the tallest kind and of the lines, so that switching shifts nothing below.
  * @param {Explorer} explorer
  */
 function reserveMap(explorer) {
-  // Asking for a width makes the browser lay out: everything is asked here, at once, before anything is written.
+  // Read all sizes before writing any style: reading forces a reflow.
   explorer.layout.room = explorer.dom.parts["map-box"].clientWidth;
   explorer.layout.tickWidth = explorer.dom.parts.ticks.clientWidth;
   explorer.layout.places = overviewPlaces(explorer);

@@ -1,19 +1,15 @@
-// Lays explorers that are side by side out as one: the first one's choices serve both, and their parts are level.
+// Aligns explorers shown side by side: one shared row of controls, and equal heights for matching parts.
 
 import { element } from "../shared/dom.js";
 import { geometryOf } from "./geometry.js";
 
-/* What is as high in one as in the other; the map has a reserved height, see `levelMaps`. */
+/* Parts whose heights are equalised; the map's reserved height is handled by `levelMaps`. */
 const LEVELLED = [".row-label", ".sentence", ".steps", ".readout", ".left", ".right h2", ".badge", ".map-choices", ".foot"];
 
-/* The choices that one explorer follows the other in; zooming is each one's own. */
+/* Controls that the group shares; zoom stays individual. */
 const SHARED = ["kinds", "quantity", "sort", "views"];
 
-/**
- * Levels an explorer with those it is shown together with, once all of them are laid out.
- *
- * @param {Explorer} explorer
- */
+/** Align an explorer with the rest of its group. @param {Explorer} explorer */
 export function level(explorer) {
   const roots = groupOf(explorer).map(({ dom }) => dom.root);
   roots.sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left);
@@ -22,21 +18,17 @@ export function level(explorer) {
   for (const root of roots) {
     root.classList.toggle("level", isBeside);
     root.classList.toggle("follower", isBeside && root !== first);
-    if (!isBeside || root !== first) takeBack(root);
+    if (!isBeside || root !== first) returnControls(root);
     root.style.paddingTop = "";
   }
   levelParts(roots, isBeside);
-  if (isBeside) shareChoices(first, roots);
+  if (isBeside) shareControls(first, roots);
   levelMaps(explorer);
 }
 
-const groupOf = (explorer) => [explorer, ...(explorer.data?.beside.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
+const groupOf = (explorer) => [explorer, ...(explorer.data?.peers.keys() ?? [])].filter(({ dom }) => dom.root.isConnected);
 
-/**
- * Puts the first rows of the maps on one line: their column labels may be of different height.
- *
- * @param {Explorer} explorer
- */
+/** Align the first rows of all maps: their column labels may differ in height. @param {Explorer} explorer */
 export function levelMaps(explorer) {
   const group = groupOf(explorer);
   const isLevel = ({ dom }) => dom.root.classList.contains("level");
@@ -63,11 +55,11 @@ function levelParts(roots, isBeside) {
   }
 }
 
-/* Where each choice is in its own explorer. */
-const places = new WeakMap();
+/* Original position of each shared control. */
+const placeholders = new WeakMap();
 
-/* Puts the first explorer's choices into a row over all of them. */
-function shareChoices(first, roots) {
+/* Move the first explorer's controls into a row above all explorers. */
+function shareControls(first, roots) {
   let bar = first.querySelector(":scope > .shared-choices");
   if (!bar) {
     bar = element("div", "shared-choices choices");
@@ -77,7 +69,7 @@ function shareChoices(first, roots) {
       for (const choice of [...choices.children].filter((one) => !one.matches(".zoom"))) {
         const place = document.createComment("");
         choice.replaceWith(place);
-        places.set(choice, place);
+        placeholders.set(choice, place);
         bar.append(choice);
       }
     }
@@ -87,9 +79,9 @@ function shareChoices(first, roots) {
   for (const root of roots) root.style.paddingTop = `${bar.offsetHeight + 8}px`;
 }
 
-function takeBack(root) {
+function returnControls(root) {
   const bar = root.querySelector(":scope > .shared-choices");
   if (!bar) return;
-  while (bar.firstElementChild) places.get(bar.firstElementChild).replaceWith(bar.firstElementChild);
+  while (bar.firstElementChild) placeholders.get(bar.firstElementChild).replaceWith(bar.firstElementChild);
   bar.remove();
 }

@@ -1,4 +1,4 @@
-// Draws the chosen head as lines between two columns of words: the fewest that hold most of each row's weight.
+// Draws a head as lines between two columns of tokens: the fewest that cover most of each row's weight.
 
 import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
 import { rampStep } from "../shared/theme.js";
@@ -8,11 +8,7 @@ import { isMasked, isSigned, mapOf, rampOf, shadeOf, shareOf, valueAt, WEIGHTS }
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
 import { mapFigure, QUANTITIES, summedFigure } from "./words.js";
 
-/**
- * Scores are no shares of a row: the lines then show the weights that these scores become.
- *
- * @param {Explorer} explorer
- */
+/** Scores and changes are not shares of a row: show the corresponding weights instead. @param {Explorer} explorer */
 export function linesMap(explorer) {
   return isSigned(explorer.view.quantity) ? mapOf(explorer.data, { ...explorer.view, quantity: WEIGHTS }) : currentMap(explorer);
 }
@@ -25,21 +21,20 @@ function linesOf(explorer) {
   return map.lines;
 }
 
-const LINES_CHOICE_HEIGHT = 44; // in two rows where there is little room
+const LINES_CHOICE_HEIGHT = 44; // two rows on a narrow screen
 
 const LINES_MARGIN = 46;
 
 const leastPitch = (room) => (room < 460 ? 10 : 7);
 
-/* What the lines of the longer sentence need at least, their slider included. */
+/* Minimum height of the lines for the longer sentence, slider included. */
 export function leastLinesHeight({ data: { sides }, layout: { room } }) {
   const count = Math.max(sides.source.length, sides.produced.length);
   return count * leastPitch(room) + LINES_MARGIN + LINES_CHOICE_HEIGHT;
 }
 
 /**
- * Both columns are centred on the same middle; each has its own pitch, so that the shorter one spreads a little.
- *
+ * Geometry of the lines view: both columns are centred vertically, each with its own pitch.
  * @param {Explorer} explorer
  */
 export function linesGeometry(explorer) {
@@ -49,7 +44,7 @@ export function linesGeometry(explorer) {
   const { room } = explorer.layout;
   const small = room < 460;
   const count = Math.max(map.queries, map.keys);
-  // No higher than the map that it takes the place of; where words have no room, every second or third is named.
+  // At most as tall as the map it replaces; if space is short, only every n-th token is labelled.
   const space = Math.min(small ? 560 : 540, explorer.layout.tallest - LINES_CHOICE_HEIGHT - LINES_MARGIN);
   const pitch = Math.max(leastPitch(room), Math.min(30, Math.floor(space / count)));
   const fontSize = Math.max(11, Math.min(small ? 14 : 17, pitch - 3));
@@ -104,17 +99,14 @@ function drawLine(context, theme, geometry, map, [query, key, value], faint) {
   context.moveTo(left, from);
   context.bezierCurveTo(left + bend, from, right - bend, to, right, to);
   context.lineWidth = 0.7 + 3.6 * share;
-  // The thinnest line still has to be seen, so the scale starts a fifth of the way up.
+  // Start a fifth of the way up the scale, so that the thinnest line is visible.
   context.strokeStyle = theme.ramp.css[rampStep(0.22 + 0.78 * share)];
   context.globalAlpha = faint ? 0.13 : 1;
   context.stroke();
   context.globalAlpha = 1;
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- */
+/** @param {Drawing} context @param {Explorer} explorer */
 function drawEnds(context, explorer, geometry) {
   const { theme, data } = explorer;
   const { kind } = explorer.view;
@@ -129,10 +121,7 @@ function drawEnds(context, explorer, geometry) {
   drawText(context, theme, queries, starts, 12, { colour: "ink2" });
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- */
+/** @param {Drawing} context @param {Explorer} explorer */
 export function drawLines(context, explorer, geometry) {
   drawEnds(context, explorer, geometry);
   const { theme } = explorer;
@@ -158,7 +147,7 @@ export function drawLines(context, explorer, geometry) {
     drawChip(context, theme, geometry, map, geometry.keyLabels[k], left - 8, y, geometry.pitches.key, "right", {
       value,
       named: keyNames.has(k),
-      lookedAt: k === key,
+      focused: k === key,
       hidden,
     });
     if (value !== null && value >= enough) number(value, left + 6, y - Math.max(8, geometry.pitches.key * 0.32), "left");
@@ -171,7 +160,7 @@ export function drawLines(context, explorer, geometry) {
     const end = drawChip(context, theme, geometry, map, geometry.queryLabels[q], right + 8, y, geometry.pitches.query, "left", {
       value,
       named: queryNames.has(q),
-      lookedAt: q === query,
+      focused: q === query,
       hidden: false,
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
@@ -181,18 +170,10 @@ export function drawLines(context, explorer, geometry) {
   drawBrackets(context, theme, geometry);
 }
 
-/**
- * What is small is not written.
- *
- * @param {AttentionMap} map
- */
+/** Smaller values are not printed. @param {AttentionMap} map */
 const enoughOf = (map) => 0.05 * map.hi;
 
-/**
- * What a query gives the column looked at, if only a column is.
- *
- * @param {AttentionMap} map
- */
+/** Value of a query's cell in the focused column, if only a column is focused. @param {AttentionMap} map */
 const valueOfQuery = (map, query, key) => (q) =>
   query === null && key !== null && !isMasked(map, q, key) ? valueAt(map, q, key) : null;
 
@@ -202,57 +183,54 @@ export function namedQueries(map, geometry, query, key) {
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
 
-/* Which words are named: those that matter, and of the others every `every`-th that is no close neighbour of these. */
-function namesShown(count, matters, every, lookedAt) {
+/* Indices to label: those that matter, and every `every`-th of the rest without a close labelled neighbour. */
+function namesShown(count, matters, every, focused) {
   const places = [...Array(count).keys()];
-  const first = places.filter((place) => place === lookedAt || matters(place));
+  const first = places.filter((place) => place === focused || matters(place));
   const free = (place) => place % every === 0 && first.every((other) => Math.abs(place - other) >= every);
   return new Set([...first, ...places.filter(free)]);
 }
 
-/* All places as they are drawn: where words stand close, large values lie over small ones, the one looked at over all. */
-function inFront(count, valueOf, lookedAt) {
-  const rank = (place) => (place === lookedAt ? Infinity : valueOf(place));
+/* Drawing order: large values over small ones, the focused one on top. */
+function inFront(count, valueOf, focused) {
+  const rank = (place) => (place === focused ? Infinity : valueOf(place));
   return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
-/* A word, if there is room to name it, on the ground of its number; returns where the one looked at ends. */
-function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, lookedAt, hidden }) {
+/* Draw a token, if it gets a label, on the colour of its value; returns its end. */
+function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, focused, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;
   const number = token.repeated ? 14 : 0;
   const step = value === null ? null : shadeOf(map, value);
   const shaded = step !== null;
   let wide = 0;
-  // Measuring costs more than drawing: only what has a ground or a number needs its width.
-  if (shaded || lookedAt || token.repeated) {
-    context.font = fontOf(theme, size, lookedAt ? 650 : 400);
+  // Measuring costs more than drawing: measure only what has a background or a number.
+  if (shaded || focused || token.repeated) {
+    context.font = fontOf(theme, size, focused ? 650 : 400);
     wide = context.measureText(label.text).width + number + 6;
   }
   const start = align === "right" ? x - wide + 3 : x - 3;
-  const high = named && (shaded || lookedAt) ? Math.max(pitch, size + 5) : pitch;
-  if (shaded || lookedAt) {
+  const high = named && (shaded || focused) ? Math.max(pitch, size + 5) : pitch;
+  if (shaded || focused) {
     context.fillStyle = shaded ? rampOf(theme, map).css[step] : theme.page;
     context.fillRect(start, y - high / 2 + 1, wide, high - 2);
   }
-  if (lookedAt) {
+  if (focused) {
     context.strokeStyle = theme.ink;
     context.lineWidth = 1.5;
     context.strokeRect(start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
   }
   if (!named) return start + wide;
   const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
-  const weight = lookedAt ? 650 : 400;
+  const weight = focused ? 650 : 400;
   drawText(context, theme, label.text, align === "right" ? x - number : x, y + 1, { size, weight, colour, align });
   const small = { size: Math.min(11, size - 1), colour: shaded ? colour : "ink3", align: "left" };
   if (token.repeated) drawText(context, theme, token.number, start + wide - number, y + Math.min(4, size / 5), small);
   return start + wide;
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 function drawBrackets(context, theme, geometry) {
   const { left, right, keyLabels, queryLabels, pitches } = geometry;
   context.strokeStyle = theme.ink2;

@@ -1,10 +1,11 @@
-// Mounts the explorer, holds its state and decides what is painted again when something changes.
+// Mounts the explorer, owns its state and repaints on new data, theme or size.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { partsOf } from "../shared/dom.js";
-import { mounts, onceFontsCome } from "../shared/mounts.js";
+import { NO_CELL } from "../shared/grid.js";
+import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { askedByLink, listenToHistory, listenToInside, saveAddress } from "./address.js";
+import { linkParameters, listenToHistory, listenToInside, saveAddress } from "./address.js";
 import { buildBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, KINDS } from "./data.js";
@@ -12,7 +13,7 @@ import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
 import { listenToCopying } from "./copy.js";
-import { atHead, currentMap, NOTHING, NOWHERE } from "./focus.js";
+import { atHead, currentMap, NO_PREVIEW } from "./focus.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { layOut, watchSize } from "./layout.js";
 import { mapOf, WEIGHTS } from "./maps.js";
@@ -23,12 +24,12 @@ import { overviewOf } from "./overview_picture.js";
 import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
 import { mapPixels } from "./raster.js";
 import { byTouch } from "./readout.js";
-import { forgetRequests, pinExact, settleRequests } from "./requests.js";
-import { buildSentences, forgetShades } from "./sentences.js";
+import { cancelRequests, pinExact, settleRequests } from "./requests.js";
+import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
-import { joinTogether, listenTogether } from "./together.js";
-import { askEffects, askQuantity, follow, lastViewOf, unpin } from "./update.js";
+import { broadcastData, listenToGroup } from "./together.js";
+import { askEffects, askQuantity, follow, unpin } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
@@ -40,16 +41,16 @@ function createExplorer(parent, key) {
   const explorer = {
     key,
     bytes: null,
-    /* What Python sent, one frozen object a record; and what it sent of the page's look. */
+    /* Decoded payload (frozen, one object per record) and the page's theme. */
     data: null,
     theme: null,
-    /* What a link holds: frozen, and changed by `update` alone. */
+    /* Everything that a link stores: frozen, changed by `update` alone. */
     view: FIRST_VIEW,
-    /* The views before this one. */
+    /* Undo history. */
     past: [],
-    /* What passes, and no link holds: the place under the pointer, the decoding step, the quantity that is waited for. */
-    now: { preview: NOWHERE, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
-    /* Where things stand in the room that there is. */
+    /* Transient state, not stored in links: hovered cell, decoding step, requested quantity. */
+    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
+    /* Measured layout. */
     layout: {
       size: "",
       room: 0,
@@ -62,7 +63,7 @@ function createExplorer(parent, key) {
       linesGeometry: null,
       overviews: {},
     },
-    /* The page's own elements, and what was last written in them. */
+    /* DOM elements, and what was last written to them. */
     dom: {
       root,
       parts,
@@ -79,12 +80,12 @@ function createExplorer(parent, key) {
       painted: 0,
     },
     /*
-     * Whether something was chosen here, the view that Python gave before that, and whether the visitor went back or
-     * forth to an address whose data has not come yet.
+     * Whether the visitor has chosen anything here, the last view that Python gave, and whether back/forward navigation
+     * is waiting for its data.
      */
     memory: { chosen: false, given: "", returning: false },
-    ask: () => {},
-    tell: () => {},
+    setState: () => {},
+    trigger: () => {},
     requests: {},
     warming: 0,
     addressTimer: 0,
@@ -107,7 +108,7 @@ function createExplorer(parent, key) {
   const forgetHistory = listenToHistory(explorer);
   const forgetKeyboard = listenToKeyboard(explorer);
   const forgetSize = watchSize(explorer);
-  const forgetOthers = listenTogether(explorer, follow, rescale);
+  const forgetOthers = listenToGroup(explorer, follow, rescale);
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
@@ -117,18 +118,17 @@ function createExplorer(parent, key) {
     forgetOthers();
     forgetInside();
     window.cancelIdleCallback?.(explorer.warming);
-    forgetRequests(explorer);
+    cancelRequests(explorer);
     clearTimeout(explorer.addressTimer);
   };
   return explorer;
 }
 
 /**
- * Takes new data: another sentence keeps what is chosen, as far as it has it, and drops the pinned cell.
- *
+ * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell.
  * @param {Explorer} explorer
  */
-function takeData(explorer, bytes) {
+function applyPayload(explorer, bytes) {
   const { now, memory, dom, layout } = explorer;
   const before = explorer.data;
   const raw = unpack(bytes);
@@ -136,12 +136,12 @@ function takeData(explorer, bytes) {
   const same = before?.sentence === data.sentence;
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
-  joinTogether(explorer);
-  // Until something is chosen here, each sentence opens as Python says; then what was chosen stays.
+  broadcastData(explorer);
+  // Open with the view that Python suggests until the visitor has chosen one.
   const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
-  if (!same) forgetRequests(explorer, sameWords ? "edit" : null);
+  if (!same) cancelRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
   settleRequests(explorer);
   settleQuantity(explorer, Boolean(before) && !same);
@@ -154,13 +154,13 @@ function takeData(explorer, bytes) {
   }
   if (pinned) explorer.view = nextView(data, explorer.view, { pinned });
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
-  now.preview = NOWHERE;
+  now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
   dom.parts.inside.classList.toggle("nowhere", !data.inside);
   buildBadge(explorer);
   buildExports(explorer);
   buildWhatIf(explorer);
-  // An answer changes no word: what has the keyboard's focus stays.
+  // A response to a request changes no token: leave the sentences, and keyboard focus, alone.
   if (same) return;
   buildSentences(explorer);
   buildSteps(explorer);
@@ -169,28 +169,26 @@ function takeData(explorer, bytes) {
 }
 
 /**
- * Kind, layer and head that Python gives, and the rest from the link, count until something is chosen, and again once
- * Python gives another view. Returns the place that is to be pinned.
- *
+ * Apply the view that Python suggests, with the rest from the link; a view chosen earlier wins unless Python now
+ * suggests another. Returns the cell to pin.
  * @param {Explorer} explorer
  */
 function openView(explorer, given) {
   const { data, memory, now } = explorer;
-  const last = lastViewOf(explorer);
+  const last = lastStates.get(explorer.key);
   memory.given = JSON.stringify(given);
   const again = last?.given === memory.given && !memory.returning;
   memory.returning = false;
-  const asked = again ? last.link : { ...askedByLink(explorer), ...given };
-  const { view, quantity } = viewOfLink(data, explorer.view, asked);
+  const link = again ? last.link : { ...linkParameters(explorer), ...given };
+  const { view, quantity } = viewOfLink(data, explorer.view, link);
   explorer.view = view;
   now.wanted = quantity ?? now.wanted;
-  return again && last.sentence !== data.sentence ? NOTHING : pinnedOfLink(data, view, asked);
+  return again && last.sentence !== data.sentence ? NO_CELL : pinnedOfLink(data, view, link);
 }
 
 /**
- * Shows the wanted quantity if it came along; until it does, the weights, and asks for it. What came along with another
- * sentence though nobody looks at it any more, Python need not work out again.
- *
+ * Show the requested quantity if the payload has it; otherwise show weights and request it. Tell Python when a quantity
+ * in the payload is no longer wanted.
  * @param {Explorer} explorer
  */
 function settleQuantity(explorer, another) {
@@ -201,16 +199,15 @@ function settleQuantity(explorer, another) {
   explorer.view = nextView(data, explorer.view, { quantity: data.quantities[wanted] ? wanted : WEIGHTS });
   if (!data.quantities[wanted] && !explorer.requests.quantity) askQuantity(explorer);
   const unwanted = Object.keys(data.quantities).some((name) => name !== WEIGHTS && name !== wanted);
-  if (another && unwanted && !data.alone) explorer.ask("quantity", wanted);
+  if (another && unwanted && !data.alone) explorer.setState("quantity", wanted);
 }
 
 /**
- * Makes and draws the maps of the other kinds while nothing else is to do, so that the first switch is as fast.
- *
+ * Prepare the maps of all kinds while the browser is idle, so that the first switch is fast as well.
  * @param {Explorer} explorer
  */
 function warmUp(explorer) {
-  // Safari has no idle time to give.
+  // Safari does not support requestIdleCallback.
   if (!window.requestIdleCallback) return;
   cancelIdleCallback(explorer.warming);
   const { data } = explorer;
@@ -232,30 +229,27 @@ function warmUp(explorer) {
   explorer.warming = requestIdleCallback(go);
 }
 
-/**
- * Draws anew what has another scale now: weights have the same one always.
- *
- * @param {Explorer} explorer
- */
+/** Repaint after a change of scale; weights always use 0 to 1. @param {Explorer} explorer */
 function rescale(explorer) {
   if (explorer.view.quantity === WEIGHTS) return;
-  forgetShades(explorer);
-  layOut(explorer);
+  resetTokenStyles(explorer);
+  if (explorer.dom.root.clientWidth) layOut(explorer);
+  else explorer.layout.size = ""; // hidden: laid out when shown again
 }
 
 const explorerAt = mounts(createExplorer);
 
 export default function render({ data, parentElement, key, setStateValue, setTriggerValue }) {
   const explorer = explorerAt(parentElement, key);
-  explorer.ask = setStateValue ?? explorer.ask;
-  explorer.tell = setTriggerValue ?? explorer.tell;
+  explorer.setState = setStateValue ?? explorer.setState;
+  explorer.trigger = setTriggerValue ?? explorer.trigger;
   const theme = readTheme(explorer.dom.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);
   explorer.theme = theme;
-  if (dataChanged) takeData(explorer, data);
+  if (dataChanged) applyPayload(explorer, data);
   if (dataChanged || themeChanged) {
-    forgetShades(explorer);
+    resetTokenStyles(explorer);
     layOut(explorer);
     pinExact(explorer);
     warmUp(explorer);

@@ -1,8 +1,7 @@
-// Draws the chosen head's map: cells once into a picture that is kept, labels and the place looked at above it.
+// Draws the map: a cached base of cells, axes and strips, with labels and focus drawn on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
 import { fixed, percent } from "../shared/numbers.js";
-import { drawHatch } from "../shared/theme.js";
 import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
@@ -10,8 +9,7 @@ import { mapPicture } from "./raster.js";
 import { mapFigure, measuredFigure } from "./words.js";
 
 /**
- * What does not depend on the place looked at: cells, axes, strips.
- *
+ * Draw everything that is independent of the focused cell: cells, axes, strips.
  * @param {Drawing} context
  * @param {Explorer} explorer
  * @param {MapGeometry} geometry
@@ -31,43 +29,26 @@ function forShown({ first, shown }, onQuery, onKey) {
   if (onKey) for (let key = first.key; key < first.key + shown.keys; key++) onKey(key);
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawCells(context, theme, map, geometry, hide) {
-  const { left, top, cell, gap, gridWidth, gridHeight, first, shown } = geometry;
-  // Cells without a gap and without digits are one picture, enlarged: a hundred times as fast as rectangles.
+  const { left, top, gap, gridWidth, gridHeight, first, shown } = geometry;
+  // Small cells are drawn as one scaled raster: 100 times faster than rectangles.
   const raster = gap === 0 && !context.isVector;
   if (raster) drawRaster(context, theme, map, geometry);
   forShown(geometry, (query) => {
-    const y = yOf(geometry, query);
     for (let key = first.key; !raster && key < first.key + shown.keys; key++) {
       if (isMasked(map, query, key) || isHidden(map, key, hide)) continue;
       drawCell(context, theme, map, geometry, query, key);
     }
-    // Closed cells are hatched in runs; each run is one rectangle without the lines between cells.
-    for (let key = first.key; key < first.key + shown.keys; key++) {
-      if (!isMasked(map, query, key)) continue;
-      const start = key;
-      while (key + 1 < first.key + shown.keys && isMasked(map, query, key + 1)) key++;
-      drawHatch(context, theme, xOf(geometry, start), y, (key + 1 - start) * cell, cell);
-    }
   });
+  hatchMasked(context, theme, geometry, (query, key) => isMasked(map, query, key));
   forShown(geometry, null, (key) => isHidden(map, key, hide) && drawHiddenColumn(context, theme, map, geometry, key));
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawCell(context, theme, map, geometry, query, key) {
   const { cell, gap } = geometry;
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
@@ -83,8 +64,7 @@ function drawCell(context, theme, map, geometry, query, key) {
 }
 
 /**
- * A share without its leading zero, nothing if it is small; every score, because its sign matters.
- *
+ * Digits inside a cell: a share without its leading zero, or nothing if small; always for scores, whose sign matters.
  * @param {AttentionMap} map
  */
 function cellDigits(map, value) {
@@ -94,12 +74,7 @@ function cellDigits(map, value) {
   return value >= 9.95 ? fixed(value, 0) : fixed(value, 1).replace(/^0/, "");
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawRaster(context, theme, map, geometry) {
   const { left, top, gridWidth, gridHeight, first, shown } = geometry;
   const picture = mapPicture(map, theme, new Set());
@@ -108,8 +83,7 @@ function drawRaster(context, theme, map, geometry) {
 }
 
 /**
- * A hidden column stays in its place: grey bars as long as what each row gives it.
- *
+ * Draw a hidden column as grey bars whose length is each row's value.
  * @param {Drawing} context
  * @param {Theme} theme
  * @param {AttentionMap} map
@@ -129,7 +103,7 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
   });
 }
 
-/* Says in the corner which axis is which, and under the grid what the two strips measure, and what a full bar is. */
+/* Label the axes and both strips, and print the value of a full bar. */
 function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
@@ -161,14 +135,13 @@ function drawArrow(context, colour, x, y, dx, dy) {
 }
 
 /**
- * Beside a row: the entropy of its weights in bits; of a quantity that is no share, the row's largest number.
- *
+ * Draw beside a row its entropy in bits; for quantities that are not shares, its largest number.
  * @param {Drawing} context
  * @param {Theme} theme
  * @param {AttentionMap} map
  * @param {MapGeometry} geometry
  */
-function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
+function drawRowStrip(context, theme, map, geometry, query, focused) {
   const { left, cell, gridWidth, small } = geometry;
   const { entropy, peaks } = measure(map);
   const [value, largest] = map.sumsToOne ? [entropy[query], Math.log2(map.keys)] : [peaks[query] - map.lo, map.hi - map.lo];
@@ -176,49 +149,36 @@ function drawRowStrip(context, theme, map, geometry, query, lookedAt) {
   const y = yOf(geometry, query);
   const room = small ? 26 : 34;
   const length = Math.max(1, (room * value) / (largest || 1));
-  context.fillStyle = lookedAt ? theme.ink : theme.ink3;
+  context.fillStyle = focused ? theme.ink : theme.ink3;
   context.fillRect(x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
-  if (small || (cell < 14 && !lookedAt)) return;
-  if (lookedAt) {
+  if (small || (cell < 14 && !focused)) return;
+  if (focused) {
     context.fillStyle = theme.page;
     context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
   }
   const number = map.sumsToOne ? measuredFigure(map, entropy[query]) : fixed(peaks[query], 1);
-  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: lookedAt ? "ink" : "ink2" });
+  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: focused ? "ink" : "ink2" });
 }
 
-/* The share that a bar of full length stands for: a quarter, so that even weights look short, or the largest share. */
+/* Value of a full-length bar: at least a quarter, so that uniform weights look short. */
 const fullShare = (map) => Math.max(0.25, measure(map).mostReceived);
 
-/**
- * Under a column: how much of all weight it receives; of another quantity, its mean.
- *
- * @param {AttentionMap} map
- */
+/** Bar length below a column: its share of all weight; for other quantities, its mean. @param {AttentionMap} map */
 function columnBar(map, key) {
   const { received } = measure(map);
   if (map.sumsToOne) return Math.max(1, (24 * received[key]) / fullShare(map));
   return Math.max(1, (24 * (received[key] - map.lo)) / (map.hi - map.lo || 1));
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- * @param {AttentionMap} map
- * @param {MapGeometry} geometry
- */
-function drawColumnStrip(context, theme, map, geometry, key, lookedAt) {
+/** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
+function drawColumnStrip(context, theme, map, geometry, key, focused) {
   const { top, cell, gridHeight } = geometry;
-  context.fillStyle = lookedAt ? theme.ink : theme.ink3;
+  context.fillStyle = focused ? theme.ink : theme.ink3;
   const x = xOf(geometry, key + 0.25);
   context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
-/**
- * @param {Drawing} context
- * @param {Explorer} explorer
- * @param {MapGeometry} geometry
- */
+/** @param {Drawing} context @param {Explorer} explorer @param {MapGeometry} geometry */
 function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
@@ -265,7 +225,7 @@ function drawLabels(context, explorer, geometry, focus) {
   context.stroke();
 }
 
-/* Calls `mark(first, last)` for each word of several tokens. */
+/* Call `mark(first, last)` for each word of several tokens. */
 export function forEachWord(labels, mark) {
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {
@@ -276,8 +236,7 @@ export function forEachWord(labels, mark) {
 }
 
 /**
- * What depends on the place looked at: labels, the strips' numbers, the crosshair.
- *
+ * Draw everything that depends on the focused cell: labels, the strips' numbers, the crosshair.
  * @param {Drawing} context
  * @param {Explorer} explorer
  * @param {MapGeometry} geometry

@@ -1,4 +1,4 @@
-// Makes the maps that are shown: of one head, over heads, over layers, of tokens or of words; each is made once.
+// Builds and caches the displayed maps: single heads, over heads, over layers, by token or by word.
 
 import { rampStep, signedStep } from "../shared/theme.js";
 import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
@@ -7,7 +7,7 @@ export const WEIGHTS = "weights";
 
 export const SCORES = "scores";
 
-/* What edits change in the weights: the edited pass less the one without edits. */
+/* Weights after the edits minus weights before. */
 export const CHANGE = "change";
 
 const NORMS = "norms";
@@ -16,14 +16,14 @@ export const isSigned = (quantity) => quantity === SCORES || quantity === CHANGE
 
 export const ROLLOUT = "rollout";
 
-/* Rows of these add up to 1, so that entropy and shares have a meaning. */
+/* Quantities whose rows sum to 1, so that entropy and shares are defined. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
-/* The records that share a scale, as far as they have the quantity: of explorers that are shown together, all. */
+/* Records that share a scale: all explorers of a group that have the quantity. */
 const sharing = (data, quantity) =>
-  [data, ...data.beside.values()].filter(({ quantities }) => quantities[quantity]);
+  [data, ...data.peers.values()].filter(({ quantities }) => quantities[quantity]);
 
-/* The ends of a kind's one scale: of what has either sign they lie as far on both sides of 0. */
+/* Range of a kind's colour scale; symmetric about 0 for signed quantities. */
 function scaleOf(data, quantity, kind) {
   const ends = sharing(data, quantity).map(({ quantities }) => quantities[quantity].kinds[kind]);
   const lo = Math.min(...ends.map((end) => end.lo));
@@ -32,15 +32,11 @@ function scaleOf(data, quantity, kind) {
   return isSigned(quantity) ? { lo: -limit, hi: limit } : { lo, hi };
 }
 
-/* One map's numbers as Python sent them after all, if it did. */
+/* Exact numbers of a map, if Python has sent them. */
 const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
   exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
 
-/**
- * One head's numbers for every cell of tokens; a masked cell is 0. Rollout has one map a layer for all heads.
- *
- * @param {RecordData} data
- */
+/** One head's numbers per token cell, 0 where masked. Rollout has one map per layer. @param {RecordData} data */
 function tokenValues(data, quantity, kind, layer, head) {
   const { heads, kinds } = data.quantities[quantity];
   const own = exactOf(data, quantity, kind, layer, head);
@@ -53,8 +49,8 @@ function tokenValues(data, quantity, kind, layer, head) {
 }
 
 /*
- * From tokens to words: what the tokens of a looked-at word receive is added, the tokens of a produced word are
- * averaged. So a row of weights still adds up to 1. Scores have no shares to add: they are averaged both ways.
+ * Merge tokens into words: sum over the tokens of a key, average over those of a query, so that a row of weights still
+ * sums to 1. With `average` (scores, which are not shares), average over both.
  */
 function wordValues(values, unmasked, rows, columns, keys, average) {
   const joined = { values: new Float32Array(rows.length * columns.length), unmasked: null };
@@ -78,7 +74,7 @@ function wordValues(values, unmasked, rows, columns, keys, average) {
   return joined;
 }
 
-/* Cell by cell the mean or the maximum of several maps of the same shape. */
+/* Cell-wise mean or maximum of several maps. */
 function combineValues(maps, combine) {
   const values = Float32Array.from(maps[0].values);
   for (const map of maps.slice(1)) {
@@ -92,9 +88,7 @@ function combineValues(maps, combine) {
 }
 
 /**
- * The map of a choice {quantity, unit, combine, kind, layer, head}. `head` equal to the number of heads stands for
- * all of them together, `layer` likewise; `combine` says how: "mean" or "max".
- *
+ * The map of a view. `layer` or `head` equal to its count means all of them, combined by `combine` ("mean" or "max").
  * @param {RecordData} data
  */
 export function mapOf(data, choice) {
@@ -126,21 +120,17 @@ export function mapOf(data, choice) {
     if (unit === "words") {
       const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
       Object.assign(map, wordValues(map.values, map.unmasked, rows, columns, keys, quantity === SCORES));
-      // The errors of what is added may add up.
+      // Errors of summed cells may add up.
       if (quantity !== SCORES) map.error *= Math.max(...columns.map(({ members }) => members.length));
     }
   }
-  // Tokens of a word together may hold more than any one of them did.
+  // A word's sum may exceed every token's value.
   if (quantity === NORMS && unit === "words") map.hi = wordCeiling(data, kind);
   data.maps.set(name, map);
   return map;
 }
 
-/**
- * One scale for all heads of a kind: norms of words may exceed the largest norm of a token.
- *
- * @param {RecordData} data
- */
+/** Upper end of the scale for word norms, shared by all heads of a kind. @param {RecordData} data */
 function wordCeiling(data, kind) {
   const name = `ceiling ${kind}`;
   if (!data.maps.has(name)) {
@@ -166,12 +156,8 @@ function largestOfWords(data, kind) {
   return largest;
 }
 
-/**
- * Forgets what was made with a scale that may be another one now: that of weights is the same always.
- *
- * @param {RecordData} data
- */
-export function forgetScales(data) {
+/** Drop cached maps whose scale may have changed; weights always use 0 to 1. @param {RecordData} data */
+export function clearScaledMaps(data) {
   for (const name of data.maps.keys()) if (!name.startsWith(WEIGHTS)) data.maps.delete(name);
 }
 
@@ -184,31 +170,20 @@ export const isMasked = (map, query, key) => !map.unmasked[query * map.keys + ke
 /** @param {RecordData} data */
 export const hasMasked = (data, kind) => data.unmasked[kind].includes(0);
 
-/* Where a number of this map stands on its scale: 0..1, and as a step of the colours, 0..255. */
+/* Position of a value on the map's scale, 0..1; `stepOf`: as a colour step, 0..255. */
 export const shareOf = ({ lo, hi }, value) => (value - lo) / (hi - lo || 1);
 
 /** @param {AttentionMap} map */
 export const stepOf = (map, value) => (map.signed ? signedStep(value / (map.hi || 1)) : rampStep(shareOf(map, value)));
 
-/**
- * @param {Theme} theme
- * @param {AttentionMap} map
- */
+/** @param {Theme} theme @param {AttentionMap} map */
 export const rampOf = (theme, map) => (map.signed ? theme.signed : theme.ramp);
 
-/**
- * How far a number stands from what has no colour, 0..1: of a score this is its distance from 0.
- *
- * @param {AttentionMap} map
- */
+/** Colour intensity of a value, 0..1: for signed maps, its distance from 0. @param {AttentionMap} map */
 export const strengthOf = (map, value) => (map.signed ? Math.abs(value) / (map.hi || 1) : shareOf(map, value));
 
-/* Below this part of the scale a word stays unshaded: a tint that cannot be told from the page only makes it dirty. */
+/* Values below this fraction of the scale leave a token unshaded: the tint would be indistinguishable from the page. */
 const SHADED_FROM = 0.02;
 
-/**
- * The step of the scale on which a word is shaded, or null.
- *
- * @param {AttentionMap} map
- */
+/** Colour step that shades a token, or null. @param {AttentionMap} map */
 export const shadeOf = (map, value) => (strengthOf(map, value) < SHADED_FROM ? null : stepOf(map, value));

@@ -1,4 +1,4 @@
-"""The explorer's files: what a browser needs to draw it, in the app and in a page of its own."""
+"""Assembles the explorer's HTML, CSS and script, for the app and for saved pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Markup:
-    """Frame, style, and a script that has `render`."""
+    """Markup, style, and a script that defines `render`."""
 
     html: str
     css: str
@@ -23,7 +23,7 @@ class Markup:
 
 
 def markup() -> Markup:
-    """The files, the modules joined; a term of the glossary in {{…}} becomes its sentence."""
+    """Return the bundled files; {{term}} is replaced by its definition in the glossary."""
     frame = read(_HERE / "explorer.html")
     return Markup(
         html=re.sub(r"\{\{(.+?)\}\}", lambda term: html.escape(TERMS[term[1]], False), frame),

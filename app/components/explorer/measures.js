@@ -1,10 +1,9 @@
-// Measures a map: entropy, largest weight, distance and role of a head, what each column receives, what is hidden.
+// Measures of a map: entropy, largest weight, distance, head roles, share received, hidden mass.
 
 import { isMasked, valueAt } from "./maps.js";
 
 /**
- * Spread of each row in bits, share of all weight that each column receives, and the means over rows.
- *
+ * Measure a map once: entropy per row (bits), share received per column, and means over rows.
  * @param {AttentionMap} map
  */
 export function measure(map) {
@@ -29,11 +28,11 @@ export function measure(map) {
       bits -= value * Math.log2(value);
       distance += value * Math.abs(key - placeOf(map, query));
     }
-    // Entropy of weights that add up to `sum` instead of 1, which they miss by the rounding of the bytes.
+    // Entropy of weights that sum to `sum`: rounding to bytes makes it differ from 1.
     entropy[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
     if (peaks[query] === -Infinity) peaks[query] = 0;
   }
-  // Of weights, a column's share of everything; of another quantity, its mean over the rows that see it.
+  // For weights: a column's share of the total. For other quantities: its mean over unmasked rows.
   for (let key = 0; key < keys; key++) received[key] /= map.sumsToOne ? queries : Math.max(1, seenBy[key]);
   const mean = (list) => list.reduce((total, value) => total + value, 0) / list.length;
   map.measured = {
@@ -50,8 +49,8 @@ export function measure(map) {
 }
 
 /*
- * Where a row's own token stands among the columns; between two languages, the same part of the way. A decoder's row is
- * named by what it produces, which will be fed in one place later: the column below it, masked in this row.
+ * Column of a row's own token; in cross-attention, the same relative position. A decoder row is named by the token it
+ * produces, which is fed in one step later: that column is masked in this row.
  */
 function placeOf({ kind, queries, keys }, query) {
   if (kind === "cross") return (query * (keys - 1)) / Math.max(1, queries - 1);
@@ -60,17 +59,13 @@ function placeOf({ kind, queries, keys }, query) {
 
 export const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
-  // The token before the one produced is the one just fed in. The first two rows have so few unmasked cells that every head
-  // would seem to have a role there.
+  // The previous token is the one just fed in. Skip the first two rows: with so few unmasked cells every head would
+  // appear to have a role.
   decoder: { prev: (q) => (q > 1 ? q : -1), second: (q) => (q > 1 ? q - 1 : -1), bos: (q) => (q > 1 ? 0 : -1) },
   cross: { eos: (_q, keys) => keys - 1 },
 };
 
-/**
- * Mean weight on the token before, itself, the next one, <bos> or <eos>, as far as the kind has them.
- *
- * @param {AttentionMap} map
- */
+/** Mean weight on each role's position: previous token, itself, next token, <bos>, <eos>. @param {AttentionMap} map */
 function rolesOf(map) {
   const shares = {};
   for (const [name, keyOf] of Object.entries(ROLE_PLACES[map.kind])) {
@@ -87,19 +82,14 @@ function rolesOf(map) {
   return shares;
 }
 
-/**
- * A head that attends to one place has a role.
- *
- * @param {AttentionMap} map
- */
+/** The role of a head that puts at least 0.3 of its weight on one position; else null. @param {AttentionMap} map */
 export function roleOf(map) {
   const [name, share] = Object.entries(measure(map).roles).reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   return share >= 0.3 ? { name, share } : null;
 }
 
 /**
- * Which columns are left out: `hide` is a set of "eos", which is <bos> in the decoder, and "punctuation".
- *
+ * Whether a column is hidden: `hide` may contain "eos" (<bos> in the decoder) and "punctuation".
  * @param {AttentionMap} map
  */
 export function isHidden(map, key, hide) {
@@ -107,11 +97,7 @@ export function isHidden(map, key, hide) {
   return (special && hide.has("eos")) || (punctuation && hide.has("punctuation"));
 }
 
-/**
- * How much of a row, or of all rows on average, stands in hidden columns.
- *
- * @param {AttentionMap} map
- */
+/** Weight in hidden columns: of one row, or averaged over all rows. @param {AttentionMap} map */
 export function hiddenMass(map, hide, query = null) {
   let mass = 0;
   const rows = query === null ? [...Array(map.queries).keys()] : [query];
@@ -121,11 +107,7 @@ export function hiddenMass(map, hide, query = null) {
   return mass / rows.length;
 }
 
-/**
- * Keys of a row, or queries of a column, from the largest number to the smallest; masked cells are left out.
- *
- * @param {AttentionMap} map
- */
+/** Unmasked keys of a row by descending value. @param {AttentionMap} map */
 export function rankedKeys(map, query, hide = new Set()) {
   const shown = (key) => !isMasked(map, query, key) && !isHidden(map, key, hide);
   return [...Array(map.keys).keys()].filter(shown).toSorted((a, b) => valueAt(map, query, b) - valueAt(map, query, a));
@@ -138,9 +120,8 @@ export function rankedQueries(map, key) {
 }
 
 /**
- * The smallest set of cells that holds at least `share` of each row's visible weight, as [query, key, value], and
- * how many cells there were to choose from. Scores are no weights: their softmax decides, see `linesMap`.
- *
+ * Smallest set of cells covering `share` of each row's visible weight, as [query, key, value], and the number of
+ * candidates.
  * @param {AttentionMap} map
  */
 export function smallestSet(map, hide, share) {

@@ -1,4 +1,4 @@
-"""Mounts the attention explorer: two sentences, every head's map, one line of words."""
+"""Mounts the attention explorer: both sentences, every head's map, a readout."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ def explorer(
 ) -> str | None:
     """Show the explorer for one translation.
 
-    `payload` comes from `app.components.explorer.payload.payload`. Switching kinds, layers, heads
-    and views and pointing at things happen in the browser alone. What the payload does not hold is
-    asked for in the component's state, which `answers.answered` reads: `quantity`, `exact`, `page`,
-    `effects`. `on_edit` is called, before the page runs again, when "What if" has put its `edit`
-    there, which is there once.
-    Returns the address's query if the way inside the shown head was just clicked, else None.
+    `payload` comes from `app.components.explorer.payload.payload`. Switching and hovering are
+    client-side. Data that the payload lacks is requested through the component's state (`quantity`,
+    `exact`, `page`, `effects`), which `answers.answered` reads. `on_edit` is called before the
+    rerun when "What if" has triggered an `edit`.
+    Returns the URL's query if the link into the shown head was just clicked, else None.
     """
-    told = _mount(
+    state = _mount(
         key=key,
         data=pack(payload),
         width="stretch",
@@ -40,4 +39,4 @@ def explorer(
         on_inside_change=lambda: None,
         on_edit_change=on_edit,
     )
-    return told.inside
+    return state.inside

@@ -1,4 +1,4 @@
-// Says under the picture what its rows, columns and numbers are, and how much is hidden.
+// The note below the picture: what rows, columns and numbers are, and how much is hidden.
 
 import { bold } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
@@ -10,13 +10,13 @@ import { hiddenMass, isHidden } from "./measures.js";
 import { derivation, summedFigure } from "./words.js";
 
 /*
- * What the numbers of a quantity are, in a sentence that stands by itself. Softmax and norm are not linear: what holds
- * of one head does not hold of its mean with others, nor of merged words, and the note says so.
+ * Explanations of each quantity. Softmax and norm are nonlinear: what holds for one head does not hold for a mean of
+ * heads or for merged words, so these have a text of their own.
  */
 const QUANTITY_NOTES = {
   change: {
-    one: "Number: the weight in the changed pass less the one in the pass before. Each row sums to\u00a00.",
-    joined: (how) => `Number: ${how} of what the changed pass gives more (blue) or less (orange).`,
+    one: "Number: attention weight after the edit minus before. Each row sums to\u00a00.",
+    joined: (how) => `Number: ${how} of attention weight after the edit minus before; blue is more, orange less.`,
   },
   scores: {
     one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
@@ -25,8 +25,8 @@ const QUANTITY_NOTES = {
   norms: {
     one: "Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016, the length of the vector that a key adds in this head (Kobayashi et al. 2020).",
     joined: (how) =>
-      `Number: ${how} of \u2016\u03b1\u2009v\u2009W\u1d3c\u2016. It is not the length of what these add together: ` +
-      "that is the norm of their sum (Kobayashi et al. 2020).",
+      `Number: ${how} of \u2016\u03b1\u2009v\u2009W\u1d3c\u2016. This is not the length of their combined ` +
+      "contribution, which is the norm of the sum (Kobayashi et al. 2020).",
   },
 };
 
@@ -66,21 +66,17 @@ function numberNote(explorer, lines) {
   const together = layer === data.layers[kind] || head === data.heads;
   const how = derivation(explorer.data, explorer.view);
   if (isSigned(quantity) && lines) {
-    const become = quantity === SCORES ? "the weights that the scores become" : "the weights of the changed pass";
-    return [`Lines need shares of a row: they show ${how ? "the weights, taken together likewise" : become}.`];
+    const become = quantity === SCORES ? "the weights that result from the scores" : "the weights of the changed pass";
+    return [`Lines need shares of a row: they show ${how ? "the weights, combined in the same way" : become}.`];
   }
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
-  const sum = lines ? "Each query gives 1 in all" : "Each row sums to\u00a01";
+  const sum = lines ? "The weights of each query sum to\u00a01" : "Each row sums to\u00a01";
   return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
 }
 
-/**
- * What is hidden is counted: how much of all weight, and the row with the most of it.
- *
- * @param {Explorer} explorer
- */
+/** Report how much of all weight is hidden, and the row with the most. @param {Explorer} explorer */
 function hiddenMassNote(explorer) {
   const { hide } = explorer.view;
   const map = currentMap(explorer);

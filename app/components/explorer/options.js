@@ -1,4 +1,4 @@
-// The choices beside kind, layer and head: view, unit, hidden columns, order, mean or maximum, quantity, mass of lines.
+// Paints the controls: view, unit, hidden columns, order, mean or maximum, quantity, share of lines.
 
 import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
@@ -9,7 +9,7 @@ import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
 import { isSorted } from "./overview_picture.js";
 
-/* Only what can be shown can be chosen. */
+/* List only the quantities that are available. */
 export function buildQuantities({ dom: { parts }, data }) {
   const options = OPTIONS.quantity.filter((name) => data.offered.includes(name));
   if (options.join() === [...parts.quantity.options].map(({ value }) => value).join()) return;
@@ -35,7 +35,7 @@ export function paintOptions(explorer) {
   press("views", "viewOption", picture);
   press("units", "unitOption", unit);
   press("combines", "combineOption", combine);
-  // An order that cannot be had here is not shown as if it were.
+  // Show "layer" while the chosen order is unavailable.
   parts.sort.value = isSorted(explorer) || explorer.requests.effects ? sort : "layer";
   parts.quantity.value = wanted;
   explain(explorer, parts.quantity, wanted);

@@ -1,4 +1,4 @@
-// Shows every head of the chosen kind as a thumbnail, by layer or in the order of a measure, with means or maxima.
+// The overview: a thumbnail per head, by layer or sorted by a measure, plus means or maxima.
 
 import { element } from "../shared/dom.js";
 import { wrapped } from "../shared/numbers.js";
@@ -11,8 +11,7 @@ import { isCrowded, isDense, isSorted, overviewOf } from "./overview_picture.js"
 import { headName } from "./words.js";
 
 /**
- * Built once for the deeper of the two stacks: a kind with fewer layers hides the rest and keeps the height.
- *
+ * Build the grid once for the deeper stack: a kind with fewer layers hides the rest and keeps the height.
  * @param {Explorer} explorer
  */
 export function buildOverview(explorer) {
@@ -59,7 +58,7 @@ export function buildOverview(explorer) {
 /** @param {RecordData} data */
 const columnOf = (data, head) => head + 2 + (head === data.heads ? 1 : 0);
 
-/* Its map and caption are drawn on the canvas that lies over all: see overview_picture.js. */
+/* Map and caption are drawn on one shared canvas: see overview_picture.js. */
 function buildThumbnail() {
   const button = element("button", "thumbnail");
   button.type = "button";
@@ -67,11 +66,7 @@ function buildThumbnail() {
   return { button, layer: 0, head: 0, exists: true, chosen: null, spoken: "" };
 }
 
-/**
- * The words around the picture and the names of its buttons; writing only what changed spares the browser work.
- *
- * @param {Explorer} explorer
- */
+/** Update labels and accessible names, writing only what changed. @param {Explorer} explorer */
 export function paintOverview(explorer) {
   const { data } = explorer;
   const { kind, combine, quantity } = explorer.view;
@@ -89,7 +84,7 @@ export function paintOverview(explorer) {
   paintOrderLabel(explorer, sorted);
   explorer.dom.layerLabels.forEach((label, row) => {
     if (ofLayers) {
-      // Where layers take several rows, each row begins with its first layer's number.
+      // With several layers per row, label the row with its first layer.
       label.textContent = String(row * data.heads + 1);
       label.title = `layer ${row * data.heads + 1}`;
       label.classList.toggle("missing", columns <= data.heads || row * data.heads >= columns);
@@ -117,7 +112,7 @@ export function paintOverview(explorer) {
   });
 }
 
-/* The line that takes the head labels' place: what orders, and of what the effects are. */
+/* Replaces the head labels while sorted: the sort key, and the target of the effects. */
 function buildOrderLabel() {
   const label = element("span", "order-label");
   const switches = [false, true].map((whole) => {
@@ -150,11 +145,7 @@ function paintOrderLabel(explorer, sorted) {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/**
- * Only the chosen thumbnail can be reached by Tab; the arrow keys go on from there.
- *
- * @param {Explorer} explorer
- */
+/** Roving tabindex: only the chosen thumbnail is a tab stop. @param {Explorer} explorer */
 export function markChosenHead(explorer) {
   for (const thumbnail of explorer.dom.thumbnails) {
     const chosen = thumbnail.exists && thumbnail.layer === explorer.view.layer && thumbnail.head === explorer.view.head;
@@ -165,7 +156,7 @@ export function markChosenHead(explorer) {
   }
 }
 
-/* The thumbnail that an arrow key leads to: the next one in that direction that is there, around the edge. */
+/* The next existing thumbnail in an arrow key's direction, wrapping around. */
 export function neighbour(explorer, [down, right]) {
   const columns = explorer.data.heads + 1;
   const rows = explorer.dom.thumbnails.length / columns;

@@ -1,4 +1,4 @@
-// Draws the overview: all thumbnails of a kind and their captions once into a picture that is kept, the focus above it.
+// Draws the overview: a cached picture of all thumbnails and captions, with the focus drawn on top.
 
 import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
 import { isolated } from "../shared/tokens.js";
@@ -8,14 +8,13 @@ import { mapOf, ROLLOUT } from "./maps.js";
 import { drawThumbnail } from "./raster.js";
 
 /*
- * One canvas shows all thumbnails and captions: each canvas in the document is a layer of its own to the browser, and
- * each caption a token of layout; dozens of them cost more in every switch, also in one that changes none of them,
- * than all that is drawn here. What a caption says is the name of its button.
+ * One canvas shows all thumbnails and captions: a canvas and a caption element per head would make every switch slower
+ * than drawing them all. The captions are repeated as accessible names of the buttons.
  */
 
 /**
- * The cells of the overview, row by row, each {layer, head, exists}; the last row and column are all layers and all heads.
- *
+ * Cells of the overview, row by row, as {layer, head, exists}; the last row and column combine all layers and all
+ * heads.
  * @param {Explorer} explorer
  */
 function arrangement(explorer) {
@@ -36,7 +35,7 @@ function arrangement(explorer) {
     const [row, column] = [Math.floor(index / columns), index % columns];
     const ofAll = column === data.heads;
     if (quantity === ROLLOUT) {
-      // One map a layer: side by side, from the left.
+      // One map per layer, side by side from the left.
       const layer = row * data.heads + column;
       return { layer, head: data.heads, exists: !ofAll && layer < layers };
     }
@@ -48,19 +47,15 @@ function arrangement(explorer) {
 /** @param {Explorer} explorer */
 export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
-/* How far a caption's word may reach beyond its thumbnail, in px. */
+/* px by which a caption may exceed its thumbnail. */
 const REACH = 3;
 
-/* A thumbnail narrower than this has no room for a caption, in px: its button's name says it. */
+/* px: narrower thumbnails get no caption; their button's name still has it. */
 const LEAST_CAPTION = 28;
 
 const NO_CAPTION = { word: "", mark: "", number: "", meaning: "" };
 
-/**
- * The cells of the chosen kind with their captions, and a picture of them: made anew only when something in it changed.
- *
- * @param {Explorer} explorer
- */
+/** Cells with captions and their picture, cached until something shown in it changes. @param {Explorer} explorer */
 export function overviewOf(explorer) {
   const { kind, hide, sort, combine, quantity, unit, pinned, whole } = explorer.view;
   const { overviews } = explorer.layout;
@@ -88,11 +83,7 @@ function drawOverview(explorer, { cells, canvas }) {
   });
 }
 
-/**
- * Shows the kept picture, with the chosen head's caption in bold.
- *
- * @param {Explorer} explorer
- */
+/** Paint the cached picture, with the chosen head's caption in bold. @param {Explorer} explorer */
 export function showOverview(explorer) {
   const { layer, head } = explorer.view;
   const { overviewMaps } = explorer.dom;
@@ -109,7 +100,7 @@ export function showOverview(explorer) {
 
 export const isDense = ({ heads }) => heads > 5;
 
-/* So many heads that captions would overlap in the narrowest overview. */
+/* More heads than captions fit in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
 function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
@@ -125,9 +116,8 @@ function drawCaption(context, explorer, { word, mark, number }, { left, top, siz
 }
 
 /**
- * The row and column looked at, over every thumbnail, on one canvas that covers them all: anything in the document
- * itself would make the browser work out the style of every thumbnail at each move.
- *
+ * Frame the focused row and column in every thumbnail, on one overlay canvas: DOM elements would trigger a style
+ * recalculation on every move.
  * @param {Explorer} explorer
  */
 export function paintOverviewFocus(explorer) {
@@ -153,11 +143,7 @@ export function paintOverviewFocus(explorer) {
   context.stroke();
 }
 
-/**
- * Where the thumbnails stand, and how their captions are set.
- *
- * @param {Explorer} explorer
- */
+/** Positions of the thumbnails and size of their captions. @param {Explorer} explorer */
 export function overviewPlaces(explorer) {
   const { parts, thumbnails, overviewMaps, overviewFocus } = explorer.dom;
   const [width, height] = [parts.overview.clientWidth, parts.overview.clientHeight];
@@ -170,7 +156,7 @@ export function overviewPlaces(explorer) {
     style.width = `${width}px`;
     style.height = `${height}px`;
   }
-  const [{ button }] = thumbnails; // square, but for the room beneath it
+  const [{ button }] = thumbnails; // square, plus the caption's height
   const captions = { size: isDense(explorer.data) ? 10.5 : 11.5, height: button.offsetHeight - button.offsetWidth };
   return { places, width, height, captions };
 }

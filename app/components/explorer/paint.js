@@ -1,4 +1,4 @@
-// Paints again what a change touches: each part of the page names the values that it shows.
+// Repaints what a change affects: each part lists the state that it shows.
 
 import { element } from "../shared/dom.js";
 import { paintBadge } from "./badge.js";
@@ -16,14 +16,12 @@ import { paintSteps, shownStep } from "./steps.js";
 import { paintEditTokens, paintWhatIf } from "./what_if.js";
 import { lookingWords, mapTitle } from "./words.js";
 
-/* What makes the maps themselves, and what chooses one of them. */
+/* State that determines the maps (MAPS) and which of them is chosen (HEAD). */
 const MAPS = ["kind", "unit", "hide", "combine", "quantity"];
 const HEAD = [...MAPS, "layer", "head"];
 
 /**
- * In this order: the canvases come first, because once words have changed, setting a font would make the browser work
- * out all styles at once.
- *
+ * Ordered: canvases first, because setting a canvas font after a DOM change forces a style recalculation.
  * @type {[(explorer: Explorer) => void, string[]][]}
  */
 const PAINTS = [
@@ -49,9 +47,8 @@ const PAINTS = [
 ];
 
 /**
- * `changed` names values of the view, or "zoom", or "now" for what passes: the pointer, the steps, what is waited for.
- * Without it everything is painted.
- *
+ * Repaint the parts that depend on `changed`: names of view values, "zoom", or "now" for transient state. Without it,
+ * repaint everything.
  * @param {Explorer} explorer
  */
 export function paint(explorer, changed = null) {
@@ -60,11 +57,7 @@ export function paint(explorer, changed = null) {
   tell(explorer);
 }
 
-/**
- * A pinned row or column stands in every caption.
- *
- * @param {Explorer} explorer
- */
+/** Captions depend on the pinned row or column. @param {Explorer} explorer */
 function paintCaptions(explorer) {
   if (overviewOf(explorer) === explorer.dom.overview) return;
   showOverview(explorer);
@@ -78,11 +71,7 @@ function paintTitle(explorer) {
   explorer.dom.parts.title.replaceChildren(mapTitle(data, view), looking);
 }
 
-/**
- * The last step of every paint: the attributes that tell what is shown.
- *
- * @param {Explorer} explorer
- */
+/** Publish what is shown as data attributes; the last step of every paint. @param {Explorer} explorer */
 function tell(explorer) {
   const { data, dom } = explorer;
   const { kind, layer, head, combine } = explorer.view;

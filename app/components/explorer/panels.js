@@ -1,20 +1,12 @@
-// Opens the panels that lie over the map, one at a time: the checks, the keys, and what the words on the page mean.
+// Panels over the map, one at a time: checks, keys, explanations.
 
-/* Each panel, by name, with the button that opens it. */
+/* Panel name to the button that toggles it. */
 const PANELS = { checks: "badge", keys: "keys-button", help: "help-button" };
 
-/**
- * The name of the panel that is open, or null.
- *
- * @param {Explorer} explorer
- */
+/** Name of the open panel, or null. @param {Explorer} explorer */
 export const openPanel = ({ dom: { parts } }) => Object.keys(PANELS).find((name) => !parts[name].hidden) ?? null;
 
-/**
- * Opens one panel and closes the others; null closes all.
- *
- * @param {Explorer} explorer
- */
+/** Open one panel and close the others; null closes all. @param {Explorer} explorer */
 export function showPanel({ dom: { parts } }, shown) {
   for (const [name, button] of Object.entries(PANELS)) {
     parts[name].hidden = name !== shown;

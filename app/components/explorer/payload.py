@@ -1,4 +1,4 @@
-"""Turns a translation record into the plain values and raw bytes that the explorer draws."""
+"""Serialises a translation record for the explorer: JSON values and raw bytes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from app.components.tokens import described, short
 from core.kinds import KINDS
 
 BYTE_LIMIT = 600_000
-"""All three kinds' numbers are sent as they are, in four bytes each, up to this; else in fewer."""
+"""Up to this size, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
-"""Bytes of a payload: a little less than the server's maxMessageSize, which holds more with it."""
+"""Bytes of a payload: slightly below the server's maxMessageSize, which has other data to carry."""
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
 Arrays = Mapping[str, np.ndarray]
-"""By kind, [layer, head, query, key]; one head for what has no heads."""
+"""By kind, [layer, head, query, key]; a single head for quantities without heads."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """A record's own numbers for some maps of which the browser was sent rounded ones.
+    """Full-precision numbers of maps that were sent quantised.
 
-    `layer` and `head` count from 0, or are None for all; `numbers` are [layer, head, query, key] of
-    those alone.
+    `layer` and `head` count from 0; None means all. `numbers` are [layer, head, query, key] of the
+    selected ones.
     """
 
     quantity: str
@@ -42,11 +42,11 @@ class Exact:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was asked for in the explorer and takes Python: exact numbers, the page as a file.
+    """Responses to the explorer's requests: exact numbers, the page as a file, head effects.
 
-    `effects` is by kind what switching each head off changes in each target token's
-    log-probability, [layer, head, target token] in nats. `failed` holds one line for each thing
-    asked for ("quantity", "exact", "page", "effects", "edit") that cannot be.
+    `effects` holds per kind the change in each target token's log-probability when a head is
+    ablated, [layer, head, target token] in nats. `failed` holds one line for each failed request
+    ("quantity", "exact", "page", "effects", "edit").
     """
 
     exact: Exact | None = None
@@ -69,33 +69,31 @@ def payload(
     offers_effects: bool = False,
     together: str | None = None,
 ) -> dict[str, Any]:
-    """Describe `record` in the form the explorer's JavaScript reads.
+    """Return `record` in the form that the explorer's JavaScript reads.
 
-    `record` is a `TranslationRecord`: maps `[layer, head, query, key]` in 0..1, boolean
-    masks `[query, key]` (True = may attend), log-probabilities in nats. `view` holds `kind`,
-    `layer` and `head` (counted from 0, or `"mean"` or `"max"`), may hold `q` and `k`, the query and
-    key that are kept, and what else a link holds, and decides only what is shown first. `address`
-    says whether this explorer keeps its view in the page's address: only one on a page may.
-    `inside` is the address of a page that takes the same names and opens one head; without it there
-    is no way there. `verdict` is "here" for a record whose checks this program made, "saved" for
-    one that brings them from a file: then they are not shown. Those of an edited pass are made
-    under its edits; of a pass that does not say which they were, none are.
+    Args:
+        record: A `TranslationRecord`: maps [layer, head, query, key] in 0..1, boolean masks
+            [query, key] (True = may attend), log-probabilities in nats.
+        view: The initial view: `kind`, `layer` and `head` (counted from 0, "mean" or "max");
+            optionally the pinned `q` and `k` and other parameters of a link.
+        address: Whether this explorer stores its view in the page's URL: at most one per page.
+        quantities: What can be shown beside the weights; None if it has to be requested.
+        inside: URL of a page that opens one head and takes the same parameters.
+        verdict: "here" if this process made the checks; "saved" if they come from a file, in which
+            case they are not shown. For an edited pass without its edits it becomes "edited".
+        alone: Whether there is no server to send requests to.
+        what_if: The edits and their effect, if edits can be made.
+        offers_effects: Whether head effects can be requested.
+        together: Name of a group of explorers that follow each other's selection and pins.
 
-    `quantities` names what can be chosen beside the weights, each with its finite numbers, or with
-    None where Python will be asked for them. `alone` says that there will be no Python to ask.
-    `what_if` holds the edits and what they changed, where a reader may make some, and
-    `offers_effects` says that Python can be asked what each head matters. Explorers that are shown
-    `together`, under one name, follow each other: what is chosen and pinned in one is in all.
+    Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
+    and the unmasked cells of each map. These are little-endian float32 if all three kinds fit in
+    `BYTE_LIMIT` or if `alone`; otherwise integers 0..`levels` over a kind's `range` (0..1 for
+    weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
 
-    Returns JSON-able values and, at the top level, `bytes` in C order: each mask as bits, and the
-    open cells of each map. These are little-endian float32 while all three kinds fit in
-    `BYTE_LIMIT`, and always if `alone`; else integers 0..`levels` between the two ends of a kind's
-    `range`, which is 0..1 for weights: two bytes each while those fit, else one. Quantities are
-    float32 or two bytes.
+    Responses that do not fit into `MESSAGE_LIMIT` are left out, with a line in `failed`.
 
-    What was asked for and does not fit into `MESSAGE_LIMIT` is left out, with a line in `failed`.
-
-    Raises `ValueError` for an unknown kind, a map that is not finite or leaves 0..1, unequal head
+    Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
     counts, a quantity that is not finite, or a record whose maps alone do not fit.
     """
     if view["kind"] not in KINDS:
@@ -103,7 +101,7 @@ def payload(
     maps = {kind: np.asarray(getattr(record, kind), dtype=np.float32) for kind in KINDS}
     for kind, weights in maps.items():
         if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() > 1 + 1e-4:
-            raise ValueError(f"the {kind} maps hold a value outside 0..1")
+            raise ValueError(f"the {kind} maps contain a value outside 0..1")
     heads = {weights.shape[1] for weights in maps.values()}
     if len(heads) != 1:
         raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
@@ -172,17 +170,17 @@ def payload(
 
 
 def _within(data: dict[str, Any], limit: int) -> dict[str, Any]:
-    """The payload in at most so many bytes: without what was asked for beside it, where need be.
+    """Drop responses until the payload has at most `limit` bytes.
 
-    Raises ValueError, in one line, for a record that is too large by itself.
+    Raises ValueError, with a single-line message, for a record that is too large by itself.
     """
-    asked = {
+    responses = {
         "page": ("page", ["page"]),
         "exact": ("exact", ["exact_numbers", "exact"]),
         "effects": ("effects", [f"effects_{kind}" for kind in KINDS]),
         **{name: ("quantity", [f"{name}_{kind}" for kind in KINDS]) for name in data["quantities"]},
     }
-    for name, (what, parts) in asked.items():
+    for name, (what, parts) in responses.items():
         size = _size(data)
         if size <= limit:
             return data
@@ -198,14 +196,14 @@ def _within(data: dict[str, Any], limit: int) -> dict[str, Any]:
             data["effects"] = False
     if (size := _size(data)) > limit:
         raise ValueError(
-            f"its maps take {size / 1e6:,.1f} MB, and a page can show {limit >> 20} MB: "
-            "take a shorter sentence or a smaller network"
+            f"its maps take {size / 1e6:,.1f} MB; the limit is {limit >> 20} MB: "
+            "use a shorter sentence or a smaller network"
         )
     return data
 
 
 def _size(data: dict[str, Any]) -> int:
-    """Bytes of a packed payload, but for some of its padding."""
+    """Return the size of a packed payload in bytes, except for some padding."""
     blobs = sum(len(value) for value in data.values() if isinstance(value, bytes))
     words = {name: value for name, value in data.items() if not isinstance(value, bytes)}
     return blobs + len(json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
@@ -218,35 +216,34 @@ def _float32(numbers: np.ndarray) -> bytes:
 def _quantity(
     name: str, arrays: Arrays, masks: dict[str, np.ndarray], whole: bool
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The open cells of one quantity: as they are, or in 65,536 steps between its kind's ends.
+    """Encode the unmasked cells of a quantity: as float32, or in 65,536 steps over its range.
 
-    The range holds 0 where no number is below it, so that a length of 0 is the scale's beginning.
+    The range includes 0, so that a length of 0 is the start of the scale.
     """
-    found: dict[str, bytes] = {}
+    encoded: dict[str, bytes] = {}
     ranges = {}
     for kind in KINDS:
         numbers = np.asarray(arrays[kind], dtype=np.float64)[..., masks[kind]]
         if not np.isfinite(numbers).all():
-            raise ValueError(f"the {name} of the {kind} hold a number that is not finite")
+            raise ValueError(f"the {name} of the {kind} contain a number that is not finite")
         low, high = min(0.0, float(numbers.min())), float(numbers.max())
         if name == "rollout":
             high = 1.0
         ranges[kind] = [low, high]
         if whole:
-            found[f"{name}_{kind}"] = _float32(numbers)
+            encoded[f"{name}_{kind}"] = _float32(numbers)
         else:
             steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
-            found[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
+            encoded[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
     heads = int(arrays["cross"].shape[1])
-    return {"levels": None if whole else 65535, "heads": heads, "range": ranges}, found
+    return {"levels": None if whole else 65535, "heads": heads, "range": ranges}, encoded
 
 
 def _alternatives(record: Any) -> list[list[list[Any]]]:
-    """The likeliest tokens of each step: [label, probability, was written].
+    """Return the most probable tokens of each step as [label, probability, written].
 
-    What was written stands among them, as the last if need be: of a given target it may be far
-    less likely than all of them. Was written is 0, 1, or 2 of a token that took the last one's
-    place.
+    The token written is always included; if necessary it replaces the last one, since a token of a
+    given target may be unlikely. `written` is 0, 1, or 2 for such a replacement.
     """
     steps = []
     for written, own, tokens, log_probs in zip(
@@ -259,7 +256,7 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
         row = list(zip(tokens, log_probs, strict=True))
         among = written.id in {token.id for token in tokens}
         if not among:
-            row[-1:] = [(written, own)]  # also where a record names no alternatives
+            row[-1:] = [(written, own)]  # also if the record has no alternatives
         steps.append(
             [
                 [short(token), _probability(log_prob), (2 - among) * (token.id == written.id)]
@@ -270,17 +267,16 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
 
 
 def _probability(log_prob: float) -> float:
-    """From nats, to the six digits that a link or a bar can show."""
+    """Convert nats to a probability, rounded to six digits: more than a bar can show."""
     return round(math.exp(min(0.0, float(log_prob))), 6)
 
 
 def pack(data: dict[str, Any]) -> bytes:
-    """Put a payload into one byte string: Streamlit sends raw bytes only as the whole of the data.
+    """Serialise a payload into one byte string: Streamlit sends raw bytes only as a whole message.
 
-    Layout: length of the header (little-endian uint32), the header (JSON, padded with spaces so
-    that what follows starts on a multiple of 4), then the byte strings one after the other. In the
-    header each of them is `{"at": offset after the header, "length": bytes}`; each is padded to a
-    multiple of 4.
+    Layout: header length (little-endian uint32), header (JSON, padded with spaces to a multiple of
+    4), byte strings (each padded to a multiple of 4). The header represents a byte string as
+    `{"at": offset after the header, "length": bytes}`.
     """
     header: dict[str, Any] = {}
     blobs: list[bytes] = []
@@ -298,7 +294,7 @@ def pack(data: dict[str, Any]) -> bytes:
 
 
 def _check(check: Any) -> dict[str, Any]:
-    """Give what is shown of a check; a figure that is no number becomes null, as JSON has none."""
+    """Return the displayed fields of a check; NaN and infinity become null, as JSON has neither."""
     return {
         "name": check.name,
         "passed": bool(check.passed),
@@ -309,18 +305,18 @@ def _check(check: Any) -> dict[str, Any]:
 
 
 def _quantised(weights: np.ndarray, levels: int) -> np.ndarray:
-    """Turn weights 0..1 into integers 0..`levels`, each less than one level away from its weight.
+    """Quantise weights 0..1 to integers 0..`levels`, with an error below one level.
 
-    65535 levels are rounded. With 255 a long row of small weights would round to nothing, so the
-    levels that a row lacks after rounding down go to its largest remainders: every row still sums
-    to 1, an exact 0 stays 0, and the spread computed from the row stays close to the true one.
+    65,535 levels are rounded. With 255, a long row of small weights would round to 0. So round down
+    and give a row's missing levels to its largest remainders: every row still sums to 1, exact
+    zeros stay 0, and the row's entropy stays close to the true one.
     """
     scaled = np.minimum(weights, 1.0).astype(np.float64) * levels
     if levels > 255:
         return np.round(scaled).astype("<u2")
     whole = np.floor(scaled)
     lacking = (np.round(scaled.sum(-1, keepdims=True)) - whole.sum(-1, keepdims=True)).astype(int)
-    # Remainders as integers that tell equal ones apart by their place: sorting those is quick.
+    # Integer remainders with the column as tie-breaker: these sort fast.
     keys = weights.shape[-1]
     ranks = ((scaled - whole) * 2**40).astype(np.int64) * keys + np.arange(keys)[::-1]
     largest = np.take_along_axis(np.sort(ranks), keys - np.maximum(lacking, 1), axis=-1)

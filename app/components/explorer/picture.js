@@ -1,19 +1,18 @@
-// Paints the chosen view, map or lines, on the one canvas that shows it, and hears the pointer there.
+// Paints the map or the lines on their shared canvas.
 
 import { placeAt, prepareCanvas } from "../shared/grid.js";
 import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
 
-/* `still` is what stays while the place looked at changes: it is drawn once. Of the lines nearly nothing stays. */
+/* `still` is independent of the focused cell and drawn once; the lines have next to nothing of that kind. */
 export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
 };
 
 /**
- * The lines' geometry is measured once a paint of the head; the map's is kept by kind.
- *
+ * Geometry of the shown picture; cached per kind for the map, until the next paint of the head for the lines.
  * @param {Explorer} explorer
  */
 export function shownGeometry(explorer) {
@@ -32,8 +31,7 @@ export function drawBase(explorer) {
 }
 
 /**
- * Blits the kept picture and draws what depends on the place looked at: the only drawing that a hover costs.
- *
+ * Blit the cached base and draw what depends on the focused cell: all the drawing that a hover costs.
  * @param {Explorer} explorer
  */
 export function paintLive(explorer) {
@@ -44,11 +42,7 @@ export function paintLive(explorer) {
   live(context, explorer, geometry);
 }
 
-/**
- * Tells page and tests where the cells lie; done when the geometry changes, not at each paint.
- *
- * @param {Explorer} explorer
- */
+/** Publish the position of the cells for page and tests, whenever the geometry changes. @param {Explorer} explorer */
 export function placeMap(explorer) {
   const { map } = explorer.dom.parts;
   explorer.layout.linesGeometry = null;
@@ -68,11 +62,7 @@ export function placeMap(explorer) {
 
 export const ZOOM_STEP = 1.5;
 
-/**
- * From the whole map to cells at full size; a map that fits needs no zoom.
- *
- * @param {Explorer} explorer
- */
+/** A map whose cells have full size needs no zoom. @param {Explorer} explorer */
 export const canZoomIn = (explorer) => geometryOf(explorer, explorer.view.kind).cell < 27;
 
 /** @param {Explorer} explorer */
@@ -81,7 +71,7 @@ export function paintZoom(explorer) {
   const { zoom } = explorer.layout;
   const { parts } = explorer.dom;
   const small = geometryOf(explorer, explorer.view.kind).whole < 20;
-  // Hidden it keeps its room, so that the row does not move.
+  // Keeps its space while hidden, so that the row does not shift.
   parts.zoom.classList.toggle("unused", picture !== "map" || !small);
   parts["zoom-in"].disabled = !canZoomIn(explorer);
   parts["zoom-out"].disabled = zoom === 1;

@@ -1,4 +1,4 @@
-// Hears the pointer over sentences, thumbnails and the picture.
+// Pointer events on sentences, thumbnails and the picture.
 
 import { currentMap, focusOfToken } from "./focus.js";
 import { meaningOf } from "./help.js";
@@ -6,11 +6,7 @@ import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
 import { endPreview, pin, showPreview, unpin, update } from "./update.js";
 
-/**
- * One token of a sentence is reached by Tab: the one that had the focus last, by key or by pointer.
- *
- * @param {Explorer} explorer
- */
+/** Roving tabindex: the token that last had focus is the sentence's tab stop. @param {Explorer} explorer */
 function chooseStop(explorer, side, chosen) {
   for (const { button } of explorer.dom.words[side]) button.tabIndex = button === chosen ? 0 : -1;
 }
@@ -61,7 +57,7 @@ export function listenToOverview(explorer) {
   });
 }
 
-/* What the bars below and beside the map are, where the pointer is over them or their words. */
+/* Tooltip for the strips below and beside the map. */
 function explainStrip(explorer, event) {
   const { map } = explorer.dom.parts;
   const { top, left, gridWidth, gridHeight, lines } = shownGeometry(explorer);

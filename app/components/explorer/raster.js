@@ -1,19 +1,18 @@
-// Colours a map with one pixel a cell: thumbnails, and the large picture of a long sentence.
+// Rasterises a map at one pixel per cell, for thumbnails and for large maps.
 
 import { rampOf, stepOf } from "./maps.js";
 import { isHidden } from "./measures.js";
 
 const scratch = document.createElement("canvas");
 
-/* A map with one pixel a cell, enlarged to a square. */
+/* Draw a map scaled to a square. */
 export function drawThumbnail(context, map, theme, hide, { left, top, size }) {
   context.imageSmoothingEnabled = false;
   context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
 }
 
 /**
- * One pixel a cell, on a canvas that holds it until the next is asked for.
- *
+ * A map at one pixel per cell, on a shared canvas: valid until the next call.
  * @param {AttentionMap} map
  * @param {Theme} theme
  */
@@ -24,12 +23,7 @@ export function mapPicture(map, theme, hide) {
   return scratch;
 }
 
-/**
- * Coloured once for each theme and choice of hidden columns.
- *
- * @param {AttentionMap} map
- * @param {Theme} theme
- */
+/** Pixels of a map, cached per theme and hidden columns. @param {AttentionMap} map @param {Theme} theme */
 export function mapPixels(map, theme, hide) {
   const name = `${theme.name} ${[...hide]}`;
   if (map.image?.name === name) return map.image.data;

@@ -1,4 +1,4 @@
-// Says in a sentence, and a smaller second line, what is under the pointer: a cell, a masked cell, a row or a column.
+// The readout: one sentence and a line of details about the focused cell, row or column.
 
 import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
@@ -20,11 +20,7 @@ function valueChip({ theme, view: { quantity } }, map, value) {
 
 export const byTouch = window.matchMedia("(pointer: coarse)").matches;
 
-/**
- * Each case returns the first line as nodes and strings, the second as a list of short statements.
- *
- * @param {Explorer} explorer
- */
+/** Return the first line as nodes and strings, the second as a list of statements. @param {Explorer} explorer */
 function describe(explorer) {
   const { quantity } = explorer.view;
   const { preview } = explorer.now;
@@ -83,21 +79,18 @@ function describeMasked(_explorer, map, query, key) {
   return {
     first: [...start, notWritten ? " is masked: it has not been written yet." : " is masked."],
     second: [
-      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by rule, not by choice.`,
+      `The ${notWritten ? "causal " : ""}mask forbids this cell: its weight is exactly 0 by construction, not because the model learned to ignore it.`,
       ...unknownNote(map, query, key),
     ],
   };
 }
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeCell(explorer, map, query, key) {
   const { gives, to } = QUANTITIES[explorer.view.quantity];
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
-  // Between words of one token each nothing was added.
+  // Nothing is summed between two words of one token each.
   const plain = map.rows[query].members.length === 1 && map.columns[key].members.length === 1;
   const how = derivation(explorer.data, plain ? { ...explorer.view, unit: "pieces" } : explorer.view);
   const second = [
@@ -118,7 +111,7 @@ function describeCell(explorer, map, query, key) {
       to,
       bold(tokenName(map.columns[key])),
     ],
-    // The line has room for four statements; that the model never saw the word comes before its rank.
+    // At most four statements fit; an unknown word is more important than a rank.
     second: [...unknownNote(map, query, key), ...second].slice(0, 4),
   };
 }
@@ -127,17 +120,14 @@ function describeCell(explorer, map, query, key) {
 const entropyNote = (map, query) =>
   map.sumsToOne ? [`entropy ${measuredFigure(map, measure(map).entropy[query])} bits`] : [];
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeRow(explorer, map, query) {
   const { quantity } = explorer.view;
   const { most, digits } = QUANTITIES[quantity];
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
-    const none = rankedKeys(map, query).length ? "everything that this row may look at is hidden." : "every cell is masked.";
+    const none = rankedKeys(map, query).length ? "all columns that this row may attend to are hidden." : "every cell is masked.";
     return { first: [`While ${verb(map)} `, row, `, ${none}`], second: hiddenNote(explorer, map, query) };
   }
   const nameAndValue = (key) => `${tokenName(map.columns[key])} ${mapFigure(map, valueAt(map, query, key), digits)}`;
@@ -163,24 +153,21 @@ function describeRow(explorer, map, query) {
       ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
-      ...(rankedKeys(map, query).length === 1 ? ["it may look at nothing else"] : []),
+      ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),
       ...loses,
       ...entropyNote(map, query),
     ],
   };
 }
 
-/* What is left out of a row is counted where the row is described. */
+/* Hidden columns of a row are reported with the row. */
 function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || isSigned(quantity)) return [];
   return [`hidden: ${keys.length === 1 ? `${tokenName(map.columns[keys[0]])} ` : ""}${summedFigure(map, hiddenMass(map, hide, query), keys.length)}`];
 }
 
-/**
- * @param {Explorer} explorer
- * @param {AttentionMap} map
- */
+/** @param {Explorer} explorer @param {AttentionMap} map */
 function describeColumn(explorer, map, key) {
   const { column, digits } = QUANTITIES[explorer.view.quantity];
   const [top, ...rest] = rankedQueries(map, key);
@@ -202,7 +189,7 @@ function describeColumn(explorer, map, key) {
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       map.sumsToOne
         ? `it receives ${percent(received, map.error)} of everything ${headName(explorer.data, explorer.view)} gives`
-        : `its mean over the rows that may look at it is ${fixed(received, digits)}`,
+        : `its mean over the rows that may attend to it is ${fixed(received, digits)}`,
     ],
   };
 }
@@ -220,12 +207,12 @@ export function paintReadout(explorer) {
   const { first, second } = describe(explorer);
   parts["readout-first"].replaceChildren(...first);
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
-  // The lines are cut at the edge; the whole text stays within reach.
+  // The line may be truncated: keep the full text in the tooltip.
   parts["readout-second"].title = parts["readout-second"].textContent;
   parts.unpin.hidden = !isPinned(explorer);
 }
 
-/* Says it to a screen reader: what a key leads to and what is pinned, not what a pointer or a playing step passes over. */
+/* Announce to screen readers what the keyboard reached or pinned; hovering and playback stay silent. */
 export function announce({ dom: { parts } }, ...before) {
   const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
   parts.spoken.textContent = [...before, ...lines].join(". ");

@@ -1,4 +1,4 @@
-// Asks Python for what the browser does not hold, waits, and says in one line if it does not come.
+// Requests to Python: send, wait, and report a timeout or failure in one line.
 
 import { currentMap } from "./focus.js";
 import { isMasked, ROLLOUT } from "./maps.js";
@@ -6,56 +6,48 @@ import { isMasked, ROLLOUT } from "./maps.js";
 const ANSWER_WITHIN = 20_000;
 
 /*
- * `name` is the component's state in which Python finds `value`. `what` names the answer to the reader; `take` is told
- * of new data and returns whether the answer came with it; `giveUp` undoes what was shown while waiting. `by` sends it:
- * as a state that stays, or, with `explorer.tell`, once.
+ * Send `value` to Python as component state `name` (`by` sends it: as persistent state, or with `explorer.trigger` as a
+ * one-time trigger). `what` names the response for the reader; `take` receives each new payload and returns whether it
+ * holds the response; `giveUp` reverts what was shown while waiting.
  */
-export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.ask }) {
-  forgetRequest(explorer, name);
-  const late = () => refuse(explorer, name, `${what} did not come within ${ANSWER_WITHIN / 1000} s: choose it again.`);
+export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.setState }) {
+  cancelRequest(explorer, name);
+  const late = () => fail(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
   explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
-  sayRefusal(explorer, "");
+  showError(explorer, "");
   by(name, value);
 }
 
 /** @param {Explorer} explorer */
-export function forgetRequest(explorer, name) {
+export function cancelRequest(explorer, name) {
   clearTimeout(explorer.requests[name]?.timer);
   delete explorer.requests[name];
 }
 
 /** @param {Explorer} explorer */
-function refuse(explorer, name, line) {
+function fail(explorer, name, line) {
   const waiting = explorer.requests[name];
-  forgetRequest(explorer, name);
-  sayRefusal(explorer, line);
+  cancelRequest(explorer, name);
+  showError(explorer, line);
   waiting?.giveUp();
 }
 
-const sayRefusal = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
+const showError = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
-/**
- * New data may answer what was asked, refuse it, or be of something else.
- *
- * @param {Explorer} explorer
- */
+/** Match a new payload against pending requests: answered, refused or unrelated. @param {Explorer} explorer */
 export function settleRequests(explorer) {
   const { data, requests } = explorer;
-  for (const [name, line] of Object.entries(data.failed)) refuse(explorer, name, line);
-  for (const [name, { take }] of Object.entries(requests)) if (take(data)) forgetRequest(explorer, name);
+  for (const [name, line] of Object.entries(data.failed)) fail(explorer, name, line);
+  for (const [name, { take }] of Object.entries(requests)) if (take(data)) cancelRequest(explorer, name);
 }
 
-/**
- * What was asked of one sentence is no longer wanted with the next, `but` for one request.
- *
- * @param {Explorer} explorer
- */
-export function forgetRequests(explorer, but = null) {
-  for (const name of Object.keys(explorer.requests)) if (name !== but) forgetRequest(explorer, name);
-  sayRefusal(explorer, "");
+/** Cancel pending requests, except `but`, when the sentence changes. @param {Explorer} explorer */
+export function cancelRequests(explorer, but = null) {
+  for (const name of Object.keys(explorer.requests)) if (name !== but) cancelRequest(explorer, name);
+  showError(explorer, "");
 }
 
-/* The maps behind the chosen one: null for all layers or all heads. */
+/* The single maps from which the shown one is computed; null means all layers or all heads. */
 function mapsBehind(data, { quantity, kind, layer, head }) {
   const rows = quantity === ROLLOUT ? 1 : data.heads;
   return {
@@ -70,8 +62,7 @@ function mapsBehind(data, { quantity, kind, layer, head }) {
 const isExact = (explorer) => currentMap(explorer).error === 0;
 
 /**
- * Calls `then` with the explorer's data once it holds the chosen map's own numbers, which Python has.
- *
+ * Call `then` with data that holds the shown map's exact numbers, requesting them if necessary.
  * @param {Explorer} explorer
  */
 export function withExact(explorer, then) {
@@ -89,11 +80,7 @@ export function withExact(explorer, then) {
   });
 }
 
-/**
- * A pinned cell is read to the last digit: its number is asked for where only a rounded one was sent.
- *
- * @param {Explorer} explorer
- */
+/** Request the exact number of a pinned cell if only a rounded one was sent. @param {Explorer} explorer */
 export function pinExact(explorer) {
   const { query, key } = explorer.view.pinned;
   if (query === null || key === null || isMasked(currentMap(explorer), query, key)) return;

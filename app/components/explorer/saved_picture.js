@@ -1,4 +1,4 @@
-// Makes a file of what is shown: map or lines with both tokens of each row, or the overview, as PNG and as SVG.
+// Renders map, lines or overview to PNG and SVG files.
 
 import { cutLabel, drawText, fontOf, showsLabel, yOf } from "../shared/grid.js";
 import { SvgContext } from "../shared/svg.js";
@@ -18,8 +18,7 @@ const MARGIN = 12;
 const PNG_SCALE = 2;
 
 /**
- * The picture in view: its size, what stands left of its origin, and how it is drawn there.
- *
+ * The picture in view: its size, the space to the left of its origin, and how to draw it.
  * @param {Explorer} explorer
  */
 export function viewPicture(explorer) {
@@ -42,9 +41,8 @@ export function viewPicture(explorer) {
 const FED_LIMIT = 150;
 
 /**
- * On the page the sentences above say which token is fed in when another one is produced; a file has to say it in each
- * row: left of the map's rows, right of the lines' words.
- *
+ * The column of fed-in tokens, which a file needs because the sentence rows are missing: left of the map's rows, or
+ * right of the lines.
  * @param {Explorer} explorer
  */
 function fedColumn(explorer, geometry) {
@@ -69,16 +67,12 @@ function fedColumn(explorer, geometry) {
   return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
 }
 
-/**
- * The rows whose own words are drawn, and at which height.
- *
- * @param {Explorer} explorer
- */
+/** The labelled rows and their heights. @param {Explorer} explorer */
 function fedBesideMap(explorer, geometry) {
   const { first, shown, every, fontSize } = geometry;
-  const { query: lookedAt } = focusOf(explorer);
+  const { query: focused } = focusOf(explorer);
   const rows = [...Array(shown.queries).keys()].map((row) => first.query + row);
-  const named = rows.filter((query) => showsLabel(query, every, lookedAt));
+  const named = rows.filter((query) => showsLabel(query, every, focused));
   return { size: fontSize, places: named.map((query) => [query, yOf(geometry, query + 0.5) + 1]) };
 }
 
@@ -111,7 +105,7 @@ export function overviewPicture(explorer) {
         context.lineWidth = 1;
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
-        // Ordered by a measure, the caption itself names the head.
+        // While sorted, the caption already names the head.
         const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
         context.font = fontOf(theme, 11);
         drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
@@ -121,7 +115,7 @@ export function overviewPicture(explorer) {
   };
 }
 
-/* Ground, title and picture, in the order in which they lie. */
+/* Draw background, title and picture. */
 function drawPicture(context, { theme }, picture) {
   context.fillStyle = theme.page;
   context.fillRect(0, 0, picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN);
@@ -155,8 +149,7 @@ export function pictureAsSvg(explorer, picture) {
 }
 
 /**
- * A row's token; where it is produced, after the token that was fed in for it, as in every file.
- *
+ * Name of a row: in decoder and cross-attention, the token fed in, then the token produced.
  * @param {Explorer} explorer
  */
 export function rowName(explorer, row) {
@@ -165,11 +158,7 @@ export function rowName(explorer, row) {
 
 const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
 
-/**
- * What every file says of itself: who made it, of which record, and how far its numbers can be trusted.
- *
- * @param {Explorer} explorer
- */
+/** Provenance lines of every file: model, record and precision. @param {Explorer} explorer */
 export function aboutLines(explorer) {
   const { data } = explorer;
   return [

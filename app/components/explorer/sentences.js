@@ -1,6 +1,6 @@
-// Builds the two sentence rows and shades their tokens by the numbers of the row or column looked at.
+// Builds the two sentence rows and shades their tokens by the focused row or column.
 
-import { element } from "../shared/dom.js";
+import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
@@ -8,7 +8,7 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
-/* What Python names the search when a person gave the translation. */
+/* `search` of a record whose target was given. */
 const GIVEN_TARGET = "given target";
 
 /** @param {Explorer} explorer */
@@ -21,10 +21,10 @@ export function buildSentences(explorer) {
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
   const given = data.search === GIVEN_TARGET ? "given, not written by the model" : "written by the decoder";
   const bars = "the line under a token is its probability";
-  const note = data.whatIf?.edits.length ? `unchanged; ${bars} under the change` : `${given}, one token per step; ${bars}`;
+  const note = data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
   parts["target-note"].textContent = note;
   const { change } = data.whatIf ?? {};
-  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} by the change` : data.search;
+  const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
   parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
   explorer.dom.words = {
     source: buildRow(explorer, parts.source, data.sides.source, false),
@@ -40,7 +40,7 @@ function buildRow(explorer, host, tokens, isTarget) {
   let word = null;
   return tokens.map((token, index) => {
     if (token.startsWord) {
-      // A comma stays on the line of the word that it follows.
+      // A comma stays on the line of its word.
       if (!token.close) phrase = host.appendChild(element("span", "phrase"));
       word = phrase.appendChild(element("span", token.close ? "word close" : "word"));
     } else {
@@ -50,7 +50,7 @@ function buildRow(explorer, host, tokens, isTarget) {
     if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
-    if (isTarget && index > 0) button.append(buildProbability(token.probability));
+    if (isTarget && index > 0) button.append(barOf("probability", token.probability));
     button.setAttribute("aria-label", spokenToken(token, index, tokens.length, isTarget));
     word.append(button);
     return { button, shown: "" };
@@ -68,14 +68,6 @@ function buildToken(token) {
   return button;
 }
 
-function buildProbability(probability) {
-  const bar = element("span", "probability");
-  const filled = element("i");
-  filled.style.width = `${100 * Math.min(1, probability)}%`;
-  bar.append(filled);
-  return bar;
-}
-
 function spokenToken(token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
   if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
@@ -83,8 +75,7 @@ function spokenToken(token, index, count, isTarget) {
 }
 
 /**
- * The largest type at which both sentences stay on one line each, or the smallest if neither size does it.
- *
+ * Choose the largest font size at which each sentence fits on one line, else the smallest.
  * @param {Explorer} explorer
  */
 export function fitSentences(explorer) {
@@ -103,8 +94,8 @@ export function fitSentences(explorer) {
   }
 }
 
-/* Writes one word's look, only if it changed: on a long sentence most words stay as they are. */
-function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
+/* Style one token, only if its style changed. */
+function styleToken(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
   const step = shade ?? -1;
   const shown = `${step}${mark}${masked}${pinned}${diverging}`;
   if (word.shown === shown) return;
@@ -124,22 +115,18 @@ function dressWord(word, { shade, mark, masked, pinned }, { ramp, diverging }) {
 export function paintSentences(explorer) {
   const { theme } = explorer;
   const { words } = explorer.dom;
-  const looks = looksOf(explorer);
+  const looks = tokenStyles(explorer);
   const map = currentMap(explorer);
   const colours = { ramp: rampOf(theme, map), diverging: map.signed };
   for (const side of ["source", "target"]) {
     words[side].forEach((word, index) => {
-      dressWord(word, looks[side][index], colours);
+      styleToken(word, looks[side][index], colours);
     });
   }
 }
 
-/**
- * For every token of both rows: the step of the scale on which it stands, how it is marked, whether it is masked, whether it is pinned.
- *
- * @param {Explorer} explorer
- */
-function looksOf(explorer) {
+/** Style of every token in both rows: colour step, mark, masked, pinned. @param {Explorer} explorer */
+function tokenStyles(explorer) {
   const { pinned, kind, hide } = explorer.view;
   const { words } = explorer.dom;
   const map = currentMap(explorer);
@@ -150,7 +137,7 @@ function looksOf(explorer) {
   }
   const put = (places, change) => places.forEach(({ side, index }) => Object.assign(looks[side][index], change));
   if (focus.query !== null) {
-    // Everything a decoder step cannot see is greyed, except the token that it produces.
+    // Grey out everything that a decoder step cannot see, except the token it produces.
     const produced = map.rows[focus.query].members;
     const last = produced[produced.length - 1];
     if (kind === "decoder") looks.target.forEach((look, index) => Object.assign(look, { masked: index > last + 1 }));
@@ -183,11 +170,7 @@ function looksOf(explorer) {
   return looks;
 }
 
-/**
- * When the theme turns, the shades must be written again although no weight changed.
- *
- * @param {Explorer} explorer
- */
-export function forgetShades(explorer) {
+/** Force restyling of all tokens after a change of theme or scale. @param {Explorer} explorer */
+export function resetTokenStyles(explorer) {
   for (const side of ["source", "target"]) for (const word of explorer.dom.words[side]) word.shown = "";
 }

@@ -1,4 +1,4 @@
-// Shows the chosen head's measures among those of all heads of its kind: short ticks for them, a tall one for it.
+// Shows the chosen head's measures as a tall tick among short ticks for all heads of its kind.
 
 import { element } from "../shared/dom.js";
 import { prepareCanvas } from "../shared/grid.js";
@@ -38,8 +38,7 @@ function statisticsOf(kind) {
 }
 
 /**
- * Every kind has its own lines; the panel keeps room for the most. The ticks of all stand on one canvas.
- *
+ * Kinds have different rows; reserve space for the longest list. One canvas holds all ticks.
  * @param {Explorer} explorer
  */
 export function buildStatistics(explorer) {
@@ -84,10 +83,7 @@ export function paintStatistics(explorer) {
   });
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
   context.fillStyle = theme.line;

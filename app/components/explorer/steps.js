@@ -1,6 +1,6 @@
-// The step strip: the sentence so far, and the token that was written among the most probable at that step.
+// The step strip: decoding steps, and the most probable tokens at each.
 
-import { element } from "../shared/dom.js";
+import { barOf, element } from "../shared/dom.js";
 import { chance } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 import { focusOf, itemsOf } from "./focus.js";
@@ -17,20 +17,14 @@ export function buildSteps(explorer) {
   parts.alternatives.replaceChildren(
     ...explorer.data.alternatives[0].map(() => {
       const item = element("li", "alternative");
-      const bar = element("span", "bar");
-      bar.append(element("i"));
-      item.append(element("bdi", "form"), element("span", "chance numbers"), bar);
+      item.append(element("bdi", "form"), element("span", "chance numbers"), barOf("bar", 0));
       return item;
     }),
   );
   explorer.dom.stepShown = -1;
 }
 
-/**
- * The step of the row that is looked at, else the step that was chosen last.
- *
- * @param {Explorer} explorer
- */
+/** The step of the hovered row, else the last chosen step. @param {Explorer} explorer */
 export function shownStep(explorer) {
   const { query, previewed } = focusOf(explorer);
   if (explorer.view.kind === "encoder" || query === null || !previewed) return explorer.now.step;
@@ -56,7 +50,7 @@ export function paintSteps(explorer) {
     share.textContent = chance(probability);
     bar.firstChild.style.width = `${100 * probability}%`;
     item.classList.toggle("written", written);
-    const unlikely = added ? ", though none of the most probable" : "";
+    const unlikely = added ? ", though not among the most probable" : "";
     item.title = written ? `${label}: written at this step${unlikely}` : label;
   });
 }

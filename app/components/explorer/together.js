@@ -1,55 +1,47 @@
-// Explorers of one page that are shown together: what is chosen and pinned in one, the others follow, on one scale.
+// Synchronises explorers in a group: selection and pins follow each other, and all use one scale.
 
 import { level, levelMaps } from "./level.js";
-import { forgetScales } from "./maps.js";
+import { clearScaledMaps } from "./maps.js";
 
 const CHOSEN = "headlight-chosen";
 const ARRIVED = "headlight-arrived";
 const LEFT = "headlight-left";
 
-const tellGroup = (type, explorer, more = {}) => {
+const broadcast = (type, explorer, more = {}) => {
   const { together } = explorer.data ?? {};
   if (together) window.dispatchEvent(new CustomEvent(type, { detail: { explorer, together, ...more } }));
 };
 
-/**
- * Tells the others of this explorer's group what is shown here now, as a link holds it.
- *
- * @param {Explorer} explorer
- * @param {Link} link
- */
-export function tellTogether(explorer, link) {
-  tellGroup(CHOSEN, explorer, { link });
+/** Broadcast this explorer's view, as a link, to its group. @param {Explorer} explorer @param {Link} link */
+export function broadcastView(explorer, link) {
+  broadcast(CHOSEN, explorer, { link });
   if (explorer.data?.together) levelMaps(explorer);
 }
 
 /**
- * Tells the others that this explorer has new data, and hears from each of them which data it has: what is drawn of
- * all of them has one scale.
- *
+ * Broadcast new data; each other explorer answers with its own, so that all can use one scale.
  * @param {Explorer} explorer
  */
-export const joinTogether = (explorer) => tellGroup(ARRIVED, explorer, { answer: false });
+export const broadcastData = (explorer) => broadcast(ARRIVED, explorer, { answer: false });
 
 /**
- * `follow` is called with what another one of the group shows, and `rescale` after the scale may have changed; returns
- * what ends that.
- *
+ * Call `follow` with the view of another explorer in the group, and `rescale` when the scale may have changed. Returns
+ * a function that stops listening.
  * @param {Explorer} explorer
  */
-export function listenTogether(explorer, follow, rescale) {
+export function listenToGroup(explorer, follow, rescale) {
   const hears = {
     [CHOSEN]: ({ link }) => follow(explorer, link),
     [ARRIVED]: (detail) => {
-      explorer.data.beside.set(detail.explorer, detail.explorer.data);
-      forgetScales(explorer.data);
+      explorer.data.peers.set(detail.explorer, detail.explorer.data);
+      clearScaledMaps(explorer.data);
       if (detail.answer) return;
-      tellGroup(ARRIVED, explorer, { answer: true });
+      broadcast(ARRIVED, explorer, { answer: true });
       rescale(explorer);
     },
     [LEFT]: (detail) => {
-      explorer.data.beside.delete(detail.explorer);
-      forgetScales(explorer.data);
+      explorer.data.peers.delete(detail.explorer);
+      clearScaledMaps(explorer.data);
       level(explorer);
       rescale(explorer);
     },
@@ -64,6 +56,6 @@ export function listenTogether(explorer, follow, rescale) {
   for (const [type, listener] of listeners) window.addEventListener(type, listener);
   return () => {
     for (const [type, listener] of listeners) window.removeEventListener(type, listener);
-    tellGroup(LEFT, explorer);
+    broadcast(LEFT, explorer);
   };
 }

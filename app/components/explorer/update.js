@@ -1,32 +1,24 @@
-// Changes what is shown: the one way to another view, and to another place, step or quantity.
+// State changes: the only way to another view, cell, step or quantity.
 
+import { NO_CELL, samePlace } from "../shared/grid.js";
+import { lastStates } from "../shared/mounts.js";
 import { between } from "../shared/numbers.js";
 import { saveAddress } from "./address.js";
 import { HIDEABLE } from "./choices.js";
-import { itemOfToken, itemsOf, NOTHING, NOWHERE } from "./focus.js";
+import { itemOfToken, itemsOf, NO_PREVIEW } from "./focus.js";
 import { WEIGHTS } from "./maps.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
-import { forgetRequest, pinExact, request } from "./requests.js";
+import { cancelRequest, pinExact, request } from "./requests.js";
 import { lastStep } from "./steps.js";
-import { tellTogether } from "./together.js";
-import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, samePlace, viewOfLink } from "./view.js";
+import { broadcastView } from "./together.js";
+import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, viewOfLink } from "./view.js";
 import { QUANTITY_TITLES } from "./words.js";
 
-/* What was last chosen under each component key: leaving the page and coming back finds it again. */
-const lastViews = new Map();
-
-/** @param {Explorer} explorer */
-export const lastViewOf = (explorer) => lastViews.get(explorer.key);
-
-/* How many views one can go back. */
+/* Maximum number of undo steps. */
 const LONGEST_PAST = 100;
 
-/**
- * The one way in which the view changes: makes the next one, paints what differs, and keeps it.
- *
- * @param {Explorer} explorer
- */
+/** Change the view: compute the next one, repaint what differs, remember it. @param {Explorer} explorer */
 export function update(explorer, change) {
   const before = explorer.view;
   explorer.memory.returning = false;
@@ -37,20 +29,15 @@ export function update(explorer, change) {
     if (explorer.past.length > LONGEST_PAST) explorer.past.shift();
   }
   show(explorer, view, names);
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
-/**
- * Tells the explorers beside it what is shown here, with the quantity that may still be waited for.
- *
- * @param {Explorer} explorer
- */
-const tellOthers = (explorer) =>
-  tellTogether(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
+/** Broadcast the view to the group, with the quantity that may still be pending. @param {Explorer} explorer */
+const shareView = (explorer) =>
+  broadcastView(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
 
 /**
- * Shows what another explorer shows, as far as this one has it: kind, head, quantity, what is pinned, how it is drawn.
- *
+ * Show the view of another explorer, as far as this one's data allows.
  * @param {Explorer} explorer
  * @param {Link} link
  */
@@ -58,10 +45,10 @@ export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
   const { picture, unit, hide, sort, combine, whole } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, behind: null, pinned: NOTHING };
+  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
-  if (wanted !== now.wanted) forgetRequest(explorer, "quantity");
+  if (wanted !== now.wanted) cancelRequest(explorer, "quantity");
   now.wanted = wanted;
   now.stepping = false;
   const pinned = pinnedOfLink(data, view, link);
@@ -70,27 +57,20 @@ export function follow(explorer, link) {
   show(explorer, next, [...Object.keys(next).filter((name) => next[name] !== before[name]), "wanted"]);
 }
 
-/**
- * Goes back to the view before the last change, as long as there is one.
- *
- * @param {Explorer} explorer
- */
+/** Undo the last change of the view. @param {Explorer} explorer */
 export function undo(explorer) {
   const view = explorer.past.pop();
   if (!view) return;
   explorer.now.wanted = view.quantity;
   explorer.now.stepping = false;
   show(explorer, view, Object.keys(view).filter((name) => view[name] !== explorer.view[name]));
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
-/* Where the pointer was means something else on another picture. */
-const ELSEWHERE = ["kind", "unit", "picture", "pinned"];
+/* The hovered cell is invalid after these change. */
+const CLEARING_PREVIEW = ["kind", "unit", "picture", "pinned"];
 
-/**
- * @param {Explorer} explorer
- * @param {View} view
- */
+/** @param {Explorer} explorer @param {View} view */
 function show(explorer, view, names) {
   const { now, layout } = explorer;
   const unit = names.includes("unit");
@@ -99,8 +79,8 @@ function show(explorer, view, names) {
     if (unit || layout.zoom > 1) layout.geometries = {};
     layout.zoom = 1;
   }
-  if (names.some((name) => ELSEWHERE.includes(name))) now.preview = NOWHERE;
-  // A pinned row of the decoder is also the step of the strip.
+  if (names.some((name) => CLEARING_PREVIEW.includes(name))) now.preview = NO_PREVIEW;
+  // A pinned produced row is also the current step.
   if (view.pinned.query !== null && view.kind !== "encoder") {
     const { members } = itemsOf(explorer, "produced")[view.pinned.query];
     if (!members.includes(now.step)) [now.step] = members;
@@ -114,7 +94,7 @@ function remember(explorer) {
   const { data, memory, key } = explorer;
   memory.chosen = true;
   pinExact(explorer);
-  lastViews.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
+  lastStates.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
   saveAddress(explorer);
 }
 
@@ -125,40 +105,34 @@ export function hideColumns(explorer, name, hidden) {
 }
 
 /**
- * Another quantity than the weights is worked out where the model is: it is asked for once, shown when it comes, and
- * the picture stays what it is until then.
- *
+ * Show a quantity; if it is missing, request it from Python and keep the current picture until it arrives.
  * @param {Explorer} explorer
  */
 export function chooseQuantity(explorer, quantity) {
   explorer.now.wanted = quantity;
-  forgetRequest(explorer, "quantity");
+  cancelRequest(explorer, "quantity");
   if (!explorer.data.quantities[quantity]) askQuantity(explorer);
   if (!explorer.requests.quantity && quantity !== explorer.view.quantity) return update(explorer, { quantity });
   paint(explorer, ["wanted"]);
-  tellOthers(explorer);
+  shareView(explorer);
 }
 
 /** @param {Explorer} explorer */
 export function askQuantity(explorer) {
   const { now } = explorer;
   request(explorer, "quantity", now.wanted, {
-    what: `What was chosen, ${QUANTITY_TITLES[now.wanted]},`,
+    what: `The chosen quantity (${QUANTITY_TITLES[now.wanted]})`,
     take: ({ quantities }) => now.wanted in quantities,
     giveUp: () => {
-      // Python forgets it too: else it would try again with each sentence.
+      // Reset it in Python too: otherwise every new sentence would try again.
       now.wanted = explorer.view.quantity;
-      explorer.ask("quantity", now.wanted);
+      explorer.setState("quantity", now.wanted);
       paint(explorer, ["wanted"]);
     },
   });
 }
 
-/**
- * The order of what matters most needs every head switched off once: it is asked for, and comes with another answer.
- *
- * @param {Explorer} explorer
- */
+/** Request the ablation effects that sorting by effect needs. @param {Explorer} explorer */
 export function askEffects(explorer) {
   const { data, view, requests } = explorer;
   if (view.sort !== "effect" || data.effects || !data.offersEffects || requests.effects) return;
@@ -180,39 +154,31 @@ export function showPreview(explorer, query, key, note = null) {
 /** @param {Explorer} explorer */
 export const endPreview = (explorer) => showPreview(explorer, null, null);
 
-/**
- * Pinning what is already pinned unpins it.
- *
- * @param {Explorer} explorer
- */
+/** Pin a cell, row or column; pinning it again unpins it. @param {Explorer} explorer */
 export function pin(explorer, query, key) {
   explorer.now.stepping = false;
-  setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NOTHING : { query, key });
+  setPinned(explorer, samePlace(explorer.view.pinned, { query, key }) ? NO_CELL : { query, key });
 }
 
 /** @param {Explorer} explorer */
 export function unpin(explorer) {
   explorer.now.stepping = false;
-  setPinned(explorer, NOTHING);
+  setPinned(explorer, NO_CELL);
 }
 
 /** @param {Explorer} explorer */
 function setPinned(explorer, pinned) {
   const { now } = explorer;
-  now.preview = NOWHERE;
+  now.preview = NO_PREVIEW;
   update(explorer, { pinned });
   if (!now.playing) announce(explorer);
 }
 
-/**
- * Goes to a step: its row is pinned, where the kind has one, and what is not yet written is greyed.
- *
- * @param {Explorer} explorer
- */
+/** Go to a step: pin its row if the kind has one, and grey out tokens not generated yet. @param {Explorer} explorer */
 export function goToStep(explorer, step) {
   const { now } = explorer;
   now.step = between(0, step, lastStep(explorer));
   now.stepping = true;
   const query = itemOfToken(explorer, "produced", now.step);
-  setPinned(explorer, explorer.view.kind === "encoder" ? NOTHING : { query, key: null });
+  setPinned(explorer, explorer.view.kind === "encoder" ? NO_CELL : { query, key: null });
 }

@@ -1,17 +1,14 @@
-// The view: what a link holds. Makes the next view of one and a change, a view of a link and the reverse; touches no page.
+// The view, a frozen value with everything a link stores: next view from a change, view from a link and back. No DOM
+// access.
 
+import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
 import { HIDEABLE, MASSES, OPTIONS } from "./choices.js";
 import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
-import { NOTHING } from "./focus.js";
 import { ROLLOUT, WEIGHTS } from "./maps.js";
 import { allHeads, allLayers } from "./words.js";
 
-/**
- * The view before anything is known.
- *
- * @type {Readonly<View>}
- */
+/** The initial view. */
 export const FIRST_VIEW = Object.freeze({
   kind: "cross",
   layer: 0,
@@ -22,21 +19,20 @@ export const FIRST_VIEW = Object.freeze({
   sort: "layer",
   combine: "mean",
   quantity: WEIGHTS,
-  /* Effects of heads are those on the whole translation, also where a word is pinned. */
+  /* Ablation effects on the whole translation, even if a word is pinned. */
   whole: false,
   mass: MASSES.usual,
-  pinned: NOTHING,
-  /* With rollout, which has no heads: the head that it stands before, null for all of them, and whether all layers. */
-  behind: null,
+  pinned: NO_CELL,
+  /* While rollout is shown: the head to return to (null: all heads), and whether all layers were chosen. */
+  beforeRollout: null,
 });
 
 /** @param {View} view */
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * The view after a change of some of its values, with all that follows from them: what stays of the pinned cell with
- * another kind or unit, where the layers end, and what rollout does without.
- *
+ * Return the view after a change, with its consequences: pinned cells that lose their meaning, the last layer of a
+ * kind, rollout without heads.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -51,11 +47,8 @@ export function nextView(data, view, change) {
   return altered(next, rest);
 }
 
-export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
-
 /**
- * Decoder and cross share their rows, so a pinned row stays; anything else would point at a different word.
- *
+ * Decoder and cross-attention share rows, so a pinned row stays; everything else is unpinned.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -65,17 +58,12 @@ function withKind(data, view, kind) {
   const every = allLayers(data, view) && view.quantity !== ROLLOUT;
   return altered(view, {
     kind,
-    pinned: sharesRows ? { query: view.pinned.query, key: null } : NOTHING,
+    pinned: sharesRows ? { query: view.pinned.query, key: null } : NO_CELL,
     layer: every ? layers : between(0, view.layer, layers - 1),
   });
 }
 
-/**
- * The pinned row and column stay: those of the first token, or the word that holds it.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Move the pin to the first token of a word, or to the word of a token. @param {RecordData} data @param {View} view */
 function withUnit(data, view, unit) {
   const moved = (side, index) => {
     if (index === null) return null;
@@ -89,31 +77,25 @@ function withUnit(data, view, unit) {
   });
 }
 
-/**
- * Rollout has no heads and is one map a layer already: the head chosen before comes back when it goes.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Rollout has one map per layer; remember the head to return to. @param {RecordData} data @param {View} view */
 function withQuantity(data, view, quantity) {
   const last = data.layers[view.kind] - 1;
   if (quantity === ROLLOUT) {
-    const behind = view.behind ?? { head: allHeads(data, view) ? null : view.head, everyLayer: allLayers(data, view) };
-    return altered(view, { quantity, behind, head: data.heads, layer: Math.min(view.layer, last) });
+    const beforeRollout = view.beforeRollout ?? { head: allHeads(data, view) ? null : view.head, everyLayer: allLayers(data, view) };
+    return altered(view, { quantity, beforeRollout, head: data.heads, layer: Math.min(view.layer, last) });
   }
-  if (!view.behind) return altered(view, { quantity });
-  const { head, everyLayer } = view.behind;
+  if (!view.beforeRollout) return altered(view, { quantity });
+  const { head, everyLayer } = view.beforeRollout;
   return altered(view, {
     quantity,
-    behind: null,
+    beforeRollout: null,
     head: head === null ? data.heads : Math.min(head, data.heads - 1),
     layer: everyLayer && view.layer === last ? last + 1 : view.layer,
   });
 }
 
 /**
- * The same view of other data: all layers and all heads stand after the last one, however many there are now.
- *
+ * Adapt a view to other data; "all layers" and "all heads" stay so, whatever their number.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -122,13 +104,12 @@ export function viewOfOther(data, view, before) {
   return altered(view, {
     layer: allLayers(before, view) ? layers : between(0, view.layer, layers - 1),
     head: allHeads(before, view) ? data.heads : between(0, view.head, data.heads - 1),
-    pinned: sameTokens(data, before) ? view.pinned : NOTHING,
+    pinned: sameTokens(data, before) ? view.pinned : NO_CELL,
   });
 }
 
 /**
- * Whether the same words stand there, though the pass may be another one: with edits, or of another model.
- *
+ * Whether two records have the same tokens; the pass may differ (edits, another model).
  * @param {RecordData} data
  * @param {RecordData} other
  */
@@ -137,19 +118,14 @@ export function sameTokens(data, other) {
   return JSON.stringify(words(data)) === JSON.stringify(words(other));
 }
 
-/**
- * What a link holds, by its names there; what is as usual is null and stays out of it.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Query parameters of a view; null for defaults, which are left out. @param {RecordData} data @param {View} view */
 export function linkOf(data, view) {
-  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, behind, whole } = view;
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, beforeRollout, whole } = view;
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
-    // Rollout has no heads: the one that it stands before is kept.
-    head: behind ? (behind.head ?? combine) : head < data.heads ? head : combine,
+    // Rollout: keep the head to return to.
+    head: beforeRollout ? (beforeRollout.head ?? combine) : head < data.heads ? head : combine,
     view: picture === "map" ? null : picture,
     words: unit === "words" ? 1 : null,
     hide: hide.size ? [...hide].join(",") : null,
@@ -163,43 +139,42 @@ export function linkOf(data, view) {
   };
 }
 
-/* The names of a link that Python does not always give. */
+/* Query parameters that Python does not always set. */
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * A view as a link asks for it, as far as that is known; what it asks wrongly stays as in `view`. The quantity, whose
- * numbers may have to come first, is returned beside it.
- *
+ * View of a link; invalid values stay as in `view`. The quantity is returned separately because its numbers may have to
+ * be requested first.
  * @param {RecordData} data
  * @param {View} view
  */
-export function viewOfLink(data, view, asked) {
+export function viewOfLink(data, view, link) {
   const known = (name, value) => OPTIONS[name].includes(value);
-  const together = [asked.layer, asked.head].find((value) => known("combine", value));
+  const together = [link.layer, link.head].find((value) => known("combine", value));
   const place = (value, count) => (known("combine", value) ? count : between(0, Number(value) || 0, count - 1));
   const change = {
-    kind: asked.kind,
-    layer: place(asked.layer, data.layers[asked.kind]),
-    head: place(asked.head, data.heads),
+    kind: link.kind,
+    layer: place(link.layer, data.layers[link.kind]),
+    head: place(link.head, data.heads),
   };
-  if (known("picture", asked.view)) change.picture = asked.view;
-  if (String(asked.words) === "1") change.unit = "words";
-  if (asked.hide) change.hide = new Set(String(asked.hide).split(",").filter((name) => HIDEABLE.includes(name)));
-  if (known("sort", asked.sort)) change.sort = asked.sort;
-  if (asked.effect === "whole") change.whole = true;
-  if (known("combine", asked.combine)) change.combine = asked.combine;
+  if (known("picture", link.view)) change.picture = link.view;
+  if (String(link.words) === "1") change.unit = "words";
+  if (link.hide) change.hide = new Set(String(link.hide).split(",").filter((name) => HIDEABLE.includes(name)));
+  if (known("sort", link.sort)) change.sort = link.sort;
+  if (link.effect === "whole") change.whole = true;
+  if (known("combine", link.combine)) change.combine = link.combine;
   if (together) change.combine = together;
-  if (Number(asked.mass)) change.mass = between(MASSES.least, Math.round(Number(asked.mass)), MASSES.most);
+  if (Number(link.mass)) change.mass = between(MASSES.least, Math.round(Number(link.mass)), MASSES.most);
   return {
     view: altered(view, change),
-    quantity: known("quantity", asked.quantity) ? asked.quantity : null,
+    quantity: known("quantity", link.quantity) ? link.quantity : null,
   };
 }
 
-/* The pinned row and column of a link, where the view's map has them. */
-export function pinnedOfLink(data, { kind, unit }, asked) {
+/* The pinned cell of a link, where the map has it. */
+export function pinnedOfLink(data, { kind, unit }, link) {
   const place = (value, items) =>
     /^\d+$/.test(String(value ?? "")) && Number(value) < items.length ? Number(value) : null;
   const items = data.items[unit];
-  return { query: place(asked.q, items[ROW_SIDE[kind]]), key: place(asked.k, items[COLUMN_SIDE[kind]]) };
+  return { query: place(link.q, items[ROW_SIDE[kind]]), key: place(link.k, items[COLUMN_SIDE[kind]]) };
 }

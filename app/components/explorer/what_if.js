@@ -1,4 +1,4 @@
-// The changes that can be made to the pass from here, those that are made, and what they did to each token.
+// What if: edits that can be made, edits in place, and their effect on each token.
 
 import { element } from "../shared/dom.js";
 import { fixed, signed } from "../shared/numbers.js";
@@ -9,7 +9,7 @@ import { isMasked, mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
 import { request } from "./requests.js";
 import { allHeads, allLayers, headName } from "./words.js";
 
-/* A change of a token's log-probability that has full colour, in nats. */
+/* Change of log-probability that gets the full colour, in nats. */
 const FULL_COLOUR = 2;
 
 const STRENGTHENED = 4;
@@ -17,34 +17,28 @@ const SHARPER = 0.5;
 const FLATTER = 2;
 
 /**
- * Asks Python for the pass with one change more ("+off.cross.2.0"), one less ("-…") or none ("").
- *
+ * Request the pass with one edit added ("+off.cross.2.0") or removed ("-…"), or without edits ("").
  * @param {Explorer} explorer
  */
-function ask(explorer, command) {
+function requestEdit(explorer, command) {
   const { text } = explorer.data.whatIf;
   request(explorer, "edit", command, {
     what: "The pass with this change",
     take: ({ whatIf }) => whatIf?.text !== text,
     giveUp: () => paintWhatIf(explorer),
-    by: explorer.tell,
+    by: explorer.trigger,
   });
   paintWhatIf(explorer);
 }
 
-/**
- * The head that is shown, as an edit names it, or null for several together.
- *
- * @param {Explorer} explorer
- */
+/** The shown head in the text form of an edit; null if several are combined. @param {Explorer} explorer */
 function shownHead({ data, view }) {
   if (view.quantity === ROLLOUT || allLayers(data, view) || allHeads(data, view)) return null;
   return `${view.kind}.${view.layer}.${view.head}`;
 }
 
 /**
- * The tokens of the pinned row and column; null where none is pinned, or a word of several, of which an edit is not.
- *
+ * Tokens of the pinned cell; null if not pinned, or for a word of several tokens, since an edit takes one.
  * @param {Explorer} explorer
  */
 function pinnedTokens(explorer) {
@@ -54,11 +48,7 @@ function pinnedTokens(explorer) {
   return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
-/**
- * What each button would do now: the edit's text, what stands on it, or why it cannot be pressed.
- *
- * @param {Explorer} explorer
- */
+/** What each button would do: its edit and label; without `text` it is disabled. @param {Explorer} explorer */
 function offers(explorer) {
   const { data, view } = explorer;
   const { parts } = explorer.dom;
@@ -88,25 +78,17 @@ function offers(explorer) {
   };
 }
 
-/* What a head that is switched off may become: the first word of an edit's text. */
-const OFF = ["off", "mean", "uniform"];
+/* Ways to ablate a head: the first word of the edit's text. */
+const ABLATIONS = ["off", "mean", "uniform"];
 
-/**
- * The edit that switches the shown head off, if it is made, in whichever way.
- *
- * @param {Explorer} explorer
- */
-const madeOff = (explorer, head) => OFF.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
+/** The edit in place that ablates this head, if any. @param {Explorer} explorer */
+const ablationOf = (explorer, head) => ABLATIONS.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
 
-/**
- * The button beside the map's title: the shown head off, or on again.
- *
- * @param {Explorer} explorer
- */
+/** Button beside the map's title: ablate the shown head, or undo that. @param {Explorer} explorer */
 function switchHead(explorer) {
   const head = shownHead(explorer);
-  const made = madeOff(explorer, head);
-  ask(explorer, made ? `-${made}` : `+off.${head}`);
+  const made = ablationOf(explorer, head);
+  requestEdit(explorer, made ? `-${made}` : `+off.${head}`);
 }
 
 /** @param {Explorer} explorer */
@@ -116,21 +98,17 @@ function paintSwitch(explorer, busy) {
   const head = shownHead(explorer);
   button.hidden = head === null || data.alone;
   if (button.hidden) return;
-  const made = Boolean(madeOff(explorer, head));
-  button.textContent = made ? "Switch this head on again" : "Switch this head off";
+  const made = Boolean(ablationOf(explorer, head));
+  button.textContent = made ? "Switch this head back on" : "Switch this head off";
   button.disabled = busy;
   button.setAttribute("aria-pressed", made);
   const name = headName(data, view);
   button.title = made
-    ? `Give ${name} its own weights again. More under What if, below.`
-    : `Set what ${name} adds to 0, and see what changes. More under What if, below.`;
+    ? `Undo the ablation of ${name}. More under What if, below.`
+    : `Set the output of ${name} to 0 and see what changes. More under What if, below.`;
 }
 
-/**
- * One that was made already is taken back by the same button.
- *
- * @param {Explorer} explorer
- */
+/** Whether an edit is in place; its button then removes it. @param {Explorer} explorer */
 const isMade = (explorer, text) => explorer.data.whatIf.edits.some((edit) => edit.text === text);
 
 /** @param {Explorer} explorer */
@@ -140,7 +118,7 @@ export function listenToWhatIf(explorer) {
     button.addEventListener("click", () => {
       if (button.dataset.edit === "row") return openRow(explorer, parts["drawn-row"].hidden);
       const { text } = offers(explorer)[button.dataset.edit];
-      return ask(explorer, `${isMade(explorer, text) ? "-" : "+"}${text}`);
+      return requestEdit(explorer, `${isMade(explorer, text) ? "-" : "+"}${text}`);
     });
   }
   parts["head-becomes"].addEventListener("change", () => paintWhatIf(explorer));
@@ -152,11 +130,7 @@ export function listenToWhatIf(explorer) {
 const editButtons = (explorer) =>
   /** @type {HTMLButtonElement[]} */ ([...explorer.dom.parts["edit-buttons"].querySelectorAll("[data-edit]")]);
 
-/**
- * The row of buttons follows what is shown and pinned.
- *
- * @param {Explorer} explorer
- */
+/** Update the buttons to the shown head and pinned cell. @param {Explorer} explorer */
 export function paintWhatIf(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -168,7 +142,7 @@ export function paintWhatIf(explorer) {
   for (const button of editButtons(explorer)) {
     const { text, label } = offered[button.dataset.edit];
     const made = text !== undefined && isMade(explorer, text);
-    const shown = made ? UNDONE[button.dataset.edit] ?? label : label;
+    const shown = made ? UNDO_LABELS[button.dataset.edit] ?? label : label;
     if (button.textContent !== shown) button.textContent = shown;
     button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
     if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
@@ -176,19 +150,15 @@ export function paintWhatIf(explorer) {
   if (!canDraw(explorer) || parts["drawn-row"].dataset.of !== drawnRow(explorer)) openRow(explorer, false);
 }
 
-const UNDONE = {
-  head: "Switch it on again",
-  sharper: "As sharp as before",
-  flatter: "As sharp as before",
-  causal: "Put the causal mask back",
-  positions: "Put the positions back",
+const UNDO_LABELS = {
+  head: "Switch it back on",
+  sharper: "Reset the sharpness",
+  flatter: "Reset the sharpness",
+  causal: "Restore the causal mask",
+  positions: "Restore the positions",
 };
 
-/**
- * The list of changes and what they did: new with each answer.
- *
- * @param {Explorer} explorer
- */
+/** Rebuild the list of edits and their effect for a new payload. @param {Explorer} explorer */
 export function buildWhatIf(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
@@ -200,14 +170,14 @@ export function buildWhatIf(explorer) {
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
     ...whatIf.problems,
-    ...(none ? ["Change the pass and see: the maps, each token\u2019s probability and the translation follow."] : []),
+    ...(none ? ["Edit the pass: the maps, the token probabilities and the translation are updated."] : []),
   ].join(" ");
   parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));
   if (whatIf.edits.length > 1 && !data.alone) {
     const all = element("li", "command");
     const button = element("button", "all", "Remove all");
     button.type = "button";
-    button.addEventListener("click", () => ask(explorer, ""));
+    button.addEventListener("click", () => requestEdit(explorer, ""));
     all.append(button);
     parts.edits.append(all);
   }
@@ -218,8 +188,8 @@ export function buildWhatIf(explorer) {
     `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum, 3)} nats, ` +
     `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.`;
   parts["edit-legend"].textContent =
-    `Beneath each token: the change of its log-probability in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
-    "The maps above are those of the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
+    `Below each token: the change in its log-probability, in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
+    "The maps above show the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
 }
 
 /** @param {Explorer} explorer */
@@ -229,17 +199,13 @@ function editItem(explorer, { text, label }) {
   if (explorer.data.alone) return item;
   const button = element("button", "take-back", "\u00d7");
   button.type = "button";
-  button.setAttribute("aria-label", `Take back: ${label}`);
-  button.addEventListener("click", () => ask(explorer, `-${text}`));
+  button.setAttribute("aria-label", `Remove: ${label}`);
+  button.addEventListener("click", () => requestEdit(explorer, `-${text}`));
   item.append(button);
   return item;
 }
 
-/**
- * The tokens with their changes, in the theme's own colours.
- *
- * @param {Explorer} explorer
- */
+/** The change of each token, in the theme's colours. @param {Explorer} explorer */
 export function paintEditTokens(explorer) {
   const { data, theme } = explorer;
   if (!data.whatIf?.change) return;
@@ -256,26 +222,14 @@ export function paintEditTokens(explorer) {
   );
 }
 
-/**
- * A row can be drawn for one head and one query of tokens.
- *
- * @param {Explorer} explorer
- */
+/** A row can be set by hand for a single head and a pinned token. @param {Explorer} explorer */
 const canDraw = (explorer) =>
   shownHead(explorer) !== null && explorer.view.unit === "pieces" && explorer.view.pinned.query !== null;
 
-/**
- * The row that sliders stand for: another head or query needs others.
- *
- * @param {Explorer} explorer
- */
+/** Identifies the row that the sliders edit. @param {Explorer} explorer */
 const drawnRow = (explorer) => [explorer.data.sentence, shownHead(explorer), explorer.view.pinned.query].join();
 
-/**
- * Sliders for the pinned row's weights, which begin where the head left them.
- *
- * @param {Explorer} explorer
- */
+/** Open or close sliders for the pinned row, starting at the head's own weights. @param {Explorer} explorer */
 function openRow(explorer, open) {
   const { parts } = explorer.dom;
   const button = editButtons(explorer).find(({ dataset }) => dataset.edit === "row");
@@ -288,7 +242,7 @@ function openRow(explorer, open) {
   const { query } = explorer.view.pinned;
   parts["drawn-row-note"].textContent =
     `Where ${headName(explorer.data, explorer.view)} looks while ${map.kind === "encoder" ? "reading" : "producing"} ` +
-    `${tokenName(map.rows[query])}: drag; what you draw is made to sum to 1.`;
+    `${tokenName(map.rows[query])}: drag the sliders; the row is normalised to sum to 1.`;
   parts["drawn-keys"].replaceChildren(
     ...map.columns.flatMap((column, key) => {
       if (isMasked(map, query, key)) return [];
@@ -315,5 +269,5 @@ function applyRow(explorer) {
   if (!sum) return;
   while (weights.at(-1) === 0) weights.pop();
   const shares = weights.map((weight) => Number((weight / sum).toFixed(4)));
-  ask(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
+  requestEdit(explorer, `+row.${shownHead(explorer)}.${explorer.view.pinned.query}.${shares.join("-")}`);
 }

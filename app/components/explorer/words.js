@@ -1,4 +1,4 @@
-// Names what is shown in words: the head, the quantity, how a map was made, and a number to the digits that it has.
+// Wording: names of heads and quantities, derivations, and numbers with their significant digits.
 
 import { figureText, fixed } from "../shared/numbers.js";
 import { ROLLOUT, SCORES } from "./maps.js";
@@ -7,12 +7,7 @@ export const allHeads = (data, { head }) => head === data.heads;
 
 export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
-/**
- * What the chosen map is of, to be read inside a sentence.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Name of the shown map inside a sentence. @param {RecordData} data @param {View} view */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
@@ -22,12 +17,7 @@ export function headName(data, view) {
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
-/**
- * The same as a heading.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Heading of the shown map. @param {RecordData} data @param {View} view */
 export function mapTitle(data, view) {
   const { layer, head, combine, quantity } = view;
   const how = combine === "max" ? "maximum" : "mean";
@@ -43,7 +33,7 @@ export const lookingWords = ({ sourceLanguage: source, targetLanguage: target })
   cross: `${target} looks at ${source}`,
 });
 
-/* How each quantity is spoken of; `digits` are those of the short form. */
+/* Wording per quantity; `digits` is the number of decimals in the short form. */
 export const QUANTITIES = {
   weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
   scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
@@ -67,19 +57,14 @@ export const QUANTITY_TITLES = {
   rollout: "attention rollout",
 };
 
-/**
- * Every picture says what it is of, in its first line.
- *
- * @param {RecordData} data
- * @param {View} view
- */
+/** Title line of a saved picture. @param {RecordData} data @param {View} view */
 export function pictureTitle(data, view) {
   const looking = lookingWords(data)[view.kind];
   const shown = QUANTITY_TITLES[view.quantity];
   return `${shown} \u00b7 ${looking} \u00b7 ${data.search}`;
 }
 
-/* How the shown map was made of those that the record or the model holds, as "the mean of 8 heads"; null for one of these. */
+/* How a map is derived from the record's own, such as "the mean of 8 heads"; null if it is one of these. */
 export function derivation(data, { quantity, unit, combine, kind, layer, head }) {
   if (quantity === ROLLOUT) return "rollout";
   const together = combine === "max" ? "maximum" : "mean";
@@ -93,7 +78,7 @@ export function derivation(data, { quantity, unit, combine, kind, layer, head })
   return parts.length ? `the ${parts.join(" of the ")}` : null;
 }
 
-/* How many decimals of a map's numbers mean something: the last of them may be wrong by one, where it was rounded. */
+/* Significant decimals of a map's numbers; the last may be off by one if they were rounded. */
 export const decimalsOf = ({ error }, most) =>
   error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
 
@@ -101,28 +86,19 @@ export const decimalsOf = ({ error }, most) =>
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
 /*
- * How far weights may be off and still give an entropy or a distance to a tenth: what a row of bytes loses adds up, to
- * 0.17 bits and 0.2 tokens of 76.
+ * Largest error of weights at which entropy and distance are accurate to a tenth: errors of a row of bytes add up to
+ * 0.17 bits, and to 0.2 tokens of 76.
  */
 const FOR_A_TENTH = 0.001;
 
-/**
- * An entropy or a distance that was worked out from a map's numbers.
- *
- * @param {AttentionMap} map
- */
+/** Format an entropy or distance computed from a map. @param {AttentionMap} map */
 export const measuredFigure = ({ error }, value) => fixed(value, error > FOR_A_TENTH ? 0 : 1);
 
-/**
- * A sum of `count` numbers of a map, whose errors may add up.
- *
- * @param {AttentionMap} map
- */
+/** Format a sum of `count` numbers, whose errors may add up. @param {AttentionMap} map */
 export const summedFigure = ({ error }, sum, count) => fixed(sum, decimalsOf({ error: error * count }, 2));
 
 /**
- * A number to its fourth decimal, by its size if it has none so high; a rounded one with how far it may be off.
- *
+ * Format with four decimals, or in scientific notation if smaller; a rounded number with its error.
  * @param {AttentionMap} map
  */
 export function printedValue(map, value) {

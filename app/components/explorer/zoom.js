@@ -1,4 +1,4 @@
-// Enlarges a map that is too large to read at once and moves the part of it that is seen.
+// Zooms and pans a large map.
 
 import { placeAt, xOf, yOf } from "../shared/grid.js";
 import { handled } from "../shared/keys.js";
@@ -16,12 +16,12 @@ export function setZoom(explorer, zoom, around = null) {
   explorer.layout.zoom = Math.max(1, Math.min(LARGEST_CELL / before.whole, zoom));
   explorer.layout.geometries = {};
   const after = geometryOf(explorer, explorer.view.kind);
-  // What was under the pointer stays there, as far as the map's edges let it.
+  // Keep the cell under the pointer in place, within the map's edges.
   moveTo(explorer, after, place.query - Math.floor(at.y / after.cell), place.key - Math.floor(at.x / after.cell));
   paint(explorer, ["zoom", "now"]);
 }
 
-/* The place looked at, else the middle of what is seen. */
+/* The focused cell, else the centre of the visible part. */
 function centreOf(explorer, { first, shown }) {
   const { query, key } = focusOf(explorer);
   return {
@@ -30,10 +30,7 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
-/**
- * @param {Explorer} explorer
- * @param {MapGeometry} geometry
- */
+/** @param {Explorer} explorer @param {MapGeometry} geometry */
 function moveTo(explorer, geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {
@@ -42,11 +39,7 @@ function moveTo(explorer, geometry, query, key) {
   };
 }
 
-/**
- * Moves the seen part so that it holds a cell; returns whether it had to.
- *
- * @param {Explorer} explorer
- */
+/** Scroll a cell into view; returns whether that was necessary. @param {Explorer} explorer */
 export function reveal(explorer, query, key) {
   if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return false;
   const geometry = geometryOf(explorer, explorer.view.kind);
@@ -65,7 +58,7 @@ export function listenToZoom(explorer) {
   const { parts } = explorer.dom;
   parts["zoom-in"].addEventListener("click", () => setZoom(explorer, explorer.layout.zoom * ZOOM_STEP));
   parts["zoom-out"].addEventListener("click", () => setZoom(explorer, explorer.layout.zoom / ZOOM_STEP));
-  // A pinch arrives as a wheel with the control key; a plain wheel scrolls the page, or a zoomed map sideways.
+  // A pinch arrives as a wheel event with Ctrl. A plain wheel scrolls the page; with Shift it pans a zoomed map.
   parts.map.addEventListener("wheel", (event) => onWheel(explorer, event), { passive: false });
   let grabbed = null;
   parts.map.addEventListener("pointerdown", (event) => {
@@ -84,7 +77,7 @@ export function listenToZoom(explorer) {
     pan(explorer, grabbed.first.query + down, grabbed.first.key + right);
   });
   parts.map.addEventListener("pointerup", () => {
-    // A drag ends in a click, which would keep the cell under it; if none comes at once, the next one is meant.
+    // Swallow the click that ends a drag; if none follows immediately, the next one is real.
     if (grabbed?.moved) {
       parts.map.addEventListener("click", handled, { capture: true, once: true });
       setTimeout(() => parts.map.removeEventListener("click", handled, { capture: true }), 0);

@@ -1,4 +1,4 @@
-"""Mounts a row of small maps that share one layer and head, switched and read in the browser."""
+"""Mounts a row of small maps that share one layer and head; switching is client-side."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _mount = component(__file__, "main.js", ".map-row")
 
 
 def map_row(row: MapRow, *, key: str) -> None:
-    """Show a row of maps; layer, head and cell are chosen in the browser, without a rerun."""
+    """Show a row of maps; layer, head and cell are chosen client-side, without a rerun."""
     _mount(key=key, data=pack(payload(row)), width="stretch", height="content")

@@ -1,8 +1,8 @@
-// Draws the row's maps: cells, hatching, axes and bar once into a picture that is kept; labels and the place looked at above it.
+// Draws the row's maps: a cached base of cells, hatching, axes and scale, with labels and focus on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
+import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
 import { scientific } from "../shared/numbers.js";
-import { drawHatch, drawScale, rampStep, signedStep } from "../shared/theme.js";
+import { drawScale, rampStep, signedStep } from "../shared/theme.js";
 import { subscript } from "../shared/tokens.js";
 
 export const GAP = 24;
@@ -15,7 +15,7 @@ const MOST_BESIDE = 3;
 
 const LONGEST_LABEL = 84;
 
-const LEAST_WIDTH = 240; // what the words above a map need
+const LEAST_WIDTH = 240; // for the text above a map
 
 const BAR = { top: 10, height: 10, foot: 40 };
 
@@ -24,11 +24,7 @@ const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
 
 const colourStep = ({ limit }, value) => (limit === null ? rampStep(value) : signedStep(value / limit));
 
-/**
- * Labels with the numbers of repeated words, which a cut leaves standing.
- *
- * @param {Drawing} context
- */
+/** Labels with the positions of repeated words, which truncation keeps. @param {Drawing} context */
 function numberedLabels(context, tokens) {
   return labelsOf(context, tokens, LONGEST_LABEL).map((label) => {
     if (!label.token.repeated) return label;
@@ -37,7 +33,7 @@ function numberedLabels(context, tokens) {
   });
 }
 
-/* One geometry for all maps of the row, as geometry.js has it; as many beside each other as have room for their cells. */
+/* Shared geometry of all maps, as in geometry.js; as many maps per line as fit. */
 export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");
@@ -75,7 +71,7 @@ export function rowGeometry({ data, theme, parts }) {
   };
 }
 
-/* What does not depend on the place looked at. */
+/* Draw everything that is independent of the focused cell. */
 export function drawStill(context, { data, theme }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
@@ -85,7 +81,7 @@ export function drawStill(context, { data, theme }, geometry, map) {
     for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
     for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
   }
-  hatchMasked(context, theme, data, geometry);
+  hatchMasked(context, theme, geometry, (query, key) => !data.unmasked[query * shown.keys + key]);
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
@@ -93,7 +89,7 @@ export function drawStill(context, { data, theme }, geometry, map) {
   drawBar(context, theme, geometry, map);
 }
 
-/* One pixel a cell. */
+/* Rasterise a map at one pixel per cell. */
 function raster(ramp, map, { queries, keys }) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [keys, queries];
@@ -105,20 +101,9 @@ function raster(ramp, map, { queries, keys }) {
   return canvas;
 }
 
-/* Closed cells are hatched in runs, without lines between them: forbidden is not zero. */
-function hatchMasked(context, theme, { unmasked }, { left, top, cell, shown: { queries, keys } }) {
-  for (let query = 0; query < queries; query++) {
-    for (let key = 0; key < keys; key++) {
-      const start = key;
-      while (key < keys && !unmasked[query * keys + key]) key++;
-      if (key > start) drawHatch(context, theme, left + start * cell, top + query * cell, (key - start) * cell, cell);
-    }
-  }
-}
-
 function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {
   drawText(context, theme, titles.key, left, 9, { size: 12, colour: "ink2" });
-  // A long title beside few rows takes the margin above them as well.
+  // A long title next to few rows extends into the top margin.
   const middle = queryTitle <= gridHeight ? top + gridHeight / 2 : height / 2;
   context.save();
   context.translate(8, middle);
@@ -127,7 +112,7 @@ function drawTitles(context, theme, { left, top, gridHeight, height, titles, que
   context.restore();
 }
 
-/* The scale under the grid, with its ends; what it measures stands to its left. */
+/* Colour scale below the grid, with its ends and its name to the left. */
 function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
   const width = Math.max(96, gridWidth);
   const y = top + gridHeight + BAR.top;
@@ -143,7 +128,7 @@ function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
   );
 }
 
-/* What depends on the place looked at: labels and crosshair. */
+/* Draw labels and crosshair. */
 export function drawLive(context, { theme, pinned }, geometry, focus) {
   const { left, top, every, rowLabels, columnLabels } = geometry;
   rowLabels.forEach((label, query) => {
@@ -161,7 +146,7 @@ export function drawLive(context, { theme, pinned }, geometry, focus) {
   drawFocus(context, { theme, pinned }, geometry, focus);
 }
 
-/* The cell looked at: under the pointer or the keyboard, else the pinned one. */
+/* The focused cell: hovered or keyboard-focused, else pinned. */
 export function focusOf({ preview, pinned }) {
   const previewed = preview.query !== null;
   return { ...(previewed ? preview : pinned), previewed };

@@ -1,10 +1,10 @@
-// Mounts a row of maps, holds the layer, head and cell that all of them show, and hears pointer and keys.
+// Mounts a row of maps that share layer, head and focused cell; handles pointer and keyboard.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { element, partsOf } from "../shared/dom.js";
-import { placeAt, prepareCanvas } from "../shared/grid.js";
+import { NO_CELL, placeAt, prepareCanvas, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
-import { mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
+import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, exactly } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
@@ -12,15 +12,10 @@ import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
 import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
 
-/* What was last chosen under each component key: leaving the page and coming back finds it again. */
-const lastChoices = new Map();
-
-const NOWHERE = Object.freeze({ query: null, key: null });
-
 function createView(parent, key) {
   const root = parent.querySelector(".map-row");
   const parts = partsOf(root);
-  const { layer, head } = lastChoices.get(key) ?? { layer: 0, head: 0 };
+  const { layer, head } = lastStates.get(key) ?? { layer: 0, head: 0 };
   /** @type {RowView} */
   const view = {
     key,
@@ -32,8 +27,8 @@ function createView(parent, key) {
     theme: null,
     layer,
     head,
-    pinned: NOWHERE,
-    preview: NOWHERE,
+    pinned: NO_CELL,
+    preview: NO_CELL,
     maps: [],
     geometry: null,
     size: "",
@@ -46,7 +41,7 @@ function createView(parent, key) {
   parts.csv.addEventListener("click", () => saveRow(view, "csv", rowAsCsv(view)));
   listenToMaps(view);
   const check = () => {
-    // A hidden tab has no width: there is nothing to fit until it is shown again.
+    // Skip hidden tabs: they have no width.
     if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
   };
   onceFontsCome(root, () => layOut(view));
@@ -55,16 +50,15 @@ function createView(parent, key) {
 }
 
 /**
- * New data keeps the layer and head as far as it has them, and the pinned cell where the words are the same.
- *
+ * Apply new data: keep layer and head where possible, and the pinned cell if the tokens are the same.
  * @param {RowView} view
  */
-function takeData(view, bytes) {
+function applyData(view, bytes) {
   const data = decodeRow(unpack(bytes));
   const wordsOf = (row) => JSON.stringify([row?.queries, row?.keys]);
-  if (wordsOf(data) !== wordsOf(view.data)) view.pinned = NOWHERE;
-  Object.assign(view, { bytes, data, preview: NOWHERE });
-  if (data.opened && data.opened.turn !== lastChoices.get(view.key)?.turn) turnTo(view, data.opened);
+  if (wordsOf(data) !== wordsOf(view.data)) view.pinned = NO_CELL;
+  Object.assign(view, { bytes, data, preview: NO_CELL });
+  if (data.opened && data.opened.turn !== lastStates.get(view.key)?.turn) setHead(view, data.opened);
   view.layer = between(0, view.layer, data.layers.length - 1);
   view.head = between(0, view.head, data.heads - 1);
   fillSegments(view, "layer", data.layers);
@@ -73,7 +67,7 @@ function takeData(view, bytes) {
     const figure = element("figure", "map");
     const [note, box, canvas] = [element("p", "note"), element("div", "box"), element("canvas", "")];
     canvas.tabIndex = 0;
-    canvas.setAttribute("role", "application"); // so that a screen reader hands the arrow keys on
+    canvas.setAttribute("role", "application"); // so that screen readers pass arrow keys through
     canvas.setAttribute("aria-label", `${name}. Arrow keys walk from cell to cell in all maps, Enter pins one, Escape unpins.`);
     box.append(canvas);
     figure.append(element("p", "name", name), note, box);
@@ -82,7 +76,7 @@ function takeData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* The browser's own radio buttons: one stop for Tab, arrow keys between them, names for screen readers. */
+/* Native radio buttons: one tab stop, arrow keys, accessible names. */
 function fillSegments({ parts, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
@@ -98,22 +92,22 @@ function fillSegments({ parts, ...view }, name, places) {
 
 /** @param {RowView} view */
 function choose(view, choice) {
-  turnTo(view, { ...view, ...choice });
+  setHead(view, { ...view, ...choice });
   paintHead(view);
 }
 
 /* A row that was turned by Python remembers which turn that was: it is not turned twice. */
-function turnTo(view, { layer, head, turn = lastChoices.get(view.key)?.turn }) {
+function setHead(view, { layer, head, turn = lastStates.get(view.key)?.turn }) {
   Object.assign(view, { layer, head });
-  lastChoices.set(view.key, { layer, head, turn });
+  lastStates.set(view.key, { layer, head, turn });
 }
 
-/* The history entry is Streamlit's: its state and every other parameter stay as they are. */
+/* Keep Streamlit's history state and all other parameters. */
 function keepInAddress({ data, layer, head, pathname }) {
   const address = new URL(window.location.href);
   if (!data.opened || address.pathname !== pathname) return;
   const { names } = data.opened;
-  if (names === null) return; // the page keeps the choice out of its address
+  if (names === null) return; // the page keeps the choice out of its URL
   address.searchParams.set(names.layer, layer);
   address.searchParams.set(names.head, head);
   window.history.replaceState(window.history.state, "", address);
@@ -137,11 +131,7 @@ function layOut(view) {
   paintHead(view);
 }
 
-/**
- * Everything that depends on the layer and head.
- *
- * @param {RowView} view
- */
+/** Paint everything that depends on layer and head. @param {RowView} view */
 function paintHead(view) {
   const { data, geometry, layer, head, parts } = view;
   view.maps.forEach((shown, place) => {
@@ -154,11 +144,7 @@ function paintHead(view) {
   paintFocus(view);
 }
 
-/**
- * Everything that depends on the cell looked at, in all maps.
- *
- * @param {RowView} view
- */
+/** Paint everything that depends on the focused cell, in all maps. @param {RowView} view */
 function paintFocus(view) {
   const { root, data, geometry, maps } = view;
   const focus = focusOf(view);
@@ -187,24 +173,23 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
     return;
   }
-  const said = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => said.push(parted(`${map.short} `, exactly(map.values[cell]))));
-  else said.push(element("span", "part", "masked: no number of it counts"));
-  parts.readout.replaceChildren(...said.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
+  const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
+  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  else statements.push(element("span", "part", "masked: its numbers are not used"));
+  parts.readout.replaceChildren(...statements.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
 
 /** @param {RowView} view */
 function preview(view, place) {
-  if (view.preview.query === place.query && view.preview.key === place.key) return;
+  if (samePlace(view.preview, place)) return;
   view.preview = place;
   paintFocus(view);
 }
 
-/* Pinning what is already pinned unpins it. */
+/* Pinning a pinned cell unpins it. */
 function pin(view, { query, key }) {
-  const same = view.pinned.query === query && view.pinned.key === key;
-  view.pinned = same ? NOWHERE : { query, key };
-  view.preview = NOWHERE;
+  view.pinned = samePlace(view.pinned, { query, key }) ? NO_CELL : { query, key };
+  view.preview = NO_CELL;
   paintFocus(view);
 }
 
@@ -212,32 +197,32 @@ function pin(view, { query, key }) {
 function listenToMaps(view) {
   const { maps } = view.parts;
   const placeOf = (event) => {
-    if (event.target.localName !== "canvas") return NOWHERE;
+    if (event.target.localName !== "canvas") return NO_CELL;
     const box = event.target.getBoundingClientRect();
     const place = placeAt(view.geometry, event.clientX - box.left, event.clientY - box.top);
-    return place && place.query !== null && place.key !== null ? place : NOWHERE;
+    return place && place.query !== null && place.key !== null ? place : NO_CELL;
   };
   maps.addEventListener("pointermove", (event) => event.pointerType !== "touch" && preview(view, placeOf(event)));
-  maps.addEventListener("pointerleave", () => preview(view, NOWHERE));
+  maps.addEventListener("pointerleave", () => preview(view, NO_CELL));
   maps.addEventListener("click", (event) => {
     if (event.target.localName === "canvas") pin(view, placeOf(event));
   });
   maps.addEventListener("focusin", (event) => {
     if (event.target.matches(":focus-visible") && view.pinned.query === null) preview(view, { query: 0, key: 0 });
   });
-  maps.addEventListener("focusout", () => preview(view, NOWHERE));
+  maps.addEventListener("focusout", () => preview(view, NO_CELL));
   maps.addEventListener("keydown", (event) => onMapKey(view, event));
 }
 
 /** @param {RowView} view */
 function onMapKey(view, event) {
   const focus = focusOf(view);
-  const walked = ARROWS[event.key];
+  const direction = ARROWS[event.key];
   const pins = event.key === "Enter" || event.key === " ";
-  if (walked) {
+  if (direction) {
     const { queries, keys } = view.data;
     const step = (from, by, count) => (from === null ? 0 : between(0, from + by, count - 1));
-    preview(view, { query: step(focus.query, walked[0], queries.length), key: step(focus.key, walked[1], keys.length) });
+    preview(view, { query: step(focus.query, direction[0], queries.length), key: step(focus.key, direction[1], keys.length) });
   } else if (pins && focus.query !== null) pin(view, focus);
   else if (event.key === "Escape") pin(view, view.pinned);
   else if (!pins) return;
@@ -252,7 +237,7 @@ export default function render({ data, parentElement, key }) {
   const themeChanged = view.theme?.signature !== theme.signature;
   view.theme = theme;
   const dataChanged = !sameBytes(view.bytes, data);
-  if (dataChanged) takeData(view, data);
+  if (dataChanged) applyData(view, data);
   if (dataChanged || themeChanged) layOut(view);
   return view.destroy;
 }

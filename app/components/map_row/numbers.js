@@ -1,10 +1,10 @@
-// Decodes the row's bytes and gives every map's numbers of one layer and head, differences included, and their words.
+// Decodes the row's payload; values of each map at one layer and head, differences included.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
 import { fixed, scientific } from "../shared/numbers.js";
 import { displayTokens } from "../shared/tokens.js";
 
-/* A token keeps the number of its place in the sentence, also where the words stand in another order. */
+/* Tokens keep their original positions, even if the sentence is reordered. */
 function numberedTokens({ tokens }) {
   return displayTokens(tokens, 0).map((token, index) => ({ ...token, number: tokens[index].number }));
 }
@@ -26,22 +26,14 @@ export function decodeRow(raw) {
   };
 }
 
-/**
- * One map at one layer and head, with its numbers and the limit of its scale, null for weights.
- *
- * @param {RowData} data
- */
+/** A map at one layer and head, with its values and the limit of its scale (null for weights). @param {RowData} data */
 export function mapAt(data, place, layer, head) {
   const map = data.maps[place];
   const note = Array.isArray(map.note) ? map.note[layer][head] : map.note;
   return { ...map, note, limit: map.limits && map.limits[layer][head], values: valuesOf(data, place, layer, head) };
 }
 
-/**
- * Numbers by query * keys + key; the difference of two 32-bit numbers is taken in 64 bits.
- *
- * @param {RowData} data
- */
+/** Values at index query * keys + key; differences are computed in 64 bits. @param {RowData} data */
 function valuesOf(data, place, layer, head) {
   const { minus, floats } = data.maps[place];
   if (!minus) {
@@ -52,11 +44,7 @@ function valuesOf(data, place, layer, head) {
   return Float64Array.from(first, (value, cell) => value - second[cell]);
 }
 
-/**
- * What is said of a whole map under its name.
- *
- * @param {RowData} data
- */
+/** The note below a map's name. @param {RowData} data */
 export function noteOf(data, map) {
   if (map.minus) return `largest in this map: ${scientific(largestOf(map.values))}`;
   if (map.limit === null) return map.note;

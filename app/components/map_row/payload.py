@@ -1,4 +1,4 @@
-"""Turns a few maps of all layers and heads into the values and raw bytes that the row draws."""
+"""Serialises a few maps of all layers and heads for the map row."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from core.record.record import RecordToken
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What a map's numbers are: from 0 to 1, or of either sign between −limit and limit.
+    """Name and range of a map's values: 0..1, or with a `limit`, −limit..limit.
 
-    `limit` is one number, or one for each head, [layer, head].
+    `limit` is one number, or one per head [layer, head].
     """
 
     word: str
@@ -30,10 +30,10 @@ DIFFERENCE = Scale("difference", 1.0)  # of two weights
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """One map of every layer and head: `values` [layer, head, query, key].
+    """One map for all layers and heads: `values` [layer, head, query, key].
 
-    `name` stands above it, `short` before its number in the line that reads a cell out. `note` is
-    one for all heads, or one for each, [layer][head].
+    `name` is its title, `short` its name in the readout. `note` is shared, or one per head
+    [layer][head].
     """
 
     name: str
@@ -45,7 +45,7 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """The first of two maps of the row minus the second, by their places; the browser subtracts."""
+    """Map `first` of the row minus map `second`, by index; subtracted in the browser."""
 
     name: str
     short: str
@@ -56,7 +56,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Side:
-    """Tokens along one side of the maps, their places in the sentence, and what they do."""
+    """Tokens along one axis of the maps, their positions in the sentence, and the axis title."""
 
     tokens: Sequence[RecordToken]
     numbers: Sequence[int]
@@ -66,7 +66,7 @@ class Side:
 def sides(
     tokens: Sequence[RecordToken], numbers: Sequence[int], language: str
 ) -> tuple[Side, Side]:
-    """Queries and keys of self-attention: the same tokens twice."""
+    """Return the query and key axes of self-attention: the same tokens twice."""
     return (
         Side(tokens, numbers, f"{language} token being read"),
         Side(tokens, numbers, f"{language} token"),
@@ -75,10 +75,10 @@ def sides(
 
 @dataclass(frozen=True)
 class Opened:
-    """The layer and head that a row is turned to, as places in its layers and heads.
+    """The layer and head to show, as indices into the row's layers and heads.
 
-    What is chosen in the browser stays until `turn` is another. `names` are the parameters of the
-    page's address under which the browser keeps its choice; None keeps it out of the address.
+    The visitor's choice is kept until `turn` changes. `names` are the query parameters that store
+    this choice in the URL; None keeps it out of the URL.
     """
 
     layer: int
@@ -89,10 +89,10 @@ class Opened:
 
 @dataclass(frozen=True, eq=False)
 class MapRow:
-    """Maps beside each other that share axes, layer and head.
+    """Maps side by side that share axes, layer and head.
 
-    `site` opens the heading, such as "Encoder"; `layers` are the layers that the maps hold, counted
-    from 0; `mask` [query, key] says True = may attend, None that every cell is open.
+    `site` starts the heading, such as "Encoder"; `layers` are the maps' layers, counted from 0;
+    `mask` [query, key] is True where attention is allowed, None for no masked cells.
     """
 
     site: str
@@ -105,13 +105,13 @@ class MapRow:
 
 
 def payload(row: MapRow) -> dict[str, Any]:
-    """Describe a row in the form that the component's JavaScript reads.
+    """Return a row in the form that the component's JavaScript reads.
 
-    JSON-able values and, at the top level, `bytes`: `values_N` are those of the N-th map as
-    little-endian float32 in C order, `mask` has one bit a cell.
+    JSON-serialisable values and, at the top level, `bytes`: `values_N` is the N-th map as
+    little-endian float32 in C order, `mask` has one bit per cell.
 
-    Raises ValueError for a map of another shape, for an open cell that is not finite or leaves its
-    scale, and for a difference of what is no map of the row.
+    Raises ValueError for a map of the wrong shape, an unmasked cell that is not finite or outside
+    its scale, and a difference of maps that the row does not have.
     """
     cells = len(row.queries.tokens), len(row.keys.tokens)
     mask = np.ones(cells, bool) if row.mask is None else np.asarray(row.mask, bool)
@@ -119,7 +119,7 @@ def payload(row: MapRow) -> dict[str, Any]:
         raise ValueError(f"the mask is {mask.shape}; the tokens make it {cells}")
     maps = {place: drawn for place, drawn in enumerate(row.maps) if isinstance(drawn, Map)}
     if not maps:
-        raise ValueError("a row needs a map")
+        raise ValueError("a row needs at least one map")
     heads = next(iter(maps.values())).values.shape[1]
     data: dict[str, Any] = {
         "site": row.site,
@@ -140,14 +140,14 @@ def payload(row: MapRow) -> dict[str, Any]:
 
 
 def _bytes(drawn: Map, mask: NDArray[np.bool_]) -> bytes:
-    """Values as they are; masked cells, which nobody sees, as 0."""
+    """Return the values as float32; masked cells, which are not shown, as 0."""
     values = np.where(mask, drawn.values, 0).astype("<f4")
     limit = drawn.scale.limit
     high = np.ones(()) if limit is None else np.asarray(limit)[..., None, None]
     low = 0 if limit is None else -high
     slack = 1e-4 * high  # rounding
     if not ((values >= low - slack) & (values <= high + slack)).all():  # NaN is neither
-        raise ValueError(f"{drawn.name} holds a value outside its scale")
+        raise ValueError(f"{drawn.name} contains a value outside its scale")
     return values.tobytes()
 
 
@@ -164,7 +164,7 @@ def _described(
     if isinstance(drawn, Map):
         return packed | {"note": drawn.note}
     if {drawn.first, drawn.second} - maps.keys():
-        raise ValueError(f"{drawn.name} is the difference of what is no map of the row")
+        raise ValueError(f"{drawn.name} is a difference of maps that the row does not have")
     return packed | {"note": "", "minus": [drawn.first, drawn.second]}
 
 

@@ -1,4 +1,4 @@
-// Saves what the row shows: all its maps as one SVG picture, and their numbers as CSV, a line a cell.
+// Saves all maps as one SVG, or their values as CSV with one line per cell.
 
 import { csvOf, numbered, quoted } from "../shared/csv.js";
 import { drawText } from "../shared/grid.js";
@@ -32,7 +32,7 @@ export function rowAsSvg(view) {
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }
 
-/* A masked cell is empty. */
+/* Masked cells are empty. */
 export function rowAsCsv({ data, maps }) {
   const named = ({ label, number }) => numbered(label, number);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];

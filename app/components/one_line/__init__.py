@@ -1,4 +1,4 @@
-"""Mounts what makes one line of a text area: Enter is its button, and it grows with its text."""
+"""Mounts a script that makes a text area behave as a single line: Enter applies, it grows."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _mount = component(__file__, "one_line.js")
 
 
 def one_line(box: str, *, key: str = "one_line") -> None:
-    """Let the text area with the widget key `box` be one line, take Enter and hold no break."""
+    """Make the text area with widget key `box` a single line: Enter applies, no line breaks."""
     _mount(key=key, data=box, width="content", height="content")

@@ -1,13 +1,13 @@
-// Makes a text area a single line that grows with its text: Enter applies it, and line breaks become spaces.
-// On a phone the sidebar makes room for the box once an example was chosen.
+// Makes a text area behave as a single line: Enter applies it, it grows with its text, and line breaks become spaces.
+// On a phone, choosing an example closes the sidebar.
 
 const BREAKS = /\s*[\r\n]+\s*/g;
 
-/* Streamlit applies a text area at Ctrl+Enter, and knows of a text only by the event that typing makes. */
+/* Streamlit applies a text area on Ctrl+Enter; dispatch that. */
 const apply = (area) =>
   area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true, cancelable: true }));
 
-/* An Enter that ends the choice among an input method's words makes no line break, so it does not come here. */
+/* Not fired for an Enter that confirms an input-method composition. */
 function beforeInput(event) {
   const area = event.target;
   if (event.inputType === "insertLineBreak" || event.inputType === "insertParagraph") {
@@ -16,7 +16,7 @@ function beforeInput(event) {
   }
 }
 
-/* Pasted, dropped or filled in from outside. React must not be asked: it would take the text for one it knows. */
+/* Handles pasted or dropped text. Use the native setter: through React's, the new text would count as already known. */
 function joinLines(event) {
   const area = event.target;
   if (!/[\r\n]/.test(area.value)) return;
@@ -26,7 +26,7 @@ function joinLines(event) {
   area.setSelectionRange(caret, caret);
 }
 
-const NARROW = "(max-width: 768px)"; // where Streamlit lays the sidebar over the page
+const NARROW = "(max-width: 768px)"; // below this width Streamlit's sidebar covers the page
 
 function makeRoom(event) {
   if (!event.target.closest?.("[class*=st-key-example_] button") || !window.matchMedia(NARROW).matches) return;
@@ -40,14 +40,14 @@ function prepare(box) {
   const area = /** @type {HTMLTextAreaElement | null} */ (document.querySelector(`.st-key-${box} textarea`));
   if (!area || prepared.has(area)) return;
   prepared.add(area);
-  area.rows = 1; // of three, for browsers that do not size a field by its content
+  area.rows = 1; // for browsers without field-sizing
   area.addEventListener("beforeinput", beforeInput);
   area.addEventListener("input", joinLines);
 }
 
 const watchers = new WeakMap();
 
-/* The text area may come after this, and anew after a change of its label. */
+/* The text area may mount later than this component, and remounts when its label changes. */
 export default function render({ data: box, parentElement }) {
   prepare(box);
   if (!watchers.has(parentElement)) {

@@ -1,8 +1,8 @@
-// Writes tables as CSV: the one writer of all canvases.
+// CSV output shared by all components.
 
 export const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
 
-/* The fewest digits that give the same 32-bit number again. */
+/* The shortest decimal that round-trips to the same 32-bit float. */
 export function shortest(value) {
   if (!Number.isFinite(value)) return String(value);
   for (let digits = 1; digits < 9; digits++) {
@@ -13,10 +13,10 @@ export function shortest(value) {
 }
 
 /*
- * A token's number in front of its words, as on the page: it keeps repeated words apart, and a spreadsheet from taking a
- * word like =1+1 for a formula.
+ * Prefix a token with its position: distinguishes repeated words, and stops spreadsheets from reading =1+1 as a
+ * formula.
  */
 export const numbered = (words, number) => quoted(`${number} ${words}`);
 
-/* Lines of cells that are written already; spreadsheets need the mark in front to read UTF-8. */
+/* Join cells that are already formatted; the BOM makes spreadsheets read UTF-8. */
 export const csvOf = (lines) => new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });

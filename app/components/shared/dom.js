@@ -1,4 +1,4 @@
-// Makes elements and finds the named parts of a component.
+// Creates elements and finds a component's named parts.
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -15,8 +15,17 @@ export function svgElement(tag, attributes = {}) {
   return made;
 }
 
+/* A bar filled to a share of its length. */
+export function barOf(className, share) {
+  const bar = element("span", className);
+  const filled = element("i");
+  filled.style.width = `${100 * Math.min(1, share)}%`;
+  bar.append(filled);
+  return bar;
+}
+
 export const bold = (words) => element("b", "", words);
 
-/* The elements that a component's markup names, by their names. */
+/* Map each `data-part` name to its element. */
 export const partsOf = (root) =>
   Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));

@@ -1,15 +1,16 @@
-// What every grid of labelled cells needs: its canvas, words and labels, what lies under a point, the place looked at.
+// Shared by all labelled grids: canvas setup, text and labels, hit testing, focus frames.
 
+import { drawHatch } from "./theme.js";
 import { graphemes, isolated } from "./tokens.js";
+
+export const NO_CELL = Object.freeze({ query: null, key: null });
+
+export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
 
 /** @param {Theme} theme */
 export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
 
-/**
- * Cuts a label that is wider than `limit`, at whole characters, and marks the cut.
- *
- * @param {Drawing} context
- */
+/** Truncate a label to `limit` px at a grapheme boundary, with an ellipsis. @param {Drawing} context */
 export function cutLabel(context, text, limit) {
   if (context.measureText(text).width <= limit) return text;
   const characters = graphemes(text);
@@ -42,7 +43,7 @@ export function drawText(context, theme, words, x, y, { size = 13, weight = 400,
   context.fillText(words, x, y);
 }
 
-/* Sizes a canvas in device pixels and leaves it empty, with drawing in CSS pixels. */
+/* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. */
 export function prepareCanvas(canvas, width, height) {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -56,17 +57,13 @@ export function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-/* Every label is drawn while there is room; else every second or third, and always the one looked at. */
-export function showsLabel(index, every, lookedAt) {
-  if (index === lookedAt) return true;
-  return index % every === 0 && (lookedAt === null || Math.abs(index - lookedAt) >= every);
+/* Whether to draw a label: every `every`-th, and always the focused one without close neighbours. */
+export function showsLabel(index, every, focused) {
+  if (index === focused) return true;
+  return index % every === 0 && (focused === null || Math.abs(index - focused) >= every);
 }
 
-/**
- * @param {Drawing} context
- * @param {Grid} geometry
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Grid} geometry @param {Theme} theme */
 export function drawLabel(context, geometry, theme, label, x, y, align, emphasis) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 1.5) : geometry.fontSize;
@@ -83,7 +80,7 @@ export function drawLabel(context, geometry, theme, label, x, y, align, emphasis
   context.setLineDash([]);
 }
 
-export const emphasisOf = (index, lookedAt) => (lookedAt === null ? "plain" : index === lookedAt ? "strong" : "weak");
+export const emphasisOf = (index, focused) => (focused === null ? "plain" : index === focused ? "strong" : "weak");
 
 export const xOf = ({ left, first, cell }, key) => left + (key - first.key) * cell;
 
@@ -94,8 +91,7 @@ export const showsQuery = ({ first, shown }, query) => query >= first.query && q
 export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
 
 /**
- * The cell, row or column at a point of the canvas, as {query, key} with null for "all", or null outside.
- *
+ * Return the {query, key} at a canvas point, null on an axis meaning the whole row or column; null outside.
  * @param {Grid} geometry
  */
 export function placeAt(geometry, x, y) {
@@ -108,11 +104,23 @@ export function placeAt(geometry, x, y) {
   if (inColumns && inRows) return { query, key };
   if (inRows) return { query, key: null };
   if (y < top) {
-    // Follow the slanted label down to the column that it names.
+    // Follow the slanted label down to its column.
     const slanted = Math.floor((x - left - Math.max(0, top - 9 - y) / Math.tan(angle)) / cell);
     return slanted >= 0 && slanted < shown.keys ? { query: null, key: first.key + slanted } : null;
   }
   return inColumns ? { query: null, key } : null;
+}
+
+/* Hatch masked cells in runs: one rectangle each, without grid lines. */
+export function hatchMasked(context, theme, geometry, isMasked) {
+  const { cell, first, shown } = geometry;
+  for (let query = first.query; query < first.query + shown.queries; query++) {
+    for (let key = first.key; key < first.key + shown.keys; key++) {
+      const start = key;
+      while (key < first.key + shown.keys && isMasked(query, key)) key++;
+      if (key > start) drawHatch(context, theme, xOf(geometry, start), yOf(geometry, query), (key - start) * cell, cell);
+    }
+  }
 }
 
 export function drawFocus(context, { theme, pinned }, geometry, focus) {

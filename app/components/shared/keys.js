@@ -1,4 +1,4 @@
-// What an arrow key means, and an event that was answered.
+// Arrow-key directions as [down, right], and marking an event as handled.
 
 export const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 

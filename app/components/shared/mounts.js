@@ -1,8 +1,9 @@
-// The life of a component's view: made once a place, fitted when its room or its font changes, forgotten when it goes.
+// Lifecycle of a mounted view: created once per element, re-laid out on size and font changes, destroyed on unmount.
 
 /*
- * Streamlit calls again with the same parent for new data and new themes; the state outlives the calls. `create` makes
- * a view with a `destroy` of its own. Returns what finds the view of a parent, or makes it.
+ * Return a function that finds the view of a parent element or creates it with `create`. Streamlit calls `render` with
+ * the same parent for every data and theme change; the view keeps state between calls. `create` must set
+ * `view.destroy`.
  */
 export function mounts(create) {
   const views = new WeakMap();
@@ -20,20 +21,23 @@ export function mounts(create) {
   };
 }
 
-/* Calls `check` when the size of `root` or of the window changes, or the screen's pixels do; returns what ends that. */
+/* Last state per component key, restored when the visitor returns to the page. */
+export const lastStates = new Map();
+
+/* Call `check` when `root`, the window or the device pixel ratio changes; returns a function that stops it. */
 export function onNewSize(root, check) {
   const observer = new ResizeObserver(check);
-  const gone = new AbortController();
+  const listening = new AbortController();
   observer.observe(root);
-  window.addEventListener("resize", check, { signal: gone.signal });
-  onOtherPixels(check, gone.signal);
+  window.addEventListener("resize", check, { signal: listening.signal });
+  onOtherPixels(check, listening.signal);
   return () => {
     observer.disconnect();
-    gone.abort();
+    listening.abort();
   };
 }
 
-/* On a screen with finer pixels the width may stay; a query of the resolution answers once, for the one it names. */
+/* Moving to a screen with another pixel ratio may keep the width. A resolution query fires once, for one ratio. */
 function onOtherPixels(check, signal) {
   const again = () => {
     check();
@@ -42,7 +46,7 @@ function onOtherPixels(check, signal) {
   matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener("change", again, { once: true, signal });
 }
 
-/* Labels are measured: if the page's font was still on its way, everything is fitted again once it is there. */
+/* Labels are measured, so lay out again once the page's font has loaded. */
 export function onceFontsCome(root, again) {
   if (document.fonts.status !== "loaded") document.fonts.ready.then(() => root.isConnected && again());
 }

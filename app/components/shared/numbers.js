@@ -1,4 +1,4 @@
-// Writes numbers, and keeps them within their ends: the one formatter of all canvases.
+// Number formatting and clamping shared by all components.
 
 export const MINUS = "\u2212";
 
@@ -6,10 +6,7 @@ export const between = (low, value, high) => Math.max(low, Math.min(high, value)
 
 export const wrapped = (value, count) => (value + count) % count;
 
-/*
- * A number with fixed decimals, as look/numbers.py writes it: \u22121,234.50, and 0.00, never \u22120.00. Halves go to the even
- * digit: 0.125 is 0.12.
- */
+/* Fixed decimals as in look/numbers.py: −1,234.50; 0.00, never −0.00. Rounds half to even: 0.125 is 0.12. */
 export function fixed(value, digits) {
   const [whole, ...decimals] = rounded(Math.abs(value), digits).split(".");
   const text = [whole.replace(/\B(?=(\d{3})+$)/g, ","), ...decimals].join(".");
@@ -22,18 +19,18 @@ function rounded(size, digits) {
   return (half ? (2 * Math.round(scaled / 2)) / 10 ** digits : size).toFixed(digits);
 }
 
-/* A change: +0.25, \u22121.31, 0.00. */
+/* A signed change: +0.25, −1.31, 0.00. */
 export function signed(value, digits = 2) {
   const text = fixed(value, digits);
   return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
-/* How far a share may be off and still have a decimal of a percent. */
+/* Largest error at which a percentage still gets a decimal. */
 const FOR_A_DECIMAL = 0.0005;
 
 /*
- * A share of 1 as look/numbers.py writes it: 58 %. Only nothing is 0 % and only all is 100 %: 0.996 is 99.6 %. A share
- * that may be off by `error`, because its numbers were rounded, has no decimal: it is <1 % or >99 %.
+ * A share as in look/numbers.py: 58 %. Only exactly 0 is 0 % and only exactly 1 is 100 %: 0.996 is 99.6 %. With a
+ * rounding `error` that makes a decimal meaningless: <1 % or >99 %.
  */
 export function percent(share, error = 0) {
   const rough = error > FOR_A_DECIMAL;
@@ -45,7 +42,7 @@ export function percent(share, error = 0) {
   return `${text}\u00a0%`;
 }
 
-/* A probability to two decimals; only a certain token has 1.00. */
+/* A probability with two decimals; 1.00 only for exactly 1. */
 export function chance(probability) {
   if (probability > 0 && probability < 0.005) return "<0.01";
   return probability >= 0.995 && probability < 1 ? ">0.99" : fixed(probability, 2);
@@ -57,7 +54,7 @@ const SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u20
 const powerOfTen = (exponent) =>
   `10${[...exponent.replace("+", "")].map((digit) => (digit === "-" ? "\u207b" : SUPERSCRIPTS[digit])).join("")}`;
 
-/* 4.4e-7 as 4.4 · 10⁻⁷; a count stays a count; Python sends null for NaN and infinity. */
+/* 4.4e-7 as 4.4 · 10⁻⁷; integers unchanged. Python sends null for NaN and infinity. */
 export function figureText(figure) {
   if (figure === null) return "not a number";
   if (Number.isInteger(figure)) return String(figure);
@@ -68,7 +65,7 @@ export function figureText(figure) {
   return digits === "1.0" ? power : `${digits}\u202f\u00b7\u202f${power}`;
 }
 
-/* 0.25 or \u22124.8 \u00b7 10\u207b\u2077: as the rest of the page writes a number of any size. */
+/* Any magnitude: 0.25 or −4.8 · 10⁻⁷. */
 export function scientific(value) {
   const size = Math.abs(value);
   const sign = value < 0 ? MINUS : "";
@@ -78,7 +75,7 @@ export function scientific(value) {
   return `${sign}${digits}\u00a0\u00b7\u00a0${powerOfTen(exponent)}`;
 }
 
-/* Four decimals; what they would round away is written by its size. */
+/* Four decimals, or scientific notation for values that would round to 0. */
 export function exactly(value) {
   const shown = Math.abs(value).toFixed(4);
   if (Number(shown) === 0 && value !== 0) return scientific(value);

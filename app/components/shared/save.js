@@ -1,4 +1,4 @@
-// Saves a file that the browser made.
+// Downloads a blob as a file.
 
 import { element } from "./dom.js";
 

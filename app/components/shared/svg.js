@@ -1,8 +1,8 @@
-// Draws what a canvas would draw into an SVG document: the part of the canvas interface that the pictures use.
+// A minimal SVG backend with the CanvasRenderingContext2D methods that the pictures use.
 
 import { svgElement } from "./dom.js";
 
-/* Characters that XML cannot hold, half surrogate pairs among them: \u2039U+0001\u203a stands for each, as for all that shows nothing. */
+/* Replace characters that are illegal in XML, lone surrogates included, by ‹U+0001›. */
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
 export const legalInXml = (text) =>
@@ -86,7 +86,7 @@ export class SvgContext {
     this.path += `M${x} ${y}h${width}v${height}h${-width}z`;
   }
 
-  /* Until the matching restore() everything lands in a clipped group. */
+  /* Until the matching restore(), everything is drawn into a clipped group. */
   clip() {
     const id = `clip${++this.clips}`;
     const shape = this.#make("clipPath", { id });
@@ -121,21 +121,21 @@ export class SvgContext {
     const [, weight, size, family] = /^(\d+) ([\d.]+)px (.*)$/.exec(this.font);
     const anchor = { left: "start", right: "end", center: "middle" }[this.textAlign];
     const look = { "font-family": family, "font-size": size, "font-weight": weight === "400" ? "" : weight };
-    // Office programs know neither dominant-baseline nor the marks that keep right-to-left words apart: the line is
-    // lowered by hand, and what the marks set apart is a text of its own.
+    // Office programs support neither dominant-baseline nor bidi isolates: shift the baseline by hand and mark the text
+    // element as isolated instead.
     const plain = legalInXml(words).replaceAll(/[\u2066-\u2069]/g, "");
     const own = { "unicode-bidi": plain === legalInXml(words) ? "" : "isolate" };
     const place = { x, y: y + 0.35 * Number(size), "text-anchor": anchor, fill: this.fillStyle };
     this.#add("text", { ...place, ...look, ...own }).textContent = plain;
   }
 
-  /* A small picture, enlarged without smoothing. */
+  /* A small raster, scaled up without smoothing. */
   drawImage(canvas, x, y, width, height) {
     const style = "image-rendering:pixelated";
     this.#add("image", { x, y, width, height, href: canvas.toDataURL(), preserveAspectRatio: "none", style });
   }
 
-  /* What a reader of the file hears first. */
+  /* Title and description for screen readers. */
   describe(title, description) {
     const [name, words] = ["title", "desc"].map((tag) => this.#make(tag, {}));
     name.textContent = legalInXml(title);

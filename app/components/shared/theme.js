@@ -1,4 +1,4 @@
-// Turns a weight into the colour of a cell and reads the page's own colours; the only file that knows about light and dark.
+// Colour scales and the page's theme; the only module that distinguishes light from dark.
 
 function luminance(colour) {
   const linear = colour.map((value) => {
@@ -8,14 +8,14 @@ function luminance(colour) {
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
 }
 
-/* Luminance at which black and white text contrast equally. */
+/* Luminance at which black and white text have equal contrast. */
 const MIDDLE_LUMINANCE = 0.179;
 
 const asPixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
 const bytesOf = (digits) => digits.match(/../g).map((byte) => parseInt(byte, 16));
 
-/* The tables of look/palette.py: a colour for each of 256 steps, as CSS, as a pixel, and the ink that is read on it. */
+/* Cache a colour table of look/palette.py: 256 steps as CSS, as pixels, and the text colour for each. */
 const tables = new Map();
 
 function tableOf(digits) {
@@ -44,7 +44,10 @@ function parseColour(text) {
   return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
 }
 
-/* Streamlit hands its theme down as CSS variables; the page's luminance, not a name, decides light or dark. */
+/*
+ * Streamlit passes its theme as CSS variables. The page's luminance decides between light and dark, not the theme's
+ * name.
+ */
 export function readTheme(root) {
   const page = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#ffffff";
   const name = luminance(parseColour(page)) > MIDDLE_LUMINANCE ? "light" : "dark";
@@ -66,10 +69,7 @@ export function readTheme(root) {
   return theme;
 }
 
-/**
- * @param {Drawing} context
- * @param {Theme} theme
- */
+/** @param {Drawing} context @param {Theme} theme */
 export function drawHatch(context, theme, left, top, width, height) {
   context.save();
   context.beginPath();
@@ -80,7 +80,7 @@ export function drawHatch(context, theme, left, top, width, height) {
   context.strokeStyle = theme.hatch;
   context.lineWidth = 1;
   context.beginPath();
-  // Lines lie where x + y is a multiple of 6 on the whole canvas, so that neighbouring rows of hatching join.
+  // Hatch where x + y is a multiple of 6, so that adjacent hatched areas join.
   const bottom = top + height;
   for (let sum = Math.floor((left + top) / 6) * 6; sum < left + width + bottom; sum += 6) {
     context.moveTo(sum - bottom, bottom);

@@ -1,26 +1,26 @@
-// Prepares tokens for showing: words grouped, repeated words numbered.
+// Prepares tokens for display: groups them into words and numbers repeated words.
 
-/* What a reader sees as one character: an emoji of several people is never cut in two. */
+/* Grapheme clusters: an emoji sequence is never split. */
 const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
 export const graphemes = (text) => Array.from(SEGMENTER.segment(text), ({ segment }) => segment);
 
-/* A token of nothing but spaces. */
+/* The label of a token that is only spaces. */
 const LONE_SPACE = "\u2423";
 
-/* Right-to-left text in a label must not reorder the words beside it. */
+/* Isolate a label so that right-to-left text does not reorder its neighbours. */
 export const isolated = (text) => `\u2068${text}\u2069`;
 
 /*
- * One sentence as it stands on the page. `firstNumber` is the position of the first token: 1 for the source; 0 for
- * the target, whose row opens with the <bos> that is fed in and that no step produces.
+ * Tokens of one sentence row. `firstNumber` is the position of the first token: 1 for the source; 0 for the target,
+ * whose row starts with the <bos> that no step produces.
  */
 export function displayTokens(raw, firstNumber) {
   let afterPunctuation = false;
   let afterSpecial = false;
   const tokens = raw.map((token, index) => {
     const { label, punctuation } = token;
-    // Punctuation is its own word, set close to the one before: "Hemd." is not one word of two tokens.
+    // Punctuation is a word of its own, set close to the previous one: "Hemd." is not one word of two tokens.
     const startsWord =
       token.start || token.special || punctuation || afterPunctuation || afterSpecial || index === 0;
     afterPunctuation = punctuation;
@@ -49,10 +49,10 @@ function markRepeated(tokens) {
   return tokens;
 }
 
-/* What a map's rows or columns stand for, token by token: each item names its members, here itself. */
+/* Rows or columns of a map, one per token; `members` are the token indices. */
 export const tokenItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
 
-/* The same word by word: tokens joined; a word's number is its first token's, its probability their product. */
+/* Rows or columns per word: a word has the number of its first token and the product of their probabilities. */
 export function wordItems(tokens) {
   const words = [];
   tokens.forEach((token, index) => {
@@ -71,7 +71,7 @@ export function wordItems(tokens) {
 
 export const subscript = (number) => [...String(number)].map((digit) => String.fromCodePoint(0x2080 + Number(digit))).join("");
 
-/* A token's name inside a sentence of words: short enough to read on, with its number where the word is repeated. */
+/* A token as named in running text: shortened, with its position as a subscript when the word is repeated. */
 export function tokenName(token) {
   const characters = graphemes(token.label);
   const short = characters.length > 40 ? `${characters.slice(0, 39).join("")}\u2026` : token.label;

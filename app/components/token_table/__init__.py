@@ -1,4 +1,4 @@
-"""Mounts a padded batch as a table: each token over its id, padding hatched, wide ones scrolled."""
+"""Mounts a padded batch as a table: tokens above their ids, padding hatched, scrollable."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _mount = component(__file__, "table.js", ".token-table")
 def payload(
     ids: NDArray[np.int64], words: Sequence[Sequence[str]] | None, title: str, first: int = 1
 ) -> dict[str, Any]:
-    """Describe a padded batch [sentence, place], id 0 being padding.
+    """Return the component's data for a padded batch [sentence, position]; id 0 is padding.
 
-    `words` are each sentence's tokens as shown, without the padding; None where only ids were
-    typed. A cell is [id, word], its word null where there is none. The columns are numbered from
-    `first`, as everywhere: 1 for a source, 0 for a target fed in, which opens with <bos>.
+    `words` are the displayed tokens of each sentence, without padding, or None if only ids are
+    known. A cell is [id, token or null]. Columns are numbered from `first`: 1 for a source, 0 for
+    a decoder input, which starts with <bos>.
     """
-    sentences, places = ids.shape
+    sentences, positions = ids.shape
     return {
         "title": title,
         "first": first,
-        "note": f"int64 [sentence, position] = [{sentences}, {places}] · hatched: padding, id 0",
+        "note": f"int64 [sentence, position] = [{sentences}, {positions}] · hatched: padding, id 0",
         "rows": [
             [
-                [int(id), words[row][place] if words and place < len(words[row]) else None]
-                for place, id in enumerate(line)
+                [int(id), words[row][column] if words and column < len(words[row]) else None]
+                for column, id in enumerate(line)
             ]
             for row, line in enumerate(ids)
         ],
@@ -47,5 +47,5 @@ def token_table(
     *,
     key: str,
 ) -> None:
-    """Show a padded batch, as `payload` describes it."""
+    """Show a padded batch; arguments as for `payload`."""
     _mount(key=key, data=payload(ids, words, title, first), width="stretch", height="content")

@@ -1,4 +1,4 @@
-// Fills the table: a column a token, a row a sentence, in each cell a token over its id.
+// Fills the table: one column per token, one row per sentence, each cell a token above its id.
 
 import { element, partsOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";

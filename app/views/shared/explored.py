@@ -32,7 +32,7 @@ def explored(
     Returns what is to stand in the address of the page `inside`, if the visitor goes there now.
     """
     names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
-    asked = {**(visit.get(key) or {}), "quantity": address.wanted_quantity(key)}
+    asked = {**(visit.get(key) or {}), "quantity": address.requested_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
         numbers = {"change": changed.weights, **numbers}

@@ -55,7 +55,7 @@ class Lesson:
     ) -> Any:
         """Return the result of an experiment on this lesson's record; see `results.ask`."""
         return results.ask(
-            self.card, experiment, self.record, *arguments, on_progress=on_progress, waits=waits
+            self.card, experiment, self.record, *arguments, on_progress=on_progress, on_wait=waits
         )
 
 

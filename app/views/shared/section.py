@@ -37,7 +37,7 @@ def section(
     if mine and any(address.asked(name) is not None for name in choices):
         visit.put(key, True)
     elif mine and seconds is not None:
-        visit.put(key, seconds < AT_ONCE and not waiting.LINE.busy)
+        visit.put(key, seconds < AT_ONCE and not waiting.LONG_TASKS.busy)
         visit.keep(by_page, visit.get(key))
     time = "" if seconds is None else f" ({about(seconds)})"
     fold = st.expander(promise + time, key=key, on_change="rerun")

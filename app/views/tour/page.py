@@ -156,4 +156,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.asked_view(record) or at | row, chosen.card, key=f"tour_{number}")
+explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")

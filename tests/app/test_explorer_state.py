@@ -1,4 +1,4 @@
-"""The explorer's view as a value: what follows from a choice, what a link holds, what is undone."""
+"""The explorer's view as a value: consequences of a change, and links."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.app.test_explorer_arithmetic import groups, sides
 SCRIPT = joined(Path(__file__).parents[2] / "app/components/explorer/view.js")
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 LAYERS, HEADS, DECODER_LAYERS = 3, 4, 2
-# The views after each of some changes, one after the other, as plain values with their link.
+# The view after each of a sequence of changes, as plain values with its link.
 WORK = f"""([text, changes]) => {{
 {SCRIPT}
   const data = decodePayload(unpack(Uint8Array.from(atob(text), (c) => c.charCodeAt(0))));
-  const told = (view) => ({{
+  const plain = (view) => ({{
     ...view, hide: [...view.hide], link: linkOf(data, view), frozen: Object.isFrozen(view),
   }});
   let view = FIRST_VIEW;
@@ -35,7 +35,7 @@ WORK = f"""([text, changes]) => {{
       const {{ hide, ...rest }} = change;
       view = nextView(data, view, hide ? {{ ...rest, hide: new Set(hide) }} : rest);
     }}
-    return told(view);
+    return plain(view);
   }});
 }}"""
 
@@ -48,7 +48,7 @@ def record():
 @pytest.fixture(scope="module")
 def packed(record) -> str:
     numbers = {name: synthetic_quantity(record, name) for name in ("scores", "norms", "rollout")}
-    # A list of numbers would take Playwright seconds to hand over.
+    # Playwright takes seconds to pass a list of numbers.
     return base64.b64encode(pack(payload(record, VIEW, quantities=numbers))).decode()
 
 
@@ -56,7 +56,7 @@ def views(page: Page, packed: str, *changes: dict[str, Any]) -> list[dict[str, A
     return page.evaluate(WORK, [packed, list(changes)])
 
 
-def test_a_pinned_row_stays_where_it_means_the_same(page: Page, packed) -> None:
+def test_a_pinned_row_stays_where_rows_are_shared(page: Page, packed) -> None:
     pinned = {"pinned": {"query": 5, "key": 2}}
     found = views(page, packed, pinned, {"kind": "decoder"}, pinned, {"kind": "encoder"})
     assert found[1]["pinned"] == {"query": 5, "key": None}  # the same token is produced
@@ -73,14 +73,19 @@ def test_a_pinned_token_becomes_the_word_that_holds_it(page: Page, packed, recor
     assert again["pinned"] == {axis: int(np.argmax(of)) for axis, of in first.items()}
 
 
-def test_layers_end_where_a_kind_has_no_more(page: Page, packed) -> None:
+def test_layers_are_limited_to_those_of_the_kind(page: Page, packed) -> None:
     steps = ({"kind": "encoder", "layer": 2}, {"kind": "cross"}, {"layer": 2}, {"kind": "encoder"})
     found = views(page, packed, *steps)
-    assert [view["layer"] for view in found] == [2, 1, 2, 3]  # the last of two; all, and all again
+    assert [view["layer"] for view in found] == [
+        2,
+        1,
+        2,
+        3,
+    ]  # the last of two; all of them, and all again
 
 
 @pytest.mark.parametrize(("layer", "head"), [(1, 2), (0, HEADS), (DECODER_LAYERS, 1)])
-def test_the_head_behind_rollout_comes_back(page: Page, packed, layer: int, head: int) -> None:
+def test_the_head_before_rollout_comes_back(page: Page, packed, layer: int, head: int) -> None:
     choice = {"layer": layer, "head": head}
     one, rollout, again, back = views(
         page, packed, choice, *({"quantity": name} for name in ("rollout", "rollout", "weights"))
@@ -113,7 +118,7 @@ def random_change(random: np.random.Generator, kind: str, rows: dict) -> dict[st
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) -> None:
-    """After any changes the view is within its ends, frozen, and the same again from its link."""
+    """After any changes the view is valid, frozen, and restored by its link."""
     random = np.random.default_rng(seed)
     ends = {kind: [groups(side)[-1] + 1 for side in sides(record, kind)] for kind in KINDS}
     changes: list[dict[str, Any]] = []
@@ -132,7 +137,7 @@ def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) ->
     assert len({str(view) for view in found}) > 20
 
 
-def test_what_a_link_asks_wrongly_stays_as_usual(page: Page, packed) -> None:
+def test_invalid_parameters_of_a_link_are_ignored(page: Page, packed) -> None:
     wrong = {
         "kind": "cross", "layer": "99", "head": "-3", "view": "pie", "words": "2", "hide": "all",
         "sort": "size", "combine": "sum", "quantity": "gold", "mass": "x", "q": "999", "k": "1.5",

@@ -1,4 +1,4 @@
-"""Beside the maps: copying, explanations, panels, files of any text, contrast themes, digits."""
+"""Copying, explanations, panels, XML of any text, forced colours, number formats."""
 
 # ruff: noqa: E501 (lines of script)
 
@@ -48,7 +48,7 @@ def middle(page: Page, selector: str) -> tuple[float, float]:
 
 
 def pasted(page: Page) -> str:
-    """What the clipboard gives to a box that is made for it."""
+    """Paste the clipboard into a text box and return the text."""
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<textarea id=box></textarea>')")
     page.locator("#box").focus()
     page.keyboard.press("Control+v")
@@ -57,8 +57,8 @@ def pasted(page: Page) -> str:
     return text
 
 
-def test_the_translation_is_copied_without_the_clipboards_leave(shown: Mounted) -> None:
-    assert shown.page.evaluate("navigator.clipboard === undefined"), "this page has no TLS"
+def test_the_translation_is_copied_without_the_clipboard_api(shown: Mounted) -> None:
+    assert shown.page.evaluate("navigator.clipboard === undefined"), "no TLS here"
     shown.page.locator("[data-part=copy]").click()
     expect(shown.page.locator("[data-part=copy]")).to_have_text("Copied")
     assert pasted(shown.page) == RECORD.translation
@@ -75,7 +75,7 @@ def test_the_translation_is_copied_without_the_clipboards_leave(shown: Mounted) 
         ("source", 6, 6, "sprich"),
     ],
 )
-def test_drawn_tokens_are_plain_text(
+def test_selected_tokens_are_plain_text(
     shown: Mounted, side: str, first: int, last: int, text: str
 ) -> None:
     page = shown.page
@@ -91,37 +91,37 @@ def test_drawn_tokens_are_plain_text(
 
 def test_one_panel_is_open(shown: Mounted) -> None:
     for part, button in (("checks", "badge"), ("keys", "keys-button"), ("help", "help-button")) * 2:
-        told = shown.does(("press", f"[data-part={button}]"))
-        open_panels = [name for name in ("checks", "keys", "help") if name not in told["hidden"]]
+        said = shown.does(("press", f"[data-part={button}]"))
+        open_panels = [name for name in ("checks", "keys", "help") if name not in said["hidden"]]
         assert open_panels == [part]
     shown.page.keyboard.press("Escape")
-    told = shown.does()
-    assert {"checks", "keys", "help"} <= set(told["hidden"])
+    said = shown.does()
+    assert {"checks", "keys", "help"} <= set(said["hidden"])
 
 
-def test_every_word_is_explained_where_it_stands(at: Mounted) -> None:
-    """Under the pointer, to a screen reader and in the panel: the same sentence, the glossary's."""
+def test_terms_are_explained_in_place(at: Mounted) -> None:
+    """Tooltip, screen reader and panel have the glossary's sentence."""
     numbers = {
         "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
     }
     at.show(payload(RECORD, VIEW, quantities=numbers, address=False))
-    told = at.does()
-    assert told["titles"]["quantity"] == TERMS["weight"]
+    said = at.does()
+    assert said["titles"]["quantity"] == TERMS["weight"]
     assert (
         at.does(("set", "[data-part=quantity]", "norms"))["titles"]["quantity"]
         == (TERMS["value norms"])
     )
-    assert told["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
-    assert told["titles"]["unpin"].startswith("A click on a word or a cell pins it")
-    assert told["target"][0]["title"] == TERMS["<bos>"]
-    assert told["target"][-1]["title"] == told["source"][-1]["title"] == TERMS["<eos>"]
+    assert said["titles"]["score"] == f"{TERMS['log-probability']} {TERMS['nats']}"
+    assert said["titles"]["unpin"].startswith("A click on a word or a cell pins it")
+    assert said["target"][0]["title"] == TERMS["<bos>"]
+    assert said["target"][-1]["title"] == said["source"][-1]["title"] == TERMS["<eos>"]
     for attribute, begins in (
         ("data-kind-option=encoder", "Encoder: "),
         ("data-kind-option=decoder", "Decoder: "),
         ("data-kind-option=cross", "Cross: "),
         ("data-combine-option=mean", "Mean: "),
         ("data-combine-option=max", "Maximum: "),
-        ("data-part=sort", "The heads stand in layer order"),
+        ("data-part=sort", "Heads are in layer order"),
     ):
         part = at.page.locator(f"[{attribute}]")
         assert part.get_attribute("title").startswith(begins)
@@ -173,7 +173,7 @@ def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
     assert at.page.evaluate("legalInXml('a\\ud800b\\u{1F600}')") == "a‹U+D800›b\U0001f600"
 
 
-def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
+def test_many_heads_have_no_overlapping_captions(at: Mounted) -> None:
     at.page.evaluate(
         """() => {
             window.drawn = [];
@@ -184,10 +184,10 @@ def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
             };
         }"""
     )
-    captions = re.compile(r"largest|entropy|eos|(l|en)\w*…")  # some are cut
+    captions = re.compile(r"largest|entropy|eos|(l|en)\w*…")  # some are truncated
     for heads, has in ((4, True), (8, True), (16, False)):
         at.page.evaluate(
-            """async () => {  // what the record before still had to paint, also for its font
+            """async () => {  // let pending paints finish, also for fonts
                 await document.fonts.ready;
                 for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
                 drawn.length = 0;
@@ -202,7 +202,7 @@ def test_many_heads_have_no_captions_that_overlap(at: Mounted) -> None:
         assert (room > 20) == has
 
 
-def test_contrast_themes_show_what_is_pinned_and_where_it_looks(browser: Browser) -> None:
+def test_forced_colours_show_pins_and_shades(browser: Browser) -> None:
     context = browser.new_context(forced_colors="active", viewport={"width": 1000, "height": 1000})
     at = Mounted(context.new_page())
     at.show(payload(RECORD, VIEW, address=False))
@@ -229,7 +229,7 @@ def test_contrast_themes_show_what_is_pinned_and_where_it_looks(browser: Browser
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 3, 4])
-def test_numbers_are_written_as_python_writes_them(page: Page, digits: int) -> None:
+def test_numbers_are_formatted_as_in_python(page: Page, digits: int) -> None:
     random = np.random.default_rng(digits)
     values = [0.0, -0.0, 1.0, 0.125, 0.375, -0.125, 2.5, 3.5, -0.0004, 1234.5678, -1234567.0]
     values += [*random.normal(0, 1, 60), *(10 ** random.uniform(-5, 4, 60)), *(np.arange(17) / 16)]
@@ -253,7 +253,7 @@ def test_numbers_are_written_as_python_writes_them(page: Page, digits: int) -> N
     ) == [percent(share) for share in shares]
 
 
-def test_a_rounded_share_has_no_decimal_and_no_end(page: Page) -> None:
+def test_a_rounded_share_has_no_decimal_and_no_exact_end(page: Page) -> None:
     script = joined(SHARED / "numbers.js")
     found = page.evaluate(
         f"""() => {{ {script}
@@ -279,8 +279,7 @@ def test_a_rounded_share_has_no_decimal_and_no_end(page: Page) -> None:
     ]
 
 
-def test_each_kind_of_text_is_plain(page: Page) -> None:
-    """What two tokens make together, for any two neighbours."""
+def test_adjacent_tokens_are_joined_as_text(page: Page) -> None:
     tokens = [
         {"label": label, "special": label.startswith("<"), "startsWord": starts, "close": close}
         for label, starts, close in (

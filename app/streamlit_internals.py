@@ -1,0 +1,103 @@
+"""The only module that uses private Streamlit APIs; the exact version pin keeps them stable.
+
+Each function says what the public API lacks. Server modules are imported on first use, so that a
+page does not load them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from streamlit import config, runtime
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.runtime.runtime_util import get_max_widget_state_size_bytes
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+__all__ = ["BackMsg"]
+"""The client's message, which has no public type: the middleware reads it before Streamlit does."""
+
+
+def is_server_running() -> bool:
+    """Whether a Streamlit server runs in this process, not a plain `python app/main.py`."""
+    return runtime.exists()
+
+
+def session_id() -> str | None:
+    """Return the session of the current script run, or None outside one: there is no public id."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context.session_id if context else None
+
+
+def is_history_navigation() -> bool:
+    """Whether the back or forward button caused this run: the query parameters do not tell."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context is not None and context.is_history_navigation
+
+
+def max_client_message_bytes() -> int:
+    """Return the size limit of a client message: `server.maxWidgetStateSize`, in bytes."""
+    return get_max_widget_state_size_bytes()
+
+
+def uploaded_files() -> Any:
+    """Return the server's store of uploaded files: no public API lists or deletes them."""
+    return runtime.get_instance().uploaded_file_mgr
+
+
+def is_active_session(session: str) -> bool:
+    """Whether a session is connected: no public API lists the sessions."""
+    return runtime.get_instance().is_active_session(session)
+
+
+def is_host_allowed(host: str | None) -> bool:
+    """Whether `server.allowedHosts` includes a host: Streamlit checks only websockets itself."""
+    from streamlit.web.server.starlette import starlette_websocket
+
+    return starlette_websocket.is_host_allowed(host)
+
+
+def set_default(option: str, value: object, reason: str) -> None:
+    """Set an option unless the user has: `st.set_option` rejects server options."""
+    if not config.is_manually_set(option):
+        config.set_option(option, value, reason)
+
+
+def set_uvicorn_options(options: Callable[[], dict[str, Any]]) -> None:
+    """Start uvicorn with these options as well: Streamlit exposes none of them."""
+    from streamlit.web.server.starlette import starlette_server
+
+    defaults = starlette_server._get_uvicorn_config_kwargs
+    starlette_server._get_uvicorn_config_kwargs = (  # ty: ignore[invalid-assignment]
+        lambda: defaults() | options()
+    )
+
+
+def run_server(arguments: Sequence[str]) -> None:
+    """Run the `streamlit` command in this process: it has no function to call instead."""
+    from streamlit.web import cli
+
+    cli.main(list(arguments), prog_name="streamlit")
+
+
+def component_with_script_file(
+    package: str, name: str, folder: Path, file: str, **arguments: Any
+) -> Callable[..., Any]:
+    """Declare a component whose script is a file in `folder`, which the browser caches.
+
+    Publicly, only an installed package may have such files; this registers the folder as one.
+    `arguments` are those of `st.components.v2.component`. Requires a running server.
+    """
+    full = f"{package}.{name}"
+    manifest = ComponentManifest(package, "", [ComponentConfig(name, asset_dir=".")])
+    get_bidi_component_manager().register_from_manifest(manifest, folder)
+    return st.components.v2.component(full, js=file, **arguments)
+
+
+def has_script_folder(package: str, name: str) -> bool:
+    """Whether `component_with_script_file` has declared this component on the running server."""
+    return get_bidi_component_manager().get_component_asset_root(f"{package}.{name}") is not None
