@@ -6,7 +6,7 @@
     r.attention["cross", 2, 0]
     core.shapley(t, r).values
 
-The names below are imported when they are first used, for torch takes seconds to import.
+Public names are imported on first use, because importing torch takes seconds.
 """
 
 # ruff: noqa: F401

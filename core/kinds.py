@@ -1,4 +1,4 @@
-"""The three kinds of attention of an encoder-decoder, in the order of a pass."""
+"""The three kinds of attention in an encoder-decoder, in order of execution."""
 
 from typing import Literal
 

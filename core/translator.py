@@ -1,4 +1,4 @@
-"""The Translator: text, at most 500 characters, to translation or record; it owns the model."""
+"""The Translator: turns text into translations and records, and owns the model and its lock."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ from core.record.record import (
     check_size,
 )
 from core.record.teacher_forced import (
-    Asked,
+    PassInput,
     TeacherForcedPass,
     batches,
     teacher_forced_pass,
@@ -49,21 +49,21 @@ from core.text.texts import list_of_texts, one_text
 from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
 
 _SHIPPED = Path(__file__).parents[1] / "checkpoints"
-MAX_CHARACTERS = 500  # of a text to inspect
+MAX_CHARACTERS = 500  # of an inspected text
 MAX_TOKENS = 100
-_MOST_HYPOTHESES = 16  # the widest beam
+_MAX_HYPOTHESES = 16  # the widest beam
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 Side = Literal["source", "target"]
 
 
 class InputError(ValueError):
-    """A text that is not translated; the message is one line: what, the limit, what to do."""
+    """Raised for invalid input; the message is one line: problem, limit, remedy."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated text and the hypotheses behind it, best first."""
+    """A translated text with its hypotheses, best first."""
 
     source: str
     text: str
@@ -71,7 +71,7 @@ class Translation:
 
     @property
     def log_prob(self) -> float:
-        """Log-probability of the translation with its <eos>, in nats."""
+        """Log-probability of the translation including <eos>, in nats."""
         return self.hypotheses[0].log_prob
 
 
@@ -95,7 +95,7 @@ def load(name: str | Path, device: str = "auto") -> "Translator":
 
 @dataclass(frozen=True)
 class _Task:
-    """A text in its normal form, its tokens, and those of its target if one is given."""
+    """A normalised text with its tokens, and the tokens of the target if one is given."""
 
     text: str
     source: tuple[Token, ...]
@@ -103,7 +103,7 @@ class _Task:
 
 
 class Translator:
-    """One model behind one lock: hooks are process-wide, and pages run in many threads."""
+    """A model guarded by a lock, because hooks are process-wide and callers may be threads."""
 
     def __init__(self, checkpoint: Checkpoint, device: str):
         self.card: Card = checkpoint.card
@@ -118,14 +118,14 @@ class Translator:
     def load(cls, folder: Path | str, device: str = "auto") -> Self:
         """Load a checkpoint folder; device is "auto" or a name such as "cuda:1".
 
-        Raises CheckpointError, and ValueError for a device that is not here.
+        Raises CheckpointError, and ValueError for an unavailable device.
         """
         device = pick_device(device)
         return cls(load_checkpoint(folder, device), device)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Path, str, str]]:
-        """Pickle and copy by loading the folder again, so that another process can."""
-        return _loaded_again, (self.card.folder, self.device, self.card.architecture)
+        """Pickle and copy by reference to the folder, which is loaded again."""
+        return _reload, (self.card.folder, self.device, self.card.architecture)
 
     def __repr__(self) -> str:
         card = self.card
@@ -136,7 +136,7 @@ class Translator:
         )
 
     def other_implementation(self) -> Self:
-        """The other architecture with the same weights: what it shows must be what this shows."""
+        """Return the other architecture with the same weights; its records must agree."""
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
         with torch_defaults(self.device):
             network = build(other, self.card.model).to(self.device, torch.float32).eval()
@@ -189,16 +189,16 @@ class Translator:
             return self.translate([texts], settings, batch_tokens, on_progress)[0]
         texts = list_of_texts(texts, "translate")
         encoded = self._encoded(texts, 1)
-        found = translate_ids(
+        results = translate_ids(
             self._model, encoded, settings, self.device, batch_tokens, on_progress, self._lock
         )
         return [
             Translation(text, self._target.decode(list(best.ids)), (best, *rest))
-            for text, (best, *rest) in zip(texts, found, strict=True)
+            for text, (best, *rest) in zip(texts, results, strict=True)
         ]
 
     def quality_warnings(self, translation: Translation) -> QualityWarnings:
-        """Return the reasons to doubt a translation of this network's, as the page shows them."""
+        """Return the quality warnings for a translation by this model."""
         tokens = self._tokenised(translation.source, "source")
         best = translation.hypotheses[0]
         return warnings_about(
@@ -210,25 +210,26 @@ class Translator:
         )
 
     def count_tokens(self, texts: Iterable[str], first: int = 1) -> list[int]:
-        """How many tokens of each text `translate` feeds, <eos> apart; they may be empty.
+        """Return the number of tokens of each text, without <eos>; texts may be empty.
 
-        Raises InputError for one that it would refuse, by its number from `first` on.
+        Raises InputError for a text that `translate` would reject, with its number, counted from
+        `first`.
         """
         return [len(ids) for ids in self._encoded(list_of_texts(texts, "count_tokens"), first)]
 
     def _encoded(self, texts: Sequence[str], first: int) -> list[list[int]]:
-        limit, found = self.card.model.max_length - 1, []
+        limit, encoded = self.card.model.max_length - 1, []
         for number, text in enumerate(texts, start=first):
             try:
-                found.append([t.id for t in self._tokenised(text, "source")])
+                ids = [t.id for t in self._tokenised(text, "source")]
             except InputError as error:
                 raise InputError(f"sentence {number}: {error}") from None
-            if len(found[-1]) > limit:
+            if len(ids) > limit:
                 raise InputError(
-                    f"sentence {number} has {len(found[-1])} tokens: the limit is {limit}, "
-                    "shorten it"
+                    f"sentence {number} has {len(ids)} tokens: the limit is {limit}, shorten it"
                 )
-        return found
+            encoded.append(ids)
+        return encoded
 
     @contextmanager
     def exclusive_model(
@@ -248,7 +249,7 @@ class Translator:
     def model_for(
         self, record: TranslationRecord, raise_if_cancelled: Callable[[], object] = lambda: None
     ) -> Generator[Seq2Seq]:
-        """Exclusive access to the model that made a record, with the record's edits applied.
+        """Context manager giving exclusive access to the model, with the record's edits applied.
 
         Raises ValueError, in one line, for a record of other weights, or one whose edits are lost.
         """
@@ -256,19 +257,16 @@ class Translator:
             self._check_own(record)
             means = self._means(record.edits)
         except ValueError as error:
-            raise ValueError(f"this record cannot be asked about here: {error}") from None
+            raise ValueError(f"this model cannot be run for this record: {error}") from None
         with self.exclusive_model(raise_if_cancelled), edited(self._model, record.edits, means):
             yield self._model
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
-        """What one side is fed of a text, <eos> included. Raises InputError if it is too long."""
+        """Tokenise a text as input of one side, with <eos>. Raises InputError if too long."""
         return _record_tokens(self._within_limits(text, side))
 
     def target_tokens(self, ids: Sequence[int]) -> tuple[RecordToken, ...]:
-        """The tokens of ids of the target's vocabulary, as a record shows them.
-
-        Raises ValueError for an id that is not there.
-        """
+        """Return the tokens of target ids, as in a record. Raises ValueError for unknown ids."""
         return _record_tokens(tuple(self._target.token(int(id)) for id in ids))
 
     def search_tree(
@@ -279,10 +277,10 @@ class Translator:
         prefix: tuple[int, ...] = (),
         edits: Edits = Edits(),
     ) -> WrittenTree:
-        """The whole search behind a translation; it follows the target ids of `prefix` first.
+        """Return the complete search tree of a translation; `prefix` forces its first target ids.
 
         Raises InputError for an empty or over-long text, ValueError for an impossible prefix, and
-        both InputError and EditError for edits as `inspect` does.
+        InputError or EditError for edits, as `inspect` does.
         """
         source_ids = [t.id for t in self._task(source, edits=edits).source]
         means = self._means(edits)
@@ -296,9 +294,9 @@ class Translator:
         return WrittenTree(tree, tokens, texts)
 
     def continuation(self, text: str) -> tuple[int, ...]:
-        """The target ids of a typed text that goes on from others; a comma stays close to them.
+        """Return target ids for a text that continues a prefix.
 
-        Raises InputError for an over-long text.
+        No space is inserted before leading punctuation. Raises InputError for an over-long text.
         """
         first, *rest = self._within_limits(text, "target")
         lone_boundary = not first.text and rest[:-1]
@@ -338,12 +336,12 @@ class Translator:
         target_ids: Sequence[int] | None = None,
         activations: bool = False,
     ) -> TranslationRecord | list[TranslationRecord]:
-        """Translate `source` and record every map; with a `target`, record that one instead.
+        """Translate `source` and record every map; a given `target` replaces the translation.
 
-        `target_ids` give the target as token ids, with or without <eos>: for prefixes that are not
-        a text of their own. `beam=5` is short for `decode=DecodeConfig(beam=5)`. `activations`
-        also captures hidden states and scores (see `core.record.hidden_states`). Several sources,
-        with as many targets or none, return a list of records: see `inspect_many`.
+        `target_ids` give the target as token ids, with or without <eos>, for example for a prefix.
+        `beam=5` is short for `decode=DecodeConfig(beam=5)`. `activations` also captures hidden
+        states and scores (see `core.record.hidden_states`). Several sources, with as many targets
+        or none, return a list of records: see `inspect_many`.
 
         Both the search and the recorded pass run under `edits`. The record carries its checks.
         Raises InputError for an empty or over-long text, for ids that cannot be a target and for
@@ -371,9 +369,9 @@ class Translator:
                 ids = torch.tensor([[t.id for t in task.source]], device=self.device)
                 with edited(self._model, edits, means):
                     hypotheses = search(self._model, ids, decode)[0]
-            asked = self._asked(task, hypotheses)
-            (seen,) = teacher_forced_passes(self._model, [asked], edits, activations, means)
-        return self._record(task, asked, seen, hypotheses, decode, edits)
+            inputs = self._pass_input(task, hypotheses)
+            (result,) = teacher_forced_passes(self._model, [inputs], edits, activations, means)
+        return self._record(task, inputs, result, hypotheses, decode, edits)
 
     def inspect_many(
         self,
@@ -387,19 +385,19 @@ class Translator:
         batch_tokens: int = 2048,
         on_progress: Callable[[int], object] = lambda count: None,
     ) -> list[TranslationRecord]:
-        """`inspect` of many sentences, in their order: searched and recorded in padded batches.
+        """Inspect many sentences in padded batches; return their records in order.
 
         Each record has the same tokens, hypotheses, masks and positions as from `inspect`, and
-        every check is made. Weights and probabilities differ in the last digits, because sums are
-        taken in another order; hypotheses can change places only when their scores are that close.
-        A batch has at most `batch_tokens` padded tokens, hypotheses included, which bounds the
-        memory needed besides the records. Under `edits`, sentences are taken one by one.
-        `on_progress` is called after each batch with the number of new records; other threads may
-        acquire the model between batches.
+        carries its checks. Weights and probabilities may differ in the last digits; the order of
+        hypotheses can differ only when scores are tied to within rounding error. A batch has at
+        most `batch_tokens` padded tokens, including hypotheses, which bounds the memory needed in
+        addition to the records. Under `edits`, sentences are processed one by one. `on_progress`
+        is called after each batch with the number of new records; other threads may acquire the
+        model between batches.
 
-        Sources and targets are paired by their order, whatever index a pandas Series has. Raises,
+        Sources and targets are paired by position, not by the index of a pandas Series. Raises,
         before any work, InputError with the sentence's number, TypeError for anything but texts,
-        and ValueError for different numbers of them.
+        and ValueError if the numbers of sources and targets differ.
         """
         decode = _settings(decode, beam)
         sources = list_of_texts(sources, "inspect_many")
@@ -424,21 +422,21 @@ class Translator:
                 )
                 on_progress(1)
             return records
-        found: list[list[Hypothesis]] = [[] for _ in tasks]
+        hypotheses: list[list[Hypothesis]] = [[] for _ in tasks]
         if targets is None:
             ids = [[t.id for t in task.source[:-1]] for task in tasks]
-            found = translate_ids(
+            hypotheses = translate_ids(
                 self._model, ids, decode, self.device, batch_tokens, lock=self._lock
             )
-        every = [self._asked(task, own) for task, own in zip(tasks, found, strict=True)]
+        inputs = [self._pass_input(task, own) for task, own in zip(tasks, hypotheses, strict=True)]
         by_number: dict[int, TranslationRecord] = {}
-        for batch in batches(every, batch_tokens):
+        for batch in batches(inputs, batch_tokens):
             with self._lock:
-                seen = teacher_forced_passes(
-                    self._model, [every[i] for i in batch], activations=activations
+                results = teacher_forced_passes(
+                    self._model, [inputs[i] for i in batch], activations=activations
                 )
-            for i, own in zip(batch, seen, strict=True):
-                by_number[i] = self._record(tasks[i], every[i], own, found[i], decode)
+            for i, result in zip(batch, results, strict=True):
+                by_number[i] = self._record(tasks[i], inputs[i], result, hypotheses[i], decode)
             on_progress(len(batch))
         return [by_number[i] for i in range(len(tasks))]
 
@@ -449,27 +447,27 @@ class Translator:
         target_ids: Sequence[int] | None = None,
         edits: Edits = Edits(),
     ) -> "_Task":
-        """What is asked for, in tokens. Raises InputError, before any work."""
+        """Validate and tokenise the arguments. Raises InputError and EditError."""
         source_tokens = self._within_limits(source, "source")
         if len(source_tokens) == 1:
             raise InputError("nothing to translate: type a sentence")
         if target is None and target_ids is None and not edits.causal_mask:
-            raise InputError("nothing can be searched without the causal mask: give a target")
+            raise InputError("decoding requires the causal mask: give a target")
         if set(range(len(source_tokens))) <= set(edits.hidden_source):
-            raise InputError("every source token is masked away: leave at least one open")
+            raise InputError("all source tokens are hidden: leave at least one visible")
         if problems := edits.fitting(limits_of(self._model, len(source_tokens)))[1]:
             raise EditError(problems[0])
         given = None
         if target is not None:
             if target_ids is not None:
-                raise InputError("two targets are given: leave out target or target_ids")
+                raise InputError("target and target_ids are both given: leave out one")
             given = self._within_limits(target, "target")
         elif target_ids is not None:
-            given = self._named(target_ids)
+            given = self._tokens_of(target_ids)
         return _Task(normalise(source), source_tokens, given)
 
     def fitting(self, edits: Edits, source: str) -> tuple[Edits, list[str]]:
-        """The edits that this network and a source text can have, and a line for each other one.
+        """Return the edits that apply to this model and text, and one message per rejected edit.
 
         Raises InputError for an over-long text.
         """
@@ -483,7 +481,10 @@ class Translator:
         return kept, problems
 
     def _means(self, edits: Edits) -> Means | None:
-        """What heads at their mean add, read when it is first needed. Raises EditError."""
+        """Return the mean head outputs for mean ablation, loaded on first use.
+
+        Raises EditError if they are missing or invalid.
+        """
         if not edits.heads_mean:
             return None
         if self._head_means is None:
@@ -493,14 +494,14 @@ class Translator:
                 raise EditError(str(error)) from None
         return self._head_means.parts
 
-    def _asked(self, task: "_Task", hypotheses: list[Hypothesis]) -> Asked:
-        """The ids to be fed: the given target, or the best of the hypotheses."""
+    def _pass_input(self, task: "_Task", hypotheses: list[Hypothesis]) -> PassInput:
+        """Return the ids to feed: the target is the given one, or the best hypothesis."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
         self._check_size(len(task.source), len(target))
-        return Asked([t.id for t in task.source], target, [h.ids for h in hypotheses])
+        return PassInput([t.id for t in task.source], target, [h.ids for h in hypotheses])
 
     def _check_size(self, source: int, target: int) -> None:
-        """Raises InputError for more tokens than this network's maps can be recorded of."""
+        """Raise InputError if this model's maps of so many tokens exceed a record's limits."""
         model = self.card.model
         layers = model.num_encoder_layers, model.num_decoder_layers
         try:
@@ -511,18 +512,17 @@ class Translator:
     def _record(
         self,
         task: "_Task",
-        asked: Asked,
-        seen: TeacherForcedPass,
+        inputs: PassInput,
+        result: TeacherForcedPass,
         hypotheses: list[Hypothesis],
         decode: DecodeConfig,
         edits: Edits = Edits(),
     ) -> TranslationRecord:
-        """The record of one pass, with its checks."""
-        target = task.target or tuple(self._target.token(id) for id in asked.target)
-        found = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
+        """Build the record of one pass, with its checks."""
+        target = task.target or tuple(self._target.token(id) for id in inputs.target)
         arrays = {
             name: value.cpu().numpy().copy()
-            for name, value in found.items()
+            for name, value in vars(result).items()
             if isinstance(value, Tensor)
         }
         alternatives = arrays.pop("alternatives")
@@ -547,20 +547,20 @@ class Translator:
                     RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
                     for h in hypotheses
                 ),
-                activations=seen.activations,
+                activations=result.activations,
                 edits=edits,
             )
-        except ValueError as error:  # of strange weights: one masked cell with a weight is enough
-            raise InputError(f"what the network does here cannot be recorded: {error}") from None
-        checks = check(record, seen.evidence, (self._source, self._target), edits)
+        except ValueError as error:  # weights of an unusual network can break the record's rules
+            raise InputError(f"this pass cannot be recorded: {error}") from None
+        checks = check(record, result.evidence, (self._source, self._target), edits)
         return dataclasses.replace(record, checks=checks)
 
     def recheck(self, record: TranslationRecord) -> TranslationRecord:
-        """The record with its checks made anew from these weights, for a file may have been edited.
+        """Recompute the checks of a record with these weights, as its file may have been altered.
 
-        A record that holds its edits is checked under them. Raises ValueError, in one line, for
-        what cannot be checked here: a record of other weights, under another name, made under edits
-        that it does not hold, or with tokens that the model cannot be fed.
+        The checks take the record's edits into account. Raises ValueError, in one line, for a
+        record of other weights or another name, one whose edits are lost, and one with tokens that
+        the model does not accept.
         """
         self._check_own(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
@@ -568,46 +568,55 @@ class Translator:
         hypotheses = [h.ids for h in record.hypotheses]
         edits, means = record.edits, self._means(record.edits)
         with self._lock:
-            seen = teacher_forced_pass(self._model, source, target, edits, hypotheses, means=means)
+            result = teacher_forced_pass(
+                self._model, source, target, edits, hypotheses, means=means
+            )
         tokenizers = self._source, self._target
-        return dataclasses.replace(record, checks=check(record, seen.evidence, tokenizers, edits))
+        return dataclasses.replace(record, checks=check(record, result.evidence, tokenizers, edits))
 
     def _check_own(self, record: TranslationRecord) -> None:
-        """Raises ValueError, in one line, for a record that these weights cannot make again."""
+        """Raise ValueError, in one line, for a record that these weights cannot reproduce."""
         card = self.card
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
         languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
         named = (record.model, record.source_language, record.target_language)
         if named != (card.folder.name, *languages):
-            itself = " ".join(", ".join(named).split())[:200]  # a file may say anything
+            claimed = " ".join(", ".join(named).split())[:200]  # untrusted
             raise ValueError(
-                f"it names itself {itself}: these weights are "
+                f"it claims to be of {claimed}, but these weights are "
                 f"{', '.join((card.folder.name, *languages))}"
             )
-        if record.edited and record.edits == Edits():
+        if record.lost_edits:
             raise ValueError("it was made under edits, which its file does not hold")
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         hypotheses = [h.ids for h in record.hypotheses]
         candidates = [t.id for row in record.alternatives for t in row]
         fed = [t.id for t in record.target_in]
         model = self.card.model
-        if len(hypotheses) > _MOST_HYPOTHESES:
-            raise ValueError(f"it holds {len(hypotheses)} hypotheses: no search keeps so many")
+        if len(hypotheses) > _MAX_HYPOTHESES:
+            raise ValueError(
+                f"it holds {len(hypotheses)} hypotheses: the limit is {_MAX_HYPOTHESES}"
+            )
         for ids in (source, target, *hypotheses):
             if not 1 <= len(ids) <= model.max_length:
-                raise ValueError(f"one of its texts has {len(ids)} tokens: {model.max_length} fit")
-        if (each := len(record.alternatives[0])) > model.target_vocab_size:
-            raise ValueError(f"it holds {each:,} alternatives a step: no vocabulary has so many")
+                raise ValueError(
+                    f"one of its texts has {len(ids)} tokens: this model takes 1 to "
+                    f"{model.max_length}"
+                )
+        if (each := len(record.alternatives[0])) > (size := model.target_vocab_size):
+            raise ValueError(
+                f"it holds {each:,} alternatives per step: the vocabulary has {size:,} tokens"
+            )
         written = [*fed, *target, *candidates, *(id for ids in hypotheses for id in ids)]
         for ids, size in ((source, model.source_vocab_size), (written, model.target_vocab_size)):
             if odd := [id for id in ids if not 0 <= id < size]:
                 raise ValueError(f"it holds the token id {odd[0]}: the vocabulary has {size:,}")
 
     def _within_limits(self, text: str, side: Side) -> tuple[Token, ...]:
-        """Tokens of one side's text, <eos> included, as many as are drawn and the model allows.
+        """Tokenise one side's text, with <eos>; enforce the limits of the model and of drawing.
 
-        A long one is refused by its characters first, which costs nothing.
+        The number of characters is checked first, because that is cheap.
         """
         if len(one_text(text, side)) > MAX_CHARACTERS:
             raise InputError(
@@ -624,16 +633,16 @@ class Translator:
         return (*tokens, special(EOS))
 
     def _tokenised(self, text: str, side: Side) -> tuple[Token, ...]:
-        """Raises InputError for half a surrogate pair, which stands for no character."""
+        """Tokenise a text. Raises InputError for half a surrogate pair."""
         if half := _SURROGATE.search(text):
             raise InputError(
                 f"character {half.start() + 1} is half a surrogate pair (U+{ord(half[0]):04X}), "
-                "which is no text: delete it"
+                "which is not valid text: delete it"
             )
         return (self._source if side == "source" else self._target).encode(text)
 
-    def _named(self, ids: Sequence[int]) -> tuple[Token, ...]:
-        """The tokens of given target ids. Raises InputError for what no search could write."""
+    def _tokens_of(self, ids: Sequence[int]) -> tuple[Token, ...]:
+        """Look up target ids. Raises InputError for ids that decoding cannot produce."""
         ids = tuple(ids)
         limit = min(MAX_RECORD_TOKENS, self.card.model.max_length)
         size = self.card.model.target_vocab_size
@@ -641,21 +650,21 @@ class Translator:
             raise InputError("no target ids are given: give at least one, such as 2 for <eos>")
         if len(ids) > limit:
             raise InputError(f"{len(ids)} target ids are too many: the limit is {limit}")
-        for place, id in enumerate(ids):
+        for position, id in enumerate(ids):
             if isinstance(id, bool) or not isinstance(id, Integral) or not 0 <= id < size:
                 raise InputError(
                     f"target id {id!r} is not in the vocabulary: choose from {EOS} to {size - 1}"
                 )
-            if id in (PAD, BOS) or (id == EOS and place < len(ids) - 1):
+            if id in (PAD, BOS) or (id == EOS and position < len(ids) - 1):
                 raise InputError(
-                    f"target id {id} ({special(id).piece}) cannot stand at place {place}: "
-                    "leave <pad> and <bos> out, and <eos> for the end"
+                    f"target id {id} ({special(id).piece}) is not allowed at position {position}: "
+                    "leave out <pad> and <bos>, and use <eos> only at the end"
                 )
         return tuple(self._target.token(int(id)) for id in ids)
 
 
 def _settings(decode: DecodeConfig | None, beam: int | None) -> DecodeConfig:
-    """Return the settings of a search from either argument. Raises TypeError and ValueError."""
+    """Return the decoding settings from either argument. Raises TypeError and ValueError."""
     if decode is not None and not isinstance(decode, DecodeConfig):
         hint = f": write beam={decode}" if isinstance(decode, int) else ""
         raise TypeError(f"decode must be a DecodeConfig, not {type(decode).__name__}{hint}")
@@ -666,13 +675,13 @@ def _settings(decode: DecodeConfig | None, beam: int | None) -> DecodeConfig:
     return DecodeConfig(beam=beam)
 
 
-def _loaded_again(folder: Path, device: str, architecture: str) -> Translator:
+def _reload(folder: Path, device: str, architecture: str) -> Translator:
     found = Translator.load(folder, device)
     return found if found.card.architecture == architecture else found.other_implementation()
 
 
-_of_token = attrgetter(*(field.name for field in dataclasses.fields(RecordToken)))
+_token_fields = attrgetter(*(field.name for field in dataclasses.fields(RecordToken)))
 
 
 def _record_tokens(tokens: tuple[Token, ...]) -> tuple[RecordToken, ...]:
-    return tuple(RecordToken(*_of_token(token)) for token in tokens)
+    return tuple(RecordToken(*_token_fields(token)) for token in tokens)

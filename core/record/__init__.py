@@ -1,1 +1,1 @@
-"""The teacher-forced pass and what is kept of it: capture, edits, the record and its checks."""
+"""The teacher-forced pass: capture, edits, the record and its checks."""

@@ -1,8 +1,7 @@
-"""The one reader of .npz files: what one would unpack to is known before any of it is unpacked.
+"""Safe reader for untrusted .npz files: sizes are checked before anything is unpacked.
 
-A file may be a stranger's. Its zip may hold what numpy.load would take for a pickle, or claim
-terabytes; its JSON may be nested without end; each library that meets such a file raises errors of
-its own. Here all of them are one ValueError of one line.
+An untrusted file may hold a pickle, claim terabytes or nest its JSON without end, and each library
+that reads it raises errors of its own. Here all of them become a ValueError of one line.
 """
 
 from __future__ import annotations
@@ -20,114 +19,112 @@ from numpy.typing import DTypeLike, NDArray
 from core.checkpoint.strict_json import parse
 from core.files import printable, safe_open
 
-_MOST_MEMBERS = 4_096  # of an archive
-_MOST_ITEMS = 500_000  # of its JSON: each takes some 100 bytes once it is read
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what numpy writes
+_MAX_MEMBERS = 4_096
+_MAX_JSON_ITEMS = 500_000  # about 100 bytes each in memory
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that numpy writes
 
 
 class Archive:
-    """An opened .npz file whose members' sizes are known and within the limit.
+    """An opened .npz file whose unpacked size is within a limit.
 
-    Every method raises ValueError for what the archive lacks or should not hold.
+    Every method raises ValueError for a missing array, or one of another type or shape.
     """
 
-    def __init__(self, opened: zipfile.ZipFile, largest: int):
+    def __init__(self, opened: zipfile.ZipFile, max_bytes: int):
         members = opened.infolist()
-        if len(members) > _MOST_MEMBERS:
-            raise ValueError(f"{len(members):,} arrays, the limit is {_MOST_MEMBERS:,}")
+        if len(members) > _MAX_MEMBERS:
+            raise ValueError(f"{len(members):,} arrays, the limit is {_MAX_MEMBERS:,}")
         self._zip = opened
         self._members = {member.filename: member for member in members}
         if len(self._members) != len(members):
             raise ValueError("two of its arrays have the same name")
-        if (total := sum(member.file_size for member in members)) > largest:
-            raise ValueError(f"it unpacks to {total / 1e6:,.0f} MB, the limit is {mega(largest)}")
+        if (total := sum(member.file_size for member in members)) > max_bytes:
+            raise ValueError(
+                f"it unpacks to {total / 1e6:,.0f} MB, the limit is {in_megabytes(max_bytes)}"
+            )
 
-    @property
-    def names(self) -> set[str]:
-        """What its arrays are called."""
-        return {name.removesuffix(".npy") for name in self._members}
-
-    def words(self, name: str, largest: int, finite: bool = True) -> Any:
-        """The JSON that an array of bytes holds; see core.checkpoint.strict_json.parse."""
+    def json(self, name: str, max_bytes: int, finite: bool = True) -> Any:
+        """Return the JSON stored in an array of bytes; see core.checkpoint.strict_json.parse."""
         member = self._members.get(f"{name}.npy")
-        if member is not None and member.file_size > largest:
-            raise ValueError(f"its {name} take more than {mega(largest)}")
+        if member is not None and member.file_size > max_bytes:
+            raise ValueError(f"its {name} take more than {in_megabytes(max_bytes)}")
         try:
-            return parse(self.array(name, [np.uint8], 1).tobytes(), _MOST_ITEMS, finite)
+            return parse(self.array(name, [np.uint8], 1).tobytes(), _MAX_JSON_ITEMS, finite)
         except ValueError as error:
             raise ValueError(f"its {name} cannot be read: {error}") from None
 
     def shape(self, name: str, dtypes: Sequence[DTypeLike], axes: int) -> tuple[int, ...]:
-        """The shape of an array of one of these types and so many axes, from its header alone."""
+        """Return the shape of an array with one of these types and `axes` axes; read no data."""
         return self._header(name, dtypes, axes)[0]
 
     def array(self, name: str, dtypes: Sequence[DTypeLike], axes: int) -> NDArray:
-        """Such an array, read-only."""
-        shape, dtype, by_column, start = self._header(name, dtypes, axes)
+        """Return an array with one of these types and `axes` axes, read-only."""
+        shape, dtype, fortran_order, start = self._header(name, dtypes, axes)
         size = math.prod(shape) * dtype.itemsize
         with self._zip.open(self._members[f"{name}.npy"]) as stream:
             content = stream.read(start + size)[start:]
-        return np.ndarray(shape, dtype, content, order="F" if by_column else "C")
+        return np.ndarray(shape, dtype, content, order="F" if fortran_order else "C")
 
     def _header(
         self, name: str, dtypes: Sequence[DTypeLike], axes: int
     ) -> tuple[tuple[int, ...], np.dtype, bool, int]:
-        """Shape, type, whether it lies by columns, and where in its member the numbers begin."""
+        """Return shape, type, whether in Fortran order, and the offset of the data."""
+        wrong = ValueError(f"{name} is missing or not an array of the right type")
         member = self._members.get(f"{name}.npy")
-        if member is None or member.compress_type not in _PACKED:
-            raise ValueError(f"{name} is missing or no array of the right kind")
+        if member is None or member.compress_type not in _COMPRESSIONS:
+            raise wrong
         try:
             with self._zip.open(member) as stream:
                 version = np.lib.format.read_magic(stream)
-                shape, by_column, dtype = np.lib.format.read_array_header_1_0(stream)
+                shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
                 start = stream.tell()
-        except Exception:  # of zipfile, zlib, tokenize, ast or numpy
-            raise ValueError(f"{name} is missing or no array of the right kind") from None
+        except Exception:  # from zipfile, zlib, tokenize, ast or numpy
+            raise wrong from None
         if version != (1, 0) or dtype not in [np.dtype(kind) for kind in dtypes]:
-            raise ValueError(f"{name} is missing or no array of the right kind")
+            raise wrong
         if len(shape) != axes or min(shape, default=0) < 0:
-            raise ValueError(f"{name} is {_said(shape)} and should have {axes} axes")
+            raise ValueError(f"{name} is {_shape_text(shape)} and should have {axes} axes")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
-            raise ValueError(f"{name} {_said(shape)} has not the bytes that its shape takes")
-        return shape, dtype, by_column, start
+            raise ValueError(f"{name} has a different size than its shape {_shape_text(shape)}")
+        return shape, dtype, fortran_order, start
 
 
 @contextmanager
 def archive(
-    file: Path | str | BinaryIO, what: str, remedy: str, largest: int, largest_file: int
+    file: Path | str | BinaryIO, what: str, remedy: str, max_bytes: int, max_file_bytes: int
 ) -> Generator[Archive]:
-    """Open an .npz file of at most `largest_file` bytes that unpacks to at most `largest`.
+    """Open an .npz file of at most `max_file_bytes` that unpacks to at most `max_bytes`.
 
-    Raises ValueError, one printable line that says what the file is not (`what`) and what helps
-    (`remedy`), and nothing else, also of what is found inside the block.
+    Any error, including those from inside the block, becomes a ValueError of one printable line:
+    the file is not `what`, the reason, and the `remedy`.
     """
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:
         if isinstance(file, Path | str):
-            source = safe_open(Path(file), largest_file, follow_links=True)
+            source = safe_open(Path(file), max_file_bytes, follow_links=True)
             with source as stream, zipfile.ZipFile(stream) as found:
-                yield Archive(found, largest)
+                yield Archive(found, max_bytes)
         else:
-            if (size := file.seek(0, 2)) > largest_file:
-                raise ValueError(f"{size:,} bytes, the limit is {largest_file:,}")
+            if (size := file.seek(0, 2)) > max_file_bytes:
+                raise ValueError(f"{size:,} bytes, the limit is {max_file_bytes:,}")
             file.seek(0)
             with zipfile.ZipFile(file) as found:
-                yield Archive(found, largest)
+                yield Archive(found, max_bytes)
     except ValueError as error:
         reason = str(error)
     except OSError as error:
         reason = error.strerror or "it cannot be read"
-    except Exception:  # whatever a stranger's file makes of the libraries that unpack it
-        reason = "it is of another kind, or damaged"
+    except Exception:  # any error of the libraries that unpack an untrusted file
+        reason = "it has another format, or is damaged"
     else:
         return
     raise ValueError(f"{printable(str(name))} is not {what} ({printable(reason)[:300]}): {remedy}")
 
 
-def mega(size: int) -> str:
-    """A limit in bytes as a person reads it."""
+def in_megabytes(size: int) -> str:
+    """Format a limit in bytes as megabytes."""
     return f"{size >> 20} MB"
 
 
-def _said(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, shape[:8]))})"

@@ -1,4 +1,4 @@
-"""Attention snapshots of a training run: how each head's attention formed, frozen, in numpy only.
+"""Attention snapshots of a training run, as frozen NumPy arrays.
 
 Axes: P points of the run, L layers, H heads, Q query, K key, R roles.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from core.files import write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS
-from core.record.archive import Archive, archive, mega
+from core.record.archive import Archive, archive, in_megabytes
 
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
@@ -27,39 +27,39 @@ ROLES = {
     "decoder": ("previous token", "itself", "<bos>"),
     "cross": ("<eos>",),
 }
-"""What a head's weight is counted towards, in the order of the axis R."""
+"""The keys whose mean weight is measured for each kind, in the order of axis R."""
 
 _FORMAT = 1
-_MOST_UNPACKED = 32 << 20  # bytes; those of the shipped networks take 1.3 MB
-_MOST_WORDS = 1 << 20
-_HEADER = 256  # bytes, at most, in front of an array that numpy saves
-_ROUNDING = 4e-3  # of a row of float16 weights
+_MAX_UNPACKED_BYTES = 32 << 20  # the shipped networks take 1.3 MB
+_MAX_JSON_BYTES = 1 << 20
+_HEADER = 256  # bytes, upper bound of a .npy header
+_ROUNDING = 4e-3  # of the sum of a row of float16 weights
 
 Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One fixed sentence: its tokens' texts, and those fed to and expected from the decoder."""
+    """Token texts of one fixed sentence: source, decoder input and expected output."""
 
     source: tuple[str, ...]
     target_in: tuple[str, ...]
     target_out: tuple[str, ...]
 
     def shape(self, kind: str) -> tuple[int, int]:
-        """Queries and keys of its maps of a kind."""
+        """Return the numbers of queries and keys of its maps of a kind."""
         S, T = len(self.source), len(self.target_in)
         return {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[kind]
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionSnapshots(Frozen):
-    """Points of one run: steps [P], and at each the loss (nats a target token) and BLEU [P] of a
-    small validation sample, and of the fixed sentences the maps and what heads did.
+    """Measurements at P points of one run, on a small validation sample and fixed sentences.
 
+    `steps`, `loss` (nats per target token) and `bleu` are [P]; the last two are of the sample.
     `maps[kind][i]` are sentence i's weights, float16 [P, L, H, Q, K]. `entropy[kind]` [P, L, H] is
-    the mean entropy of a row as a share of a uniform row's, in 0..1; `roles[kind]` [P, R, L, H] the
-    mean weight on what ROLES names. Raises ValueError if the parts do not fit together.
+    the mean row entropy relative to a uniform row's, in 0..1; `roles[kind]` [P, R, L, H] is the
+    mean weight on the keys that ROLES names. Raises ValueError for inconsistent parts.
     """
 
     sentences: tuple[Sentence, ...]
@@ -74,10 +74,10 @@ class AttentionSnapshots(Frozen):
         super().__post_init__()
         P = len(self.steps)
         if self.steps.ndim != 1 or (np.diff(self.steps) <= 0).any() or (self.steps < 0).any():
-            raise ValueError("the steps do not rise from 0 on")
+            raise ValueError("the steps do not increase, or are negative")
         for name, values in (("loss", self.loss), ("bleu", self.bleu)):
             if values.shape != (P,) or not np.isfinite(values).all() or (values < 0).any():
-                raise ValueError(f"{name} must hold a finite number from 0 on for each point")
+                raise ValueError(f"{name} must hold a finite, nonnegative number for each point")
         heads = set()
         for kind in KINDS:
             shape = self.entropy[kind].shape
@@ -88,9 +88,11 @@ class AttentionSnapshots(Frozen):
                 raise ValueError(f"the {kind} roles are {self.roles[kind].shape}")
             for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
                 if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
-                    raise ValueError(f"the {kind} {name} holds what is not a share")
+                    raise ValueError(f"the {kind} {name} holds a value outside 0..1")
             if len(self.maps[kind]) != len(self.sentences):
-                raise ValueError(f"{len(self.maps[kind])} {kind} maps are not one a sentence")
+                raise ValueError(
+                    f"{len(self.maps[kind])} {kind} maps for {len(self.sentences)} sentences"
+                )
             for sentence, maps in zip(self.sentences, self.maps[kind], strict=True):
                 self._check_maps(kind, maps, (*shape, *sentence.shape(kind)))
         if len(heads) != 1:
@@ -100,51 +102,48 @@ class AttentionSnapshots(Frozen):
         if maps.dtype != np.float16 or maps.shape != shape:
             raise ValueError(f"a {kind} map is {maps.dtype} {maps.shape}, not float16 {shape}")
         if not ((maps >= 0) & (maps <= 1)).all():
-            raise ValueError(f"a {kind} map holds what is not a probability")
+            raise ValueError(f"a {kind} map holds a value that is not a probability")
         if maps.size and np.abs(maps.sum(-1, dtype=np.float32) - 1).max() > _ROUNDING:
             raise ValueError(f"a {kind} map has a row that does not sum to 1")
         if kind == "decoder" and np.triu(maps, 1).any():
             raise ValueError("a decoder map has a masked cell that is not exactly 0")
 
     def until(self, step: int) -> AttentionSnapshots:
-        """The points up to a step, that included."""
-        return self._of(slice(0, int((self.steps <= step).sum())))
+        """Return the points up to and including a step."""
+        count = int((self.steps <= step).sum())
+        return self._mapped(lambda values: values[:count])
 
-    def _of(self, part: slice) -> AttentionSnapshots:
-        return AttentionSnapshots(
-            self.sentences,
-            self.steps[part],
-            self.loss[part],
-            self.bleu[part],
-            {kind: tuple(m[part] for m in maps) for kind, maps in self.maps.items()},
-            {kind: values[part] for kind, values in self.entropy.items()},
-            {kind: values[part] for kind, values in self.roles.items()},
-        )
-
-    def and_then(self, later: AttentionSnapshots) -> AttentionSnapshots:
-        """These points and those of a later part of the same run."""
+    def followed_by(self, later: AttentionSnapshots) -> AttentionSnapshots:
+        """Append the points of a later part of the same run."""
         if self.sentences != later.sentences:
-            raise ValueError("the two parts show different sentences")
+            raise ValueError("the two parts have different sentences")
+        return self._mapped(lambda *values: np.concatenate(values), later)
 
-        def both(a: Any, b: Any) -> Any:
-            return np.concatenate((a, b))
+    def _mapped(
+        self, change: Callable[..., Any], *others: AttentionSnapshots
+    ) -> AttentionSnapshots:
+        """Apply `change` to each array, with the same array of `others` as further arguments."""
 
-        return AttentionSnapshots(
-            self.sentences,
-            both(self.steps, later.steps),
-            both(self.loss, later.loss),
-            both(self.bleu, later.bleu),
-            {kind: tuple(map(both, self.maps[kind], later.maps[kind])) for kind in KINDS},
-            {kind: both(self.entropy[kind], later.entropy[kind]) for kind in KINDS},
-            {kind: both(self.roles[kind], later.roles[kind]) for kind in KINDS},
+        def of_kinds(name: str) -> dict[str, Any]:
+            parts = [getattr(one, name) for one in (self, *others)]
+            return {kind: change(*(part[kind] for part in parts)) for kind in KINDS}
+
+        steps, loss, bleu = (
+            change(*(getattr(one, name) for one in (self, *others)))
+            for name in ("steps", "loss", "bleu")
         )
+        maps: dict[str, Any] = {
+            kind: tuple(map(change, *(one.maps[kind] for one in (self, *others)))) for kind in KINDS
+        }
+        entropy, roles = of_kinds("entropy"), of_kinds("roles")
+        return AttentionSnapshots(self.sentences, steps, loss, bleu, maps, entropy, roles)
 
     def to_bytes(self) -> bytes:
-        """One NPZ: the arrays, and the tokens as JSON; it holds no pickle.
+        """Serialise as NPZ: the arrays, and the tokens as JSON; no pickle.
 
-        Raises ValueError for what `load` would refuse.
+        Raises ValueError for a result that `load` would reject.
         """
-        words = {
+        metadata = {
             "format": _FORMAT,
             "sentences": [
                 {"source": s.source, "target_in": s.target_in, "target_out": s.target_out}
@@ -156,18 +155,18 @@ class AttentionSnapshots(Frozen):
             arrays |= {f"entropy_{kind}": self.entropy[kind], f"roles_{kind}": self.roles[kind]}
             arrays |= {f"{kind}_{i}": maps for i, maps in enumerate(self.maps[kind])}
         buffer = io.BytesIO()
-        coded = np.frombuffer(json.dumps(words).encode(), np.uint8)
-        total = coded.nbytes + sum(array.nbytes + _HEADER for array in arrays.values())
-        if coded.nbytes > _MOST_WORDS - _HEADER or total > _MOST_UNPACKED - _HEADER:
+        encoded = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
+        total = encoded.nbytes + sum(array.nbytes + _HEADER for array in arrays.values())
+        if encoded.nbytes > _MAX_JSON_BYTES - _HEADER or total > _MAX_UNPACKED_BYTES - _HEADER:
             raise ValueError(
                 f"snapshots of {total / 1e6:,.0f} MB are too large: the limit is "
-                f"{mega(_MOST_UNPACKED)}, take fewer points or shorter sentences"
+                f"{in_megabytes(_MAX_UNPACKED_BYTES)}, take fewer points or shorter sentences"
             )
-        np.savez_compressed(buffer, allow_pickle=False, words=coded, **arrays)
+        np.savez_compressed(buffer, allow_pickle=False, words=encoded, **arrays)
         return buffer.getvalue()
 
     def save(self, file: Path) -> None:
-        """Write `to_bytes` to a file, atomically. Raises ValueError above 3 MB."""
+        """Write `to_bytes` to a file atomically. Raises ValueError above 3 MB."""
         content = self.to_bytes()
         if len(content) > LIMIT:
             raise ValueError(
@@ -178,29 +177,29 @@ class AttentionSnapshots(Frozen):
 
     @classmethod
     def load(cls, file: Path | BinaryIO) -> AttentionSnapshots:
-        """Read what `to_bytes` wrote, checked again.
+        """Read and validate a file written by `save`.
 
-        Raises ValueError, one line, for whatever is no such file. Sizes are looked at before
-        anything is unpacked: at most 3 MB as it is, and 32 MB unpacked.
+        Raises ValueError, one line, for any other file. Sizes are checked before anything is
+        unpacked: at most 3 MB, and 32 MB unpacked.
         """
         remedy = "delete it, or train again to make one"
-        with archive(file, "a saved snapshot file", remedy, _MOST_UNPACKED, LIMIT) as npz:
-            words = npz.words("words", _MOST_WORDS)
-            if not isinstance(words, dict) or set(words) != {"format", "sentences"}:
-                raise ValueError("its words are no format and sentences")
-            if words["format"] != _FORMAT:
-                raise ValueError(f"of format {str(words['format'])[:20]} and not {_FORMAT}")
-            if not isinstance(words["sentences"], list):
-                raise ValueError("its sentences are no list")
-            sentences = tuple(map(_sentence, words["sentences"]))
-            places = range(len(sentences))
+        with archive(file, "a saved snapshot file", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
+            metadata = npz.json("words", _MAX_JSON_BYTES)
+            if not isinstance(metadata, dict) or set(metadata) != {"format", "sentences"}:
+                raise ValueError("its words should hold format and sentences, and nothing else")
+            if metadata["format"] != _FORMAT:
+                raise ValueError(f"its format is {str(metadata['format'])[:20]}, not {_FORMAT}")
+            if not isinstance(metadata["sentences"], list):
+                raise ValueError("its sentences are not a list")
+            sentences = tuple(map(_sentence, metadata["sentences"]))
+            numbers = range(len(sentences))
             return cls(
                 sentences,
                 npz.array("steps", [np.int32], 1),
                 _floats(npz, "loss", 1),
                 _floats(npz, "bleu", 1),
                 {
-                    kind: tuple(npz.array(f"{kind}_{i}", [np.float16], 5) for i in places)
+                    kind: tuple(npz.array(f"{kind}_{i}", [np.float16], 5) for i in numbers)
                     for kind in KINDS
                 },
                 {kind: _floats(npz, f"entropy_{kind}", 3) for kind in KINDS},
@@ -213,13 +212,13 @@ def _floats(npz: Archive, name: str, axes: int) -> Floats:
 
 
 def _sentence(values: Any) -> Sentence:
-    """One sentence from JSON. Raises ValueError for anything else."""
+    """Parse one sentence from JSON. Raises ValueError for anything else."""
     sides = ("source", "target_in", "target_out")
     if not isinstance(values, dict) or set(values) != set(sides):
-        raise ValueError("a sentence is no source, target_in and target_out")
+        raise ValueError("a sentence should hold source, target_in and target_out")
     for side in sides:
         if not isinstance(values[side], list) or not all(type(t) is str for t in values[side]):
-            raise ValueError(f"the {side} of a sentence is no list of texts")
+            raise ValueError(f"the {side} of a sentence is not a list of texts")
     source, target_in, target_out = (tuple(values[side]) for side in sides)
     if not source or not len(target_in) == len(target_out) > 0:
         raise ValueError("a sentence has an empty side, or targets of different lengths")

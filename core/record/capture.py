@@ -1,4 +1,4 @@
-"""Ask a model's attention sites for their weights inside a `with` block; leave nothing behind."""
+"""Context managers that capture attention weights and remove their hooks on exit."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,29 +18,28 @@ from core.model.interface import AttentionSite, Seq2Seq
 def explicit_attention(
     model: Seq2Seq, sites: Sequence[AttentionSite] | None = None
 ) -> Generator[None]:
-    """Every site, or each of `sites`, takes its explicit softmax path.
+    """Run all sites, or `sites`, on the explicit softmax path, as with `need_weights=True`.
 
-    That is as if `need_weights=True` had been passed to it. The same pre-hook serves both models.
-    In training on a CPU this is also the faster path for short sentences, because dropout keeps
-    torch from its fused kernel.
+    The same pre-hook serves both models. For short sentences this is also faster in CPU training,
+    because dropout rules out torch's fused kernel.
     """
     with ExitStack() as stack:
         for site in model.attention_sites() if sites is None else sites:
-            hook = site.module.register_forward_pre_hook(_asking(site), with_kwargs=True)
+            hook = site.module.register_forward_pre_hook(_need_weights(site), with_kwargs=True)
             stack.callback(hook.remove)
         yield
 
 
-def _asking(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
-    def ask(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+def _need_weights(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
+    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         return args, {**kwargs, **site.weights_kwargs}
 
-    return ask
+    return hook
 
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """One site as it ran: its inputs [batch, length, d_model] and weights [batch, head, q, k]."""
+    """One site's inputs [batch, length, d_model] and weights [batch, head, query, key]."""
 
     site: AttentionSite
     query: Tensor
@@ -49,34 +48,34 @@ class AttentionCall:
 
 
 class Captured:
-    """What one forward pass fed to its embeddings and to each attention site, and the maps."""
+    """The embedded ids, and the inputs and weights of each attention site, of one forward pass."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[Kind, int], AttentionCall] = {}
         self.embedded: list[Tensor] = []
-        """The ids [batch, length] that were looked up in an embedding table, in that order."""
+        """The ids [batch, length] of each embedding lookup, in order of execution."""
 
     def put(self, call: AttentionCall) -> None:
-        """Keep one site's call. Raises RuntimeError on a second pass: maps must not mix."""
+        """Keep one site's call. Raises RuntimeError on a second pass, which would mix maps."""
         kind, layer = call.site.kind, call.site.layer
         if (kind, layer) in self._calls:
             raise RuntimeError(f"{kind} layer {layer} ran twice inside one capture")
         self._calls[kind, layer] = call
 
     def calls(self) -> list[AttentionCall]:
-        """Every site's call, in the order in which they ran."""
+        """Return every site's call, in order of execution."""
         return list(self._calls.values())
 
     def maps(self, kind: Kind) -> Tensor:
-        """[layer, batch, head, query, key]. Raises KeyError if no pass of this kind ran."""
+        """Return weights [layer, batch, head, query, key]. Raises KeyError if none ran."""
         layers = sorted(layer for k, layer in self._calls if k == kind)
         if not layers:
             raise KeyError(f"no {kind} attention was captured")
         return torch.stack([self._calls[kind, layer].weights for layer in layers])
 
 
-class _WatchEmbedding(TorchFunctionMode):
-    """Notes the ids of every lookup: the target's table is read by a function, not by a module."""
+class _RecordLookups(TorchFunctionMode):
+    """Records the ids of every embedding lookup: the target's is a function call, not a module."""
 
     def __init__(self, embedded: list[Tensor]):
         super().__init__()
@@ -92,35 +91,36 @@ class _WatchEmbedding(TorchFunctionMode):
 
 @contextmanager
 def capture(model: Seq2Seq) -> Generator[Captured]:
-    """Record every attention map, and what led to it, of the one forward pass inside the block.
+    """Record every attention map and its inputs during one forward pass inside the block.
 
-    Hooks live on the modules, which threads share: the caller holds the model's lock.
+    Hooks are on the modules, which threads share: the caller must hold the model's lock.
     """
     captured = Captured()
 
-    def keeping(site: AttentionSite) -> Callable[..., None]:
-        def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
+    def keep(site: AttentionSite) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
             query, memory = args[:2]
             captured.put(AttentionCall(site, query.detach(), memory.detach(), output[1].detach()))
 
-        return keep
+        return hook
 
-    def watched(embed: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def watch(*args: Any, **kwargs: Any) -> Tensor:
-            # Only here, for whoever watches functions is called for every one: half of the pass.
-            with _WatchEmbedding(captured.embedded):
+    def recorded(embed: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def wrapper(*args: Any, **kwargs: Any) -> Tensor:
+            # Around the embedding only: a TorchFunctionMode intercepts every torch call, which
+            # would cost half of the pass.
+            with _RecordLookups(captured.embedded):
                 return embed(*args, **kwargs)
 
-        return watch
+        return wrapper
 
     embeddings: Any = model.embeddings
     with ExitStack() as stack:
         sites = model.attention_sites()
         stack.enter_context(explicit_attention(model, sites))
         for site in sites:
-            stack.callback(site.module.register_forward_hook(keeping(site)).remove)
+            stack.callback(site.module.register_forward_hook(keep(site)).remove)
         for side in ("source", "target"):
             own = vars(embeddings)
-            own[side] = watched(getattr(embeddings, side))  # in front of the class's own
+            own[side] = recorded(getattr(embeddings, side))  # shadows the class's method
             stack.callback(own.pop, side)
         yield captured

@@ -1,4 +1,4 @@
-"""A record as a small HTML card for a notebook: every text escaped, no script, nothing fetched."""
+"""HTML card of a record for notebooks: all text escaped, no scripts, no network requests."""
 
 from collections.abc import Iterable
 from html import escape
@@ -8,7 +8,7 @@ _LONGEST = 1000  # characters
 
 
 def card(texts: Iterable[tuple[str, str]], facts: str, checks: Iterable[tuple[str, bool]]) -> str:
-    """HTML of texts, each with the name of its language, one line of facts, and checks by name."""
+    """Return HTML for (language, text) pairs, a line of facts, and (name, passed) checks."""
     lines = [
         f'<p style="margin:0 0 0.4em"><small>{escape(language)}</small><br>'
         f"{escape(text if len(text) <= _LONGEST else text[:_LONGEST] + '…')}</p>"

@@ -1,7 +1,7 @@
-"""Check a record from outside the model: all that it shows worked out again, in numpy and float64.
+"""Verify a record independently of the model: recompute everything it shows in float64 NumPy.
 
-Nothing here runs the model or its attention. The evidence is what the pass itself was seen to be
-fed; masks are drawn again from the ids, and the paper's formulas are written out again below.
+Nothing here runs the model or its attention. The evidence holds the observed inputs of the pass;
+masks are rebuilt from the token ids, and the paper's formulas are implemented again below.
 Axes: L layer, H head, Q query, K key, D d_model, E size of one head, T target token, V vocabulary.
 """
 
@@ -19,13 +19,13 @@ from core.kinds import KINDS, Kind
 from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
-from core.record.softmax import open_cells, sharpness, weights_of
+from core.record.softmax import error_scale, unmasked_cells, weights_of
 from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
 
 WEIGHT_LIMIT = 1e-5
-"""Float32 against float64 differs by about 1e-6 at most; any mix-up by a thousand times more."""
+"""Float32 and float64 differ by about 1e-6 at most; real errors are far larger."""
 LOGIT_LIMIT = 1e-4
-"""Unwatched attention runs in a fused kernel that adds in another order: the last digits differ."""
+"""Without hooks, attention uses a fused kernel that sums in another order: last digits differ."""
 
 Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -37,9 +37,9 @@ def check(
     tokenizers: tuple[Tokenizer, Tokenizer],
     edits: Edits = Edits(),
 ) -> tuple[RecordCheck, ...]:
-    """The eight checks of a record made under these edits, in the order in which they are shown.
+    """Return the eight checks of a record made under `edits`, in display order.
 
-    `tokenizers` are the source's and the target's.
+    `tokenizers` are those of the source and the target.
     """
     masks = masks_of(evidence.source_ids, evidence.target_ids, edits)
     return (
@@ -50,16 +50,16 @@ def check(
         _text(record, tokenizers),
         _probabilities(record, evidence),
         _positions(record, evidence, edits),
-        _untouched(evidence),
+        _unchanged(evidence),
     )
 
 
 def masks_of(
     source_ids: tuple[int, ...], target_ids: tuple[int, ...], edits: Edits = Edits()
 ) -> dict[Kind, Bools]:
-    """Which cells [Q, K] are open: no padding, and in the decoder nothing that is yet to come.
+    """Return the masks [Q, K] by kind, True = may attend: no padding, and no future in the decoder.
 
-    Unless an edit took one of the two masks away, or closed a place of the source.
+    Edits can remove either mask and can hide source positions.
     """
     source, target = np.array(source_ids) != PAD, np.array(target_ids) != PAD
     S, T = len(source), len(target)
@@ -77,9 +77,9 @@ def masks_of(
 
 
 def scores_of(sites: list[SiteEvidence]) -> Doubles:
-    """QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K].
+    """Return QKᵀ/√d_k of all layers of one kind, before any mask: [L, H, Q, K].
 
-    Only the checks use it: scores that are shown come from core.record.teacher_forced.
+    Used by the checks only: displayed scores come from core.record.teacher_forced.
     """
 
     def project(inputs: list[Tensor], maps: list[tuple[Tensor, Tensor | None]]) -> Doubles:
@@ -95,7 +95,7 @@ def scores_of(sites: list[SiteEvidence]) -> Doubles:
 
 
 def recompute(sites: list[SiteEvidence], mask: Bools, edits: Edits = Edits()) -> Doubles:
-    """softmax(QKᵀ/√d_k + mask) of all layers of one kind, under edits: weights [L, H, Q, K]."""
+    """Return softmax(QKᵀ/√d_k + mask) of all layers of one kind, under edits: [L, H, Q, K]."""
     return weights_of(scores_of(sites), mask, sites[0].kind, edits)
 
 
@@ -104,7 +104,7 @@ def _double(tensors: list[Tensor]) -> Doubles:
 
 
 def _largest(differences: ArrayLike) -> float:
-    """The largest of some differences, 0 of none; NaN stays NaN, which passes no limit."""
+    """Return the largest absolute difference, or 0 if empty; NaN propagates and fails any limit."""
     return float(np.abs(differences).max(initial=0.0))
 
 
@@ -118,25 +118,25 @@ def _recomputed(
     differences, head_size = [], 0
     for kind in KINDS:
         sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
-        again, drawn = recompute(sites, masks[kind], edits), record.maps(kind)
-        if again.shape == drawn.shape:
-            size = sharpness(drawn.shape, kind, edits)
-            differences.append(_largest((again - drawn) / size))
+        expected, shown = recompute(sites, masks[kind], edits), record.maps(kind)
+        if expected.shape == shown.shape:
+            scale = error_scale(shown.shape, kind, edits)
+            differences.append(_largest((expected - shown) / scale))
         else:
             differences.append(math.inf)
         head_size = len(sites[0].to_query[0]) // sites[0].num_heads
     cells = sum(record.maps(kind).size for kind in KINDS)
-    how = f"softmax(QKᵀ/√{head_size} + mask)"
+    formula = f"softmax(QKᵀ/√{head_size} + mask)"
     if edits.changes_weights:
-        how += ", under the edits"
+        formula += ", under the edits"
     if any(one.value < 1 for one in edits.temperatures):
-        how += "; what a temperature below 1 magnifies is divided by it"
+        formula += "; in heads with a temperature below 1, differences are multiplied by it"
     return _line(
         "Recomputed outside the model",
         _largest(differences),
         WEIGHT_LIMIT,
-        f"All {cells:,} weights, worked out again in 64 bits from what each layer was fed: "
-        f"{how}. Shown: the largest difference.",
+        f"All {cells:,} weights, recomputed in float64 from the inputs of each layer: "
+        f"{formula}. Shown: the largest difference.",
     )
 
 
@@ -144,33 +144,34 @@ def _rows(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> 
     sums_by_kind = []
     for kind, mask in masks.items():
         weights = record.maps(kind)
-        cells = open_cells(weights.shape, mask, kind, edits)
+        cells = unmasked_cells(weights.shape, mask, kind, edits)
         sums_by_kind.append(weights.sum(-1, dtype=np.float64)[cells.any(-1)])
     sums = np.concatenate(sums_by_kind)
     return _line(
         "Every row sums to 1",
         _largest(sums - 1),
         WEIGHT_LIMIT,
-        f"Each of {len(sums):,} rows hands out all of its attention. Shown: the largest deviation.",
+        f"The sum of each of {len(sums):,} rows with an unmasked cell. Shown: the largest "
+        "deviation from 1.",
     )
 
 
 def _masked(record: TranslationRecord, masks: dict[Kind, Bools], edits: Edits) -> RecordCheck:
-    what = "padding, and what is not yet written"
+    what = "padding and later target tokens"
     if edits != Edits():
-        what += ", but for the edits"
+        what += ", as changed by the edits"
     masked = wrong = 0
     for kind, mask in masks.items():
         weights = record.maps(kind)
-        closed = weights[~open_cells(weights.shape, mask, kind, edits)]
-        masked += closed.size
-        wrong += np.count_nonzero(closed) + np.count_nonzero(record.mask(kind) != mask)
+        masked_weights = weights[~unmasked_cells(weights.shape, mask, kind, edits)]
+        masked += masked_weights.size
+        wrong += np.count_nonzero(masked_weights) + np.count_nonzero(record.mask(kind) != mask)
     return _line(
         "A masked cell is exactly 0",
         float(wrong),
         0.0,
-        f"{masked:,} cells are masked, worked out again from the token ids: {what}. Shown: how "
-        "many break this.",
+        f"{masked:,} cells are masked, as derived from the token ids: {what}. Shown: the number of "
+        "violations.",
     )
 
 
@@ -188,11 +189,11 @@ def _labels(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
     wrong = sum(_unequal(labels, truth) for labels, truth in shown)
     tokens = len(evidence.source_ids) + len(evidence.target_ids)
     return _line(
-        "Labels are what was fed",
+        "Labels match the model's inputs",
         float(wrong),
         0.0,
-        f"Against the {tokens:,} tokens that entered the model, their sides and order, and the "
-        "order in which its layers ran. Shown: how many labels differ.",
+        f"Compared with the {tokens:,} tokens that entered the model, their side and order, and "
+        "the order in which its layers ran. Shown: the number of labels that differ.",
     )
 
 
@@ -201,53 +202,53 @@ def _unequal(labels: list, truth: tuple | list) -> int:
 
 
 def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
-    """Every word against its id, or, of the source, against what was typed."""
+    """Compare each target token with its id, and each source token with the typed text."""
     source, target = tokenizers
-    typed = [_face(t) for t in (*source.encode(record.source_text), special(EOS))]
-    wrong = _unequal([_face(t) for t in record.source], typed)
+    typed = [_fields(t) for t in (*source.encode(record.source_text), special(EOS))]
+    wrong = _unequal([_fields(t) for t in record.source], typed)
     produced = [*record.target_in, *record.target_out]
     alternatives = [token for row in record.alternatives for token in row]
     by_id = {id: target.token(id) for id in {t.id for t in (*produced, *alternatives)}}
     for tokens in (record.target_in, record.target_out):
         begun = False  # a text's first visible token starts a word, whatever its id
         for token in tokens:
-            wrong += not _says(token, by_id[token.id], begun)
+            wrong += not _matches(token, by_id[token.id], begun)
             begun = begun or not (token.special or token.text == "")
-    wrong += sum(_face(token) != _face(by_id[token.id]) for token in alternatives)
+    wrong += sum(_fields(token) != _fields(by_id[token.id]) for token in alternatives)
     texts = [(record.translation, [t.id for t in record.target_out])]
     texts += [(h.text, list(h.ids)) for h in record.hypotheses]
     wrong += sum(text != target.decode(ids) for text, ids in texts)
     tokens = len(record.source) + len(produced) + len(alternatives)
     return _line(
-        "Words are those of the ids",
+        "Texts match the token ids",
         float(wrong),
         0.0,
-        f"{tokens:,} tokens against the tokenizers' vocabularies and the text that was typed, and "
-        f"{len(texts)} translated texts against their ids. Shown: how many differ.",
+        f"{tokens:,} tokens compared with the tokenizers' vocabularies and the typed text, and "
+        f"{len(texts)} translated texts with their ids. Shown: the number that differ.",
     )
 
 
-def _face(token: Token | RecordToken) -> tuple:
+def _fields(token: Token | RecordToken) -> tuple:
     return (token.id, token.piece, token.text, token.starts_word, token.special, token.unknown)
 
 
-def _says(shown: RecordToken, own: Token, begun: bool) -> bool:
-    """Whether a target token shows what its id says; an unknown word shows what was typed."""
+def _matches(shown: RecordToken, own: Token, begun: bool) -> bool:
+    """Whether a target token shows the text of its id; an unknown word shows the typed text."""
     if shown.id == UNK and shown.unknown:
         return shown.piece == own.piece
-    if shown.text == own.piece != own.text:  # a "▁" that was typed is shown, and read as a space
+    if shown.text == own.piece != own.text:  # a typed "▁" is shown as typed but read as a space
         own = replace(own, text=own.piece, starts_word=shown.starts_word)
     starts_word = own.starts_word if begun else shown.starts_word
-    return _face(shown) == (own.id, own.piece, own.text, starts_word, own.special, own.unknown)
+    return _fields(shown) == (own.id, own.piece, own.text, starts_word, own.special, own.unknown)
 
 
 def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck:
-    """Of each token, of the likeliest at each step, and of each hypothesis."""
+    """Recompute the log-probabilities of tokens, alternatives and hypotheses."""
     logits_TV = _double([evidence.logits_TV])[0]
     peak = logits_TV.max(-1, keepdims=True)
     total = np.log(np.exp(logits_TV - peak).sum(-1, keepdims=True)) + peak
     K = record.alternative_log_probs.shape[1]
-    V = logits_TV.shape[1]  # V − K: of no alternatives none are taken, and not all
+    V = logits_TV.shape[1]  # slice from V − K: -0 would take all when K is 0
     best = np.sort(np.partition(logits_TV, -K)[:, V - K :])[:, ::-1] - total
     ids = np.array([[token.id for token in row] for row in record.alternatives], np.int64)
     own = np.array([[token.id] for token in record.target_out])
@@ -258,14 +259,14 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
         _largest(of_ids - record.alternative_log_probs),
     ]
     words = (
-        f"Of {len(own):,} tokens and of the {K} likeliest at each step, worked out again in 64 "
-        "bits from the logits"
+        f"Log-probabilities of {len(own):,} tokens and of the top {K} at each step, recomputed in "
+        "float64 from the logits"
     )
     if record.hypotheses or record.decode is not None:
         differences += _hypotheses(record, evidence)
         words += (
-            f"; and the sums and scores of {len(record.hypotheses)} hypotheses, against a "
-            "teacher-forced pass over each, a sum's difference divided by its tokens"
+            f"; and the sums and scores of {len(record.hypotheses)} hypotheses, compared with a "
+            "teacher-forced pass over each (differences of sums are per token)"
         )
     return _line(
         "Log-probabilities recomputed",
@@ -276,19 +277,18 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
 
 
 def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
-    """How far their sums and scores are off, and their order: the best comes first."""
+    """Return the errors of the hypotheses' sums and scores, and of their order: best first."""
     if record.decode is None or not record.hypotheses:
         return [math.inf]
     alpha = 0.0 if record.decode.beam == 1 else record.decode.length_penalty
     differences = []
     for h in record.hypotheses:
         score = h.log_prob / ((5 + len(h.ids)) / 6) ** alpha  # Wu et al. 2016, eq. 14
-        # Each token's rounding adds to the sum: the limit is for one token.
+        # Rounding errors add up over the tokens, and the limit is per token.
         off = (h.log_prob - evidence.log_probs.get(h.ids, math.inf)) / len(h.ids)
         differences += [off, h.score - score]
-    scores = [h.score for h in record.hypotheses]
-    falls = pairwise(scores)
-    return differences + [max(0.0, worse - better) for better, worse in falls]
+    ranked = pairwise(h.score for h in record.hypotheses)
+    return differences + [max(0.0, worse - better) for better, worse in ranked]
 
 
 def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> RecordCheck:
@@ -297,9 +297,9 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
     moved = (edits.source_positions, edits.target_positions)
     shown = (record.source_positions, record.target_positions)
     differences = []
-    for places, table, rows in zip(moved, tables, shown, strict=True):
-        again = _position_rows(places, len(rows), width, table)
-        differences.append(_largest(again - rows) if again.shape == rows.shape else math.inf)
+    for edit, table, rows in zip(moved, tables, shown, strict=True):
+        expected = _position_rows(edit, len(rows), width, table)
+        differences.append(_largest(expected - rows) if expected.shape == rows.shape else math.inf)
     against = (
         "the learned tables"
         if evidence.learned_positions
@@ -311,31 +311,31 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
         "Positions recomputed",
         _largest(differences),
         WEIGHT_LIMIT,
-        f"{sum(map(len, shown)):,} rows against {against}. Shown: the largest difference.",
+        f"{sum(map(len, shown)):,} rows compared with {against}. Shown: the largest difference.",
     )
 
 
-def _position_rows(places: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
-    """What is added at the first positions: rows of a table, or of the formula of paper §3.5.
+def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
+    """Return the encodings of the first positions: rows of a table, or of the formula (paper §3.5).
 
-    Which row each position gets is computed here, apart from the code that applies the edit.
+    Row numbers are computed here, independently of the code that applies the edit.
     """
     rows = np.arange(length)
-    reordered = min(length, len(places.order))
-    rows[:reordered] = places.order[:reordered]
-    rows = places.stretch * rows + places.shift
+    reordered = min(length, len(edit.order))
+    rows[:reordered] = edit.order[:reordered]
+    rows = edit.stretch * rows + edit.shift
     if table is not None:
-        return places.scale * _double([table])[0][rows]
+        return edit.scale * _double([table])[0][rows]
     angles = rows[:, None] / 10_000.0 ** (np.arange(0, width, 2) / width)
-    return places.scale * np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, width)
+    return edit.scale * np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, width)
 
 
-def _untouched(evidence: Evidence) -> RecordCheck:
-    change = (evidence.logits_TV - evidence.unwatched_TV).detach().cpu().numpy()
+def _unchanged(evidence: Evidence) -> RecordCheck:
+    change = (evidence.logits_TV - evidence.plain_logits_TV).detach().cpu().numpy()
     return _line(
-        "Looking changed nothing",
+        "Recording leaves the output unchanged",
         _largest(change),
         LOGIT_LIMIT,
-        "The same pass without looking gives the same logits. Shown: the "
-        "largest difference; faster code adds in another order, so the last digits may differ.",
+        "The same pass without recording gives the same logits. Shown: the largest difference; "
+        "the faster code sums in another order, so the last digits may differ.",
     )

@@ -1,6 +1,6 @@
-"""What can be changed in a pass: frozen values and their text form, which a link and a file hold.
+"""Interventions on a forward pass, as frozen values with a text form for links and files.
 
-core.record.editing applies them to a network; core.record.softmax works out weights under them.
+core.record.editing applies them to a model; core.record.softmax computes weights under them.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import Any, Self
 from core.kinds import KINDS, Kind
 
 Head = tuple[Kind, int, int]
-"""Kind, layer and head, both counted from 0."""
+"""Kind, layer and head; layer and head are counted from 0."""
 
 MAX_EDITS = 200
 MAX_FACTOR = 1e6
-_MAX_INDEX = 9_999  # of a layer, a head or a position; a network's own limits come later
-_MAX_ROW = 512  # weights: as many as a record has tokens
-_MAX_TEXT = 1 << 20
-_MAX_PARTS = 2_000  # of a text that are looked at
-_NAMED = 20  # problems of a text, each in a line of its own
+_MAX_INDEX = 9_999  # of a layer, head or position; `Edits.fitting` checks the model's own limits
+_MAX_ROW = 512  # weights: the maximum number of tokens in a record
+_MAX_TEXT = 1 << 20  # characters
+_MAX_PARTS = 2_000  # parsed per text
+_MAX_PROBLEMS = 20  # reported per text, one line each
 
 
 class EditError(ValueError):
-    """An edit that a model or a sentence cannot have; the message is one line for the reader."""
+    """Raised for an edit that a model or sentence does not allow; the message is one line."""
 
 
 @dataclass(frozen=True)
 class PositionEdit:
-    """What is added at position p in place of PE(p): scale · PE(row(p)).
+    """Replace the position encoding PE(p) by scale · PE(row(p)).
 
-    row(p) = stretch · order[p] + shift, where positions behind the end of `order` keep their own p.
+    row(p) = stretch · order[p] + shift; positions past the end of `order` keep their own p.
     """
 
     scale: float = 1.0
@@ -46,7 +46,9 @@ class PositionEdit:
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.order))):
-            raise EditError(f"{self.order} is no order of the positions 0 to {len(self.order) - 1}")
+            raise EditError(
+                f"{self.order} is not a permutation of the positions 0 to {len(self.order) - 1}"
+            )
         for name, value, limit in (
             ("scale", self.scale, 1000),
             ("stretch", self.stretch, 1000),
@@ -54,24 +56,24 @@ class PositionEdit:
         ):
             if not abs(value) <= limit:
                 raise EditError(
-                    f"a {name} of positions of {value} is out of range: choose from −{limit:,} to "
+                    f"a position {name} of {value} is out of range: choose from −{limit:,} to "
                     f"{limit:,}"
                 )
         object.__setattr__(self, "scale", round(float(self.scale), 6))
 
     @classmethod
     def shuffled(cls, seed: int, length: int) -> Self:
-        """The first `length` positions change rows among themselves, by chance.
+        """Randomly permute the first `length` positions; deterministic for a seed.
 
-        One seed gives one order; of two positions or more, at least one changes.
+        With two or more positions the permutation is never the identity.
         """
-        chance, order = random.Random(seed), list(range(length))
+        rng, order = random.Random(seed), list(range(length))
         while length > 1 and order == sorted(order):
-            chance.shuffle(order)
+            rng.shuffle(order)
         return cls(order=tuple(order))
 
     def rows(self, start: int, length: int) -> list[int]:
-        """The rows of the table that the positions start … start+length−1 get."""
+        """Return the table rows for the positions start … start+length−1."""
         own = range(start, start + length)
         ordered = (self.order[p] if p < len(self.order) else p for p in own)
         return [self.stretch * p + self.shift for p in ordered]
@@ -84,10 +86,10 @@ STRETCHED = PositionEdit(stretch=2)
 
 @dataclass(frozen=True)
 class Edge:
-    """exp(score) of some cells is multiplied by `factor` before the softmax; 0 cuts them.
+    """Multiply exp(score) of some cells by `factor` before the softmax; 0 cuts the edge.
 
-    None stands for every layer, head, query or key. Edges that meet in a cell multiply; what is
-    masked stays masked. A query with every key cut gets zeros, like one that is masked altogether.
+    None means all layers, heads, queries or keys. Overlapping edges multiply; masked cells stay
+    masked. A query with all keys cut gets zeros, like a fully masked row.
     """
 
     kind: Kind
@@ -110,17 +112,17 @@ class Edge:
 
     @property
     def where(self) -> tuple:
-        """What tells it from other edges: all but the factor."""
+        """Everything but the factor: edges with the same key conflict."""
         return self.kind, self.layer, self.head, self.query, self.key
 
 
 @dataclass(frozen=True)
 class Row:
-    """The weights of one query in one head, given by hand: each over the sum of all.
+    """Set the attention weights of one query in one head.
 
-    Keys behind the end of `weights` get 0. What is given to a masked key, or in the decoder to one
-    that is not there, is left out, and the others share its weight in proportion; edges and a
-    temperature do not reach a given row. The weights are held to six decimals and sum to 1.
+    Keys past the end of `weights` get 0. The row is renormalised over its unmasked keys; edges and
+    temperatures do not affect it. The weights are normalised to sum to 1 and rounded to six
+    decimals.
     """
 
     kind: Kind
@@ -135,26 +137,26 @@ class Row:
             _check_index(name, getattr(self, name))
         weights = tuple(float(weight) for weight in self.weights)
         if not 0 < len(weights) <= _MAX_ROW:
-            raise EditError(f"a row of {len(weights)} weights is given: choose 1 to {_MAX_ROW}")
+            raise EditError(f"a row has {len(weights)} weights: give 1 to {_MAX_ROW}")
         if not all(0 <= weight <= MAX_FACTOR for weight in weights) or not sum(weights) > 0:
             raise EditError(
-                "a row is given with weights that are no shares: none may be below 0 or NaN, and "
-                "one must be above 0"
+                "a row cannot have these weights: none may be negative or NaN, and one must be "
+                "above 0"
             )
         total = math.fsum(weights)
-        if abs(total - 1) > 5e-7 * len(weights) + 1e-12:  # more than six decimals leave open
+        if abs(total - 1) > 5e-7 * len(weights) + 1e-12:  # beyond rounding to six decimals
             weights = tuple(weight / total for weight in weights)
         object.__setattr__(self, "weights", tuple(round(weight, 6) for weight in weights))
 
     @property
     def where(self) -> tuple:
-        """What tells it from other rows."""
+        """Everything but the weights: rows with the same key conflict."""
         return self.kind, self.layer, self.head, self.query
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """The scores of one head are divided by `value` before the softmax: below 1 it is sharper."""
+    """Divide the scores of one head by `value` before the softmax; below 1 sharpens."""
 
     kind: Kind
     layer: int
@@ -171,13 +173,13 @@ class Temperature:
 
     @property
     def where(self) -> tuple:
-        """The head whose temperature it is."""
+        """The head: temperatures of the same head conflict."""
         return self.kind, self.layer, self.head
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a network reaches, and with `source_length` a sentence: its tokens with <eos>."""
+    """The limits of a model and, with `source_length` (tokens with <eos>), of a sentence."""
 
     encoder_layers: int
     decoder_layers: int
@@ -186,25 +188,24 @@ class Limits:
     source_length: int | None = None
 
     def layers(self, kind: Kind) -> int:
-        """How many layers have an attention of this kind."""
+        """Return the number of layers with attention of this kind."""
         return self.encoder_layers if kind == "encoder" else self.decoder_layers
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What is changed in a pass; as it stands by default, nothing.
+    """A set of interventions on a forward pass; empty by default.
 
-    `hidden_source` are places of the source that no query may look at, in the encoder and from the
-    decoder. Heads are named as (kind, layer, head), counted from 0: the part of those in
-    `heads_off` is taken out of what their attention hands on, that of those in `heads_mean` is its
-    mean over a sample, and those in `heads_uniform` weigh all keys alike that they may look at.
-    `edges`, `rows` and `temperatures` change single weights; in one head the temperature comes
-    first, then the edges, then the mask and the softmax, and a given row last.
-    Without the causal mask nothing can be searched: what is to come is not yet written.
+    `hidden_source` are source positions masked for all queries, in the encoder and in
+    cross-attention. Heads are (kind, layer, head), counted from 0: those in `heads_off` are
+    zero-ablated, those in `heads_mean` are mean-ablated (their output is the mean over a sample),
+    and those in `heads_uniform` attend uniformly to all unmasked keys. `edges`, `rows` and
+    `temperatures` change individual weights; within a head the order is temperature, edges, mask
+    and softmax, and rows last. Decoding requires the causal mask, because future tokens do not
+    exist yet.
 
-    Equal edits are equal, in whatever order they were given, and what changes nothing (a factor or
-    a temperature of 1) is left out. Raises EditError for two edits of one thing that disagree, and
-    for more than 200 in all.
+    Equality does not depend on order, and edits without effect (a factor or temperature of 1) are
+    dropped. Raises EditError for conflicting edits of one target, and for more than 200 edits.
     """
 
     causal_mask: bool = True
@@ -221,19 +222,21 @@ class Edits:
 
     def __post_init__(self) -> None:
         if min(self.hidden_source, default=0) < 0:
-            raise EditError(f"hidden places {self.hidden_source} must be counted from 0")
+            raise EditError(f"hidden positions {self.hidden_source} must be counted from 0")
         self._set("hidden_source", tuple(sorted(set(self.hidden_source))))
         for name in ("heads_off", "heads_uniform", "heads_mean"):
             self._set(name, frozenset(self._heads(name)))
         if both := self.heads_off & self.heads_mean:
-            raise EditError(f"{_name(*min(both))} is switched off and put at its mean: choose one")
+            raise EditError(
+                f"{_name(*min(both))} is both switched off and set to its mean: choose one"
+            )
         for name, neutral in (("edges", "factor"), ("rows", ""), ("temperatures", "value")):
             found: dict[tuple, Any] = {}
             for one in getattr(self, name):
                 if found.setdefault(one.where, one) != one:
-                    raise EditError(f"{one} and {found[one.where]} change the same: choose one")
+                    raise EditError(f"{one} and {found[one.where]} conflict: choose one")
             kept = [one for one in found.values() if not neutral or getattr(one, neutral) != 1]
-            self._set(name, tuple(sorted(kept, key=lambda one: _in_order(one.where))))
+            self._set(name, tuple(sorted(kept, key=lambda one: _sort_key(one.where))))
         if (count := self._count()) > MAX_EDITS:
             raise EditError(f"{count} edits are too many: the limit is {MAX_EDITS}, undo some")
 
@@ -258,16 +261,16 @@ class Edits:
 
     @property
     def changes_masks(self) -> bool:
-        """Whether a mask is another than the network's own."""
+        """Whether any mask differs from the model's own."""
         return not (self.causal_mask and self.padding_mask) or bool(self.hidden_source)
 
     @property
     def changes_weights(self) -> bool:
-        """Whether a softmax is another than that of the scores and the mask."""
+        """Whether any weights differ from the softmax of scores and mask."""
         return bool(self.edges or self.rows or self.temperatures or self.heads_uniform)
 
     def of_site(self, kind: Kind, layer: int) -> Edits:
-        """Those that change the weights of one attention: edges, rows, temperatures, uniform."""
+        """Return the edits that change the weights of one attention site."""
         at = kind, layer
         return Edits(
             edges=tuple(e for e in self.edges if e.kind == kind and e.layer in (None, layer)),
@@ -277,12 +280,12 @@ class Edits:
         )
 
     def listed(self) -> list[Edits]:
-        """Each edit by itself, in the order of the text form; all of them together are these."""
+        """Return each edit as an `Edits` of its own, in the order of the text form."""
         found: list[dict[str, Any]] = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, frozenset):
-                value = tuple(sorted(value, key=_in_order))
+                value = tuple(sorted(value, key=_sort_key))
             if isinstance(value, tuple):
                 found += [{field.name: (one,)} for one in value]
             elif value != field.default:
@@ -290,24 +293,24 @@ class Edits:
         return [Edits(**values) for values in found]
 
     def without(self, one: Edits) -> Edits:
-        """These edits but for those of `one`, from `listed`; what is not there is ignored."""
+        """Remove the edits of `one`, an item of `listed`; absent edits are ignored."""
         kept: dict[str, Any] = {}
         for field in dataclasses.fields(self):
-            value, gone = getattr(self, field.name), getattr(one, field.name)
+            value, removed = getattr(self, field.name), getattr(one, field.name)
             if isinstance(value, tuple | frozenset):
-                kept[field.name] = tuple(item for item in value if item not in gone)
-            elif value == gone:
+                kept[field.name] = tuple(item for item in value if item not in removed)
+            elif value == removed:
                 kept[field.name] = field.default
         return dataclasses.replace(self, **kept)
 
     def plus(self, other: Edits) -> Edits:
-        """These edits and those of `other`, which come in the place of what they disagree with."""
+        """Merge two sets of edits; `other` wins on conflict."""
         both: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value, new = getattr(self, field.name), getattr(other, field.name)
             if field.name in ("edges", "rows", "temperatures"):
-                taken = {one.where for one in new}
-                both[field.name] = (*(one for one in value if one.where not in taken), *new)
+                replaced = {one.where for one in new}
+                both[field.name] = (*(one for one in value if one.where not in replaced), *new)
             elif isinstance(value, tuple | frozenset):
                 both[field.name] = (*value, *new)
             elif new != field.default:
@@ -317,14 +320,14 @@ class Edits:
         return dataclasses.replace(self, **both)
 
     def to_text(self) -> str:
-        """One line of letters, digits and `. - _ ~`, such as `off.cross.2.0~hide.3`; "" of none."""
+        """Encode as one line of letters, digits and `. - _ ~`: `off.cross.2.0~hide.3`, or ""."""
         return "~".join(_text_of(one) for one in self.listed())
 
     @staticmethod
     def parse(text: str) -> tuple[Edits, list[str]]:
-        """The edits that a text names, and one line for each part of it that is none.
+        """Parse the text form; return up to 200 valid edits, and one message per rejected part.
 
-        What is valid is taken, the first 200; whatever a stranger wrote costs little.
+        The cost is bounded for untrusted input.
         """
         if len(text) > _MAX_TEXT:
             return Edits(), [f"{len(text):,} characters of edits are too many: the limit is 1 MB"]
@@ -332,40 +335,42 @@ class Edits:
         singles: dict[tuple, Edits] = {}
         items = text.split("~", _MAX_PARTS) if text else []
         if len(items) > _MAX_PARTS:
-            problems.append(f"what stands behind {_MAX_PARTS:,} edits is left out: undo some")
+            problems.append(
+                f"everything after the first {_MAX_PARTS:,} edits is ignored: undo some"
+            )
         for item in items[:_MAX_PARTS]:
             try:
-                one = _read(item)
+                one = _parse_one(item)
             except (EditError, ValueError, OverflowError) as error:
                 known = isinstance(error, EditError)
-                reason = str(error) if known else "its form is unknown"
-                problems.append(f"{_shown(item)} is left out: {reason}")
+                reason = str(error) if known else "unknown syntax"
+                problems.append(f"{_quoted(item)} is ignored: {reason}")
                 continue
-            place = _place_of(one)
-            if place is not None and place in singles:
-                problems.append(f"{_shown(item)} is left out: another edit changes the same")
-            elif place is not None:
-                singles[place] = one
+            target = _target_of(one)
+            if target is not None and target in singles:
+                problems.append(f"{_quoted(item)} is ignored: it conflicts with an earlier edit")
+            elif target is not None:
+                singles[target] = one
         if (more := len(singles) - MAX_EDITS) > 0:
-            problems.append(f"{more:,} more edits are left out: the limit is {MAX_EDITS}")
-        edits = _joined(list(singles.values())[:MAX_EDITS])
-        if (more := len(problems) - _NAMED) > 0:
-            problems = [*problems[:_NAMED], f"{more:,} more parts are left out"]
+            problems.append(f"{more:,} more edits are ignored: the limit is {MAX_EDITS}")
+        edits = _merged(list(singles.values())[:MAX_EDITS])
+        if (more := len(problems) - _MAX_PROBLEMS) > 0:
+            problems = [*problems[:_MAX_PROBLEMS], f"{more:,} more parts are ignored"]
         return edits, problems
 
     def fitting(self, limits: Limits) -> tuple[Edits, list[str]]:
-        """The edits that a network and a sentence of these limits can have, and why not the others.
+        """Return the edits that apply within these limits, and one message per rejected edit.
 
-        One line for each other. Positions of the target are bounded by the network alone: one that
-        a translation does not reach changes nothing.
+        Target positions are limited by the model alone: an edit at one that a translation does not
+        reach has no effect.
         """
         kept, problems = [], []
         for one in self.listed():
-            if reason := _unfit(one, limits, self):
+            if reason := _problem_with(one, limits, self):
                 problems.append(reason)
             else:
                 kept.append(one)
-        return (_joined(kept) if problems else self), problems
+        return (_merged(kept) if problems else self), problems
 
 
 def _is_head(value: object) -> bool:
@@ -387,8 +392,8 @@ def _check_index(name: str, value: int | None, or_all: bool = False) -> None:
         raise EditError(f"{name} {str(value)[:20]} must be counted from 0 to {_MAX_INDEX:,}")
 
 
-def _in_order(where: tuple) -> tuple:
-    """A key to sort by: encoder, decoder, cross; then by number, with all before any."""
+def _sort_key(where: tuple) -> tuple:
+    """Order by kind (encoder, decoder, cross), then by number, with "all" first."""
     kind, *numbers = where
     return KINDS.index(kind), *(-1 if number is None else number for number in numbers)
 
@@ -398,8 +403,8 @@ def _name(kind: str, layer: int | None, head: int | None) -> str:
     return f"{kind} layer {layers}, head {heads}"
 
 
-def _joined(singles: list[Edits]) -> Edits:
-    """Edits that do not disagree, as one value."""
+def _merged(singles: list[Edits]) -> Edits:
+    """Combine edits that do not conflict."""
     values: dict[str, Any] = {}
     for one in singles:
         for field in dataclasses.fields(one):
@@ -411,8 +416,8 @@ def _joined(singles: list[Edits]) -> Edits:
     return Edits(**values)
 
 
-def _place_of(one: Edits) -> tuple | None:
-    """What a single edit changes, so that a second of the same is seen; None if nothing."""
+def _target_of(one: Edits) -> tuple | None:
+    """Return a key of what a single edit changes, to detect conflicts; None if nothing."""
     for field in dataclasses.fields(one):
         value = getattr(one, field.name)
         if isinstance(value, tuple | frozenset):
@@ -424,11 +429,11 @@ def _place_of(one: Edits) -> tuple | None:
     return None
 
 
-# The text form. Only characters that no address escapes stand in it.
+# Text encoding, restricted to characters that URLs do not escape.
 
 
 def _number(value: float) -> str:
-    """A number without an exponent, whose sign would look like a separator."""
+    """Format without an exponent, whose sign would read as a separator."""
     digits = f"{Decimal(repr(value)):f}"
     return digits.removesuffix(".0")
 
@@ -438,8 +443,8 @@ def _index(value: int | None) -> str:
 
 
 def _text_of(one: Edits) -> str:
-    """The text of a single edit, as `listed` gives it."""
-    for word, heads in _words_of_heads(one):
+    """Encode a single edit, an item of `listed`."""
+    for word, heads in _ablations(one):
         for kind, layer, head in heads:
             return f"{word}.{kind}.{layer}.{head}"
     for edge in one.edges:
@@ -450,15 +455,15 @@ def _text_of(one: Edits) -> str:
         return f"row.{row.kind}.{row.layer}.{row.head}.{row.query}.{weights}"
     for t in one.temperatures:
         return f"temp.{t.kind}.{t.layer}.{t.head}.{_number(t.value)}"
-    for place in one.hidden_source:
-        return f"hide.{place}"
+    for position in one.hidden_source:
+        return f"hide.{position}"
     for side in ("source", "target"):
         if (edit := getattr(one, f"{side}_positions")) != PositionEdit():
             return f"positions.{side}.{_text_of_positions(edit)}"
     return "padding" if one.causal_mask else "causal"
 
 
-def _words_of_heads(one: Edits) -> tuple[tuple[str, frozenset[Head]], ...]:
+def _ablations(one: Edits) -> tuple[tuple[str, frozenset[Head]], ...]:
     return ("off", one.heads_off), ("uniform", one.heads_uniform), ("mean", one.heads_mean)
 
 
@@ -478,11 +483,11 @@ _AT = r"\.(?P<layer>\d{1,5})\.(?P<head>\d{1,5})"
 _WIDE = r"".join(rf"\.(?P<{name}>\d{{1,5}}|all|\*)" for name in ("layer", "head", "query", "key"))
 _DECIMAL = r"\d{1,7}(?:\.\d{1,30})?"
 _SIGNED = f"-?{_DECIMAL}"
-_FORMS: dict[str, re.Pattern[str]] = {
+_PATTERNS: dict[str, re.Pattern[str]] = {
     name: re.compile(form, re.ASCII)
     for name, form in {
         "mask": r"(?P<mask>causal|padding)",
-        "hide": r"hide\.(?P<place>\d{1,5})",
+        "hide": r"hide\.(?P<position>\d{1,5})",
         "positions": rf"positions\.(?P<side>source|target)\.(?:scale-(?P<scale>{_SIGNED}))?_?"
         rf"(?:stretch-(?P<stretch>-?\d{{1,7}}))?_?(?:shift-(?P<shift>-?\d{{1,7}}))?_?"
         r"(?:order-(?P<order>\d{1,3}(?:-\d{1,3})*))?",
@@ -496,16 +501,16 @@ _FORMS: dict[str, re.Pattern[str]] = {
 }
 
 
-def _read(item: str) -> Edits:
-    """A single edit from its text. Raises ValueError for what has no known form."""
-    for name, form in _FORMS.items():
+def _parse_one(item: str) -> Edits:
+    """Parse a single edit. Raises ValueError for unknown syntax."""
+    for name, form in _PATTERNS.items():
         if found := form.fullmatch(item):
-            return Edits(**_MADE[name](found.groupdict()))
+            return Edits(**_BUILDERS[name](found.groupdict()))
     raise ValueError(item)
 
 
 def _at(found: dict[str, Any]) -> tuple[Any, ...]:
-    """Kind, layer and head of a match, and its query and key where it has them."""
+    """Return kind, layer and head of a match, and its query and key if present."""
     numbers = [found[name] for name in ("layer", "head", "query", "key") if name in found]
     return found["kind"], *(None if n in ("all", "*") else int(n) for n in numbers)
 
@@ -520,9 +525,9 @@ def _positions(found: dict[str, Any]) -> dict[str, Any]:
     return {f"{found['side']}_positions": PositionEdit(**values)}
 
 
-_MADE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+_BUILDERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "mask": lambda found: {f"{found['mask']}_mask": False},
-    "hide": lambda found: {"hidden_source": (int(found["place"]),)},
+    "hide": lambda found: {"hidden_source": (int(found["position"]),)},
     "positions": _positions,
     "heads": lambda found: {f"heads_{found['word']}": (_at(found),)},
     "cut": lambda found: {"edges": (Edge(*_at(found)),)},
@@ -534,62 +539,61 @@ _MADE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _shown(item: str) -> str:
-    """A part of a stranger's text, short and in one line."""
+def _quoted(item: str) -> str:
+    """Quote untrusted text, shortened and on one line."""
     return repr(item if len(item) <= 40 else f"{item[:39]}…")
 
 
-def _unfit(one: Edits, limits: Limits, among: Edits) -> str | None:
-    """Why a network or a sentence of these limits cannot have a single edit; None if it can."""
+def _problem_with(one: Edits, limits: Limits, among: Edits) -> str | None:
+    """Return why a single edit does not apply within these limits, or None if it does."""
     S = limits.source_length
-    for place in one.hidden_source:
-        if S is not None and place >= S:
-            return f"place {place} cannot be hidden: there are {S} tokens"
-    words = {"off": "switched off", "uniform": "made uniform", "mean": "put at its mean"}
-    for word, heads in _words_of_heads(one):
+    for position in one.hidden_source:
+        if S is not None and position >= S:
+            return f"position {position} cannot be hidden: there are {S} tokens"
+    words = {"off": "switched off", "uniform": "made uniform", "mean": "set to its mean"}
+    for word, heads in _ablations(one):
         for kind, layer, head in heads:
-            if reason := _unfit_head(kind, layer, head, limits):
+            if reason := _head_problem(kind, layer, head, limits):
                 return f"{_name(kind, layer, head)} cannot be {words[word]}: {reason}"
     for item in (*one.edges, *one.rows, *one.temperatures):
-        if reason := _unfit_head(item.kind, item.layer, item.head, limits):
+        if reason := _head_problem(item.kind, item.layer, item.head, limits):
             return f"{_name(item.kind, item.layer, item.head)} cannot be edited: {reason}"
     for edge in one.edges:
-        for name, place in (("query", edge.query), ("key", edge.key)):
-            if reason := _unfit_place(edge.kind, name, place, limits):
+        for name, position in (("query", edge.query), ("key", edge.key)):
+            if reason := _position_problem(edge.kind, name, position, limits):
                 return reason
     for row in one.rows:
-        last = max(k for k, weight in enumerate(row.weights) if weight)
-        places = [("query", row.query)]
+        keys = [k for k, weight in enumerate(row.weights) if weight]
+        positions = [("query", row.query)]
         if row.kind != "decoder":
-            places.append(("key", last))
-        for name, place in places:
-            if reason := _unfit_place(row.kind, name, place, limits):
+            positions.append(("key", keys[-1]))
+        for name, position in positions:
+            if reason := _position_problem(row.kind, name, position, limits):
                 return reason
-        seen = [k for k, weight in enumerate(row.weights) if weight]
         if row.kind == "decoder" and among.causal_mask:
-            seen = [k for k in seen if k <= row.query]
+            keys = [k for k in keys if k <= row.query]
         elif row.kind != "decoder":
-            seen = [k for k in seen if k not in among.hidden_source]
-        if not seen:
+            keys = [k for k in keys if k not in among.hidden_source]
+        if not keys:
             return (
-                f"the row given to {_name(row.kind, row.layer, row.head)}, query {row.query} has "
-                "weight only where it may not look: give some to another key"
+                f"the row of {_name(row.kind, row.layer, row.head)}, query {row.query} has weight "
+                "only on masked keys: give some to another key"
             )
     return None
 
 
-def _unfit_head(kind: Kind, layer: int | None, head: int | None, limits: Limits) -> str | None:
+def _head_problem(kind: Kind, layer: int | None, head: int | None, limits: Limits) -> str | None:
     layers, heads = limits.layers(kind), limits.num_heads
     if (layer or 0) < layers and (head or 0) < heads:
         return None
     return f"counted from 0, the layers end at {layers - 1} and the heads at {heads - 1}"
 
 
-def _unfit_place(kind: Kind, name: str, place: int | None, limits: Limits) -> str | None:
-    """Queries of the encoder and keys of encoder and cross are of the source."""
+def _position_problem(kind: Kind, name: str, position: int | None, limits: Limits) -> str | None:
+    """Source positions are encoder queries, and encoder and cross keys; all others are target."""
     of_source = kind == "encoder" or (kind == "cross" and name == "key")
     length = limits.source_length if of_source else limits.max_length
-    if place is None or length is None or place < length:
+    if position is None or length is None or position < length:
         return None
     side = "source" if of_source else "target"
-    return f"{name} {place} of {kind} is not there: the {side} ends at {length - 1}, from 0"
+    return f"{name} {position} of {kind} does not exist: the {side} ends at {length - 1}, from 0"

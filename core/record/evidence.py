@@ -1,4 +1,4 @@
-"""What one pass was seen to be fed: all that is needed to check it from outside the model.
+"""The observed inputs of a forward pass, sufficient to verify it independently of the model.
 
 Axes: Q query, K key, D d_model, T target token, V vocabulary.
 """
@@ -17,7 +17,7 @@ from core.text.tokenizer import PAD
 
 @dataclass(frozen=True)
 class SiteEvidence:
-    """What one attention site was fed in the pass, and the weights of its query and key maps."""
+    """The inputs of one attention site, and (weight, bias) of its query and key projections."""
 
     kind: Kind
     layer: int
@@ -30,17 +30,18 @@ class SiteEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is needed to check one pass: sites in the order in which they ran, ids, logits.
+    """Sites in the order in which they ran, token ids and logits of one pass.
 
-    `log_probs` are the sums of whole targets, by their ids, from a teacher-forced pass that nobody
-    watched; `learned_positions` are the two sides' tables [max_length, D], None of sinusoids.
+    `plain_logits_TV` are the logits of the same pass without hooks; `log_probs` maps target ids to
+    the sum of their log-probabilities in that pass. `learned_positions` are the tables of both
+    sides, [max_length, D], or None for sinusoids.
     """
 
     sites: tuple[SiteEvidence, ...]
     source_ids: tuple[int, ...]
     target_ids: tuple[int, ...]
     logits_TV: Tensor
-    unwatched_TV: Tensor
+    plain_logits_TV: Tensor
     log_probs: Mapping[tuple[int, ...], float]
     learned_positions: tuple[Tensor, Tensor] | None
 
@@ -51,14 +52,14 @@ class Evidence:
         row: int,
         lengths: tuple[int, int],
         logits_TV: Tensor,
-        unwatched_TV: Tensor,
+        plain_logits_TV: Tensor,
         log_probs: Mapping[tuple[int, ...], float],
         learned_positions: tuple[Tensor, Tensor] | None,
     ) -> Evidence:
-        """The evidence of one row of a pass, `lengths` tokens of its source and its target.
+        """Return the evidence of one batch row, with `lengths` tokens of source and target.
 
-        The caller still holds the model's lock. Raises RuntimeError if the pass did not embed one
-        source and then one target, or if more than padding stands behind these lengths.
+        The caller must hold the model's lock. Raises RuntimeError if the pass did not embed one
+        source and then one target, or if anything but padding follows these lengths.
         """
         if len(captured.embedded) != 2:
             raise RuntimeError(f"the pass embedded {len(captured.embedded)} sequences, not 2")
@@ -71,12 +72,12 @@ class Evidence:
         sites = tuple(
             _site_evidence(call, row, *sizes[call.site.kind]) for call in captured.calls()
         )
-        return cls(sites, source, target, logits_TV, unwatched_TV, log_probs, learned_positions)
+        return cls(sites, source, target, logits_TV, plain_logits_TV, log_probs, learned_positions)
 
 
 def _row(ids: list[int], length: int) -> tuple[int, ...]:
     if any(id != PAD for id in ids[length:]):
-        raise RuntimeError(f"a row of {length} tokens was fed with more behind it")
+        raise RuntimeError(f"a row of {length} tokens is followed by more than padding")
     return tuple(ids[:length])
 
 

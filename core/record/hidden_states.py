@@ -1,4 +1,4 @@
-"""What a pass held on its way from layer to layer: hidden states and scores, in numpy only.
+"""Hidden states and attention scores of one pass, in NumPy only.
 
 Axes: L layers, H heads, S source tokens, T target tokens, D d_model, Q query, K key.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.frozen import Frozen
 from core.kinds import Kind
 from core.record.edits import Edits
-from core.record.softmax import sharpness, weights_of
+from core.record.softmax import error_scale, weights_of
 
 Floats = NDArray[np.float32]
 
@@ -37,13 +37,13 @@ _AXES = {
 class Activations(Frozen):
     """Hidden states and scores of one teacher-forced pass, float32 and read-only.
 
-    `source_embeddings` [S, D] and `target_embeddings` [T, D], positions added, enter the first
+    `source_embeddings` [S, D] and `target_embeddings` [T, D] include positions and enter the first
     layers. `encoder_states` [L, 2, S, D] are the residual stream after each layer's self-attention
-    and after its feed-forward sub-layer, `decoder_states` [L, 3, T, D] after its self-attention,
+    and feed-forward sub-layers, `decoder_states` [L, 3, T, D] after self-attention,
     cross-attention and feed-forward. `encoder_output` [S, D] and `decoder_output` [T, D] are the
-    last states behind the stack's own norm: what cross-attention looks at, and what is classified.
-    The scores are q·k/√d_k before any mask, [L, H, Q, K], worked out in 64 bits from what each
-    attention was fed: also of cells that the mask then closes.
+    stacks' outputs after the final norm: the input of cross-attention and of the classifier.
+    The scores are q·k/√d_k before any mask, [L, H, Q, K], computed in float64 from the inputs of
+    each attention; masked cells have scores too.
     """
 
     source_embeddings: Floats
@@ -72,7 +72,7 @@ class Activations(Frozen):
         return f"Activations({', '.join(arrays)})"
 
     def scores(self, kind: str) -> Floats:
-        """The scores of a kind before any mask, [layer, head, query, key]."""
+        """Return the scores of a kind before any mask, [layer, head, query, key]."""
         kinds = {
             "encoder": self.encoder_scores,
             "decoder": self.decoder_scores,
@@ -86,17 +86,17 @@ class Activations(Frozen):
         masks: Mapping[Kind, NDArray[np.bool_]],
         edits: Edits = Edits(),
     ) -> None:
-        """Raises ValueError unless softmax(scores + mask) are the weights, by kind, to 1e-5.
+        """Raise ValueError unless softmax(scores + mask), under edits, equals the weights to 1e-5.
 
-        Under edits it is their softmax; see core.record.softmax.
+        See core.record.softmax.
         """
         for kind, mask in masks.items():
-            scores, drawn = self.scores(kind), weights[kind]
-            if scores.shape != drawn.shape:
-                raise ValueError(f"{kind} scores are {scores.shape}, its weights {drawn.shape}")
-            again = weights_of(scores, mask, kind, edits)
-            size = sharpness(scores.shape, kind, edits)
-            rows = mask.any(-1)  # a query that may look nowhere has no softmax
-            off = np.abs((again - drawn) / size)[..., rows, :].max(initial=0)
+            scores, shown = self.scores(kind), weights[kind]
+            if scores.shape != shown.shape:
+                raise ValueError(f"{kind} scores are {scores.shape}, its weights {shown.shape}")
+            expected = weights_of(scores, mask, kind, edits)
+            scale = error_scale(scores.shape, kind, edits)
+            rows = mask.any(-1)  # fully masked rows have no softmax
+            off = np.abs((expected - shown) / scale)[..., rows, :].max(initial=0)
             if not off <= WEIGHT_LIMIT:
                 raise ValueError(f"the softmax of the {kind} scores is {off:.1e} off the weights")

@@ -1,4 +1,4 @@
-"""The TranslationRecord: one sentence's whole pass through a model, frozen, in numpy only.
+"""The TranslationRecord: one sentence's pass through a model, as frozen NumPy arrays.
 
 Axes: L layers, H heads, S source tokens, T target tokens, D d_model, K alternatives.
 """
@@ -24,11 +24,11 @@ from core.config import DecodeConfig
 from core.files import write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind
-from core.record.archive import Archive, archive, mega
+from core.record.archive import Archive, archive, in_megabytes
 from core.record.card import card
 from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
-from core.record.softmax import open_cells
+from core.record.softmax import unmasked_cells
 from core.record.words import Words, group_words
 
 if TYPE_CHECKING:
@@ -38,17 +38,17 @@ Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 MAX_RECORD_TOKENS = 512
-"""Of either side: as many as are drawn, sent to a page and read from a file."""
+"""Per side; the limit for drawing, sending and loading."""
 MAX_RECORD_MAPS = 4_096
-"""Layers × heads of all three kinds: as many as core.config lets a network have."""
+"""Layers × heads of all three kinds: the maximum that core.config allows."""
 MAX_RECORD_WEIGHTS = 1 << 24
 """Layers × heads × queries × keys of all three kinds: 64 MB."""
 
 _FORMAT = 2
 _MAX_UNPACKED_BYTES = 256 << 20
-_MAX_WORDS_BYTES = 4 << 20
-_HEADER = 256  # bytes, at most, in front of an array that numpy saves
-# Axes of every array; a letter stands for one length throughout the record.
+_MAX_JSON_BYTES = 4 << 20
+_HEADER = 256  # bytes, upper bound of a .npy header
+# Axes of every array; a letter means the same length throughout the record.
 _AXES = {
     "encoder": "eHSS",
     "decoder": "dHTT",
@@ -62,17 +62,17 @@ _AXES = {
     "alternative_log_probs": "TK",
 }
 _FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
-_ROUNDING = 1e-3  # nats above 0 that a sum of float32 log-probabilities may be off
-_MAX_ALTERNATIVES = 100  # of a step: the project records 5
-_MAX_CHARACTERS = 1_000  # of a token: a tokenizer's have at most 500
-_NOT_WORDS = {*_AXES, "activations"}
+_ROUNDING = 1e-3  # nats by which rounding may lift a sum of log-probabilities above 0
+_MAX_ALTERNATIVES = 100  # per step; the project records 5
+_MAX_CHARACTERS = 1_000  # per token; a tokenizer's have at most 500
+_NOT_JSON = {*_AXES, "activations"}
 _GIVEN_TARGET = "given target"
 _EDITED = ", edited"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordToken:
-    """One token: its id, the vocabulary's entry, and the text to show (see core.text.tokenizer)."""
+    """One token: id, vocabulary entry (`piece`) and displayed text; see core.text.tokenizer."""
 
     id: int
     piece: str
@@ -84,7 +84,7 @@ class RecordToken:
 
 @dataclass(frozen=True, slots=True)
 class RecordHypothesis:
-    """One finished hypothesis of the search, in nats; `score` is after the length penalty."""
+    """One finished hypothesis, in nats; `score` is normalised by the length penalty."""
 
     text: str
     ids: tuple[int, ...]
@@ -94,9 +94,9 @@ class RecordHypothesis:
 
 @dataclass(frozen=True, slots=True)
 class RecordCheck:
-    """One thing that must hold for the picture to be true, checked outside the model.
+    """One check of a record, computed independently of the model.
 
-    `figure` is the largest difference found, or how many things are wrong; `words` say of what.
+    `figure` is the largest error or the number of violations; `words` describe it.
     """
 
     name: str
@@ -107,11 +107,14 @@ class RecordCheck:
 
     def __post_init__(self) -> None:
         if self.passed != (self.figure <= self.limit):
-            raise ValueError(f"{self.name}: {self.figure} of {self.limit} is not {self.passed}")
+            raise ValueError(
+                f"{self.name}: {self.figure} with a limit of {self.limit} contradicts "
+                f"passed={self.passed}"
+            )
 
 
 class _Checks(tuple[RecordCheck, ...]):
-    """Checks with the identity of the record that they were made of."""
+    """Checks with the identity of the record that they belong to."""
 
     of: tuple[str, tuple[tuple[int, ...], ...]]
 
@@ -142,9 +145,9 @@ class Attention:
 
 
 def check_size(layers: tuple[int, int], heads: int, source: int, target: int) -> None:
-    """Raises ValueError, in one line, for maps that are more than a record holds.
+    """Raise ValueError, in one line, for more maps or weights than a record may hold.
 
-    `layers` are those of the encoder and the decoder, `source` and `target` numbers of tokens.
+    `layers` are the numbers of encoder and decoder layers, `source` and `target` those of tokens.
     """
     encoder, decoder = layers
     if (maps := (encoder + 2 * decoder) * heads) > MAX_RECORD_MAPS:
@@ -159,19 +162,19 @@ def check_size(layers: tuple[int, int], heads: int, source: int, target: int) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TranslationRecord(Frozen):
-    """What one teacher-forced pass over (source, target) showed; arrays are read-only.
+    """The result of one teacher-forced pass over (source, target), with read-only arrays.
 
-    Maps are weights after softmax and before dropout, [layer, head, query, key]; masks say True =
-    may attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
-    `alternatives[t]` are the likeliest tokens at step t, best first, with their log-probabilities.
-    `decode` are the settings of the search, or None where the target was given. `edits` are the
-    interventions on the pass and on the search before it; `lost_edits` marks a record of an older
-    file, which says that there were edits but not which. `checks` are what core.record.checks
-    found; an unchecked record has none, and neither has a changed copy of a checked one.
-    `activations` are captured on request; they are not saved, and not part of `id`. Two records
-    are equal if everything in `id` is.
-    Raises ValueError, in one line, for what cannot be: other axes, weights that are no
-    probabilities, numbers that are not finite.
+    Maps are weights after softmax and before dropout, [layer, head, query, key]; masks: True = may
+    attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
+    `alternatives[t]` are the most probable tokens at step t, best first. `decode` holds the
+    settings of the search, or None for a given target. `edits` are the interventions on the pass
+    and on the search before it; `lost_edits` marks a record from an older file that says that
+    there were edits, but not which. `checks` are the results of core.record.checks; a modified
+    copy of a checked record has none. `activations` are captured on request, and are neither saved
+    nor part of `id`. Two records are equal if everything covered by `id` is.
+
+    Raises ValueError, in one line, for inconsistent axes, weights that are not probabilities, and
+    non-finite numbers.
     """
 
     model: str
@@ -207,9 +210,9 @@ class TranslationRecord(Frozen):
         of = getattr(self.checks, "of", None)
         if not self.checks or of == self._identity:
             return
-        made = _Checks(() if of else self.checks)
-        made.of = self._identity
-        object.__setattr__(self, "checks", made)
+        checks = _Checks(() if of else self.checks)
+        checks.of = self._identity
+        object.__setattr__(self, "checks", checks)
 
     def _check(self) -> None:
         self._check_axes()
@@ -217,9 +220,9 @@ class TranslationRecord(Frozen):
         for kind in KINDS:
             self._check_map(kind)
         self._check_values()
-        moved = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
-        if not moved or self.target_in[0].piece != "<bos>":
-            raise ValueError("target_in is not target_out moved one place: rows would lie")
+        shifted = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
+        if not shifted or self.target_in[0].piece != "<bos>":
+            raise ValueError("target_in must be <bos> and target_out shifted right by one")
         if self.activations is not None:
             weights, masks = {k: self.maps(k) for k in KINDS}, {k: self.mask(k) for k in KINDS}
             self.activations.check(weights, masks, self.edits)
@@ -238,7 +241,7 @@ class TranslationRecord(Frozen):
             for axis, length in zip(axes, array.shape, strict=True):
                 if lengths.setdefault(axis, length) != length:
                     raise ValueError(f"{name} {array.shape}: axis {axis} should be {lengths[axis]}")
-                if length == 0 and axis != "K":  # a record may name no alternatives
+                if length == 0 and axis != "K":  # a record may have no alternatives
                     raise ValueError(f"{name} {array.shape}: axis {axis} is empty")
         for side, axis in (("source", "S"), ("target", "T")):
             if lengths[axis] > MAX_RECORD_TOKENS:
@@ -265,10 +268,10 @@ class TranslationRecord(Frozen):
     def _check_map(self, kind: Kind) -> None:
         weights, mask = self.maps(kind), self.mask(kind)
         if not np.isfinite(weights).all() or weights.min() < 0:
-            raise ValueError(f"{kind} holds weights that are no probabilities")
+            raise ValueError(f"{kind} holds weights that are not probabilities")
         if np.any(weights[..., ~mask]):
             raise ValueError(f"{kind} has a masked cell that is not exactly 0")
-        rows = open_cells(weights.shape, mask, kind, self.edits).any(-1)
+        rows = unmasked_cells(weights.shape, mask, kind, self.edits).any(-1)
         if np.abs(weights.sum(-1)[rows] - 1).max(initial=0) > 1e-5:
             raise ValueError(f"{kind} has a row that does not sum to 1")
 
@@ -278,26 +281,26 @@ class TranslationRecord(Frozen):
             if not np.isfinite(values).all():
                 raise ValueError(f"{name} holds a number that is not finite")
             if name.endswith("log_probs") and values.max(initial=0) > _ROUNDING:
-                raise ValueError(f"{name} holds a value above 0, which is no log-probability")
+                raise ValueError(f"{name} holds a value above 0, so not a log-probability")
         for token in (*self.source, *self.target_in, *self.target_out, *chain(*self.alternatives)):
-            if max(len(token.piece), len(token.text)) > _MAX_CHARACTERS:
+            if (length := max(len(token.piece), len(token.text))) > _MAX_CHARACTERS:
                 raise ValueError(
-                    f"a token of {max(len(token.piece), len(token.text)):,} characters is too "
-                    f"long: the limit is {_MAX_CHARACTERS:,}"
+                    f"a token of {length:,} characters is too long: the limit is "
+                    f"{_MAX_CHARACTERS:,}"
                 )
         for hypothesis in self.hypotheses:
             numbers = hypothesis.log_prob, hypothesis.score
             if not all(map(math.isfinite, numbers)) or hypothesis.log_prob > _ROUNDING:
-                raise ValueError("a hypothesis has a log-probability or score that cannot be")
+                raise ValueError("a hypothesis has a log-probability or score out of range")
 
     @property
     def edited(self) -> bool:
-        """Whether the pass ran under edits: `edits`, or those that an older file lost."""
+        """Whether the pass ran under edits, even if an older file has lost them."""
         return self.lost_edits or self.edits != Edits()
 
     @property
     def search(self) -> str:
-        """The label of the search, such as "greedy", "beam 5, edited" or "given target"."""
+        """A label for the search, such as "greedy", "beam 5, edited" or "given target"."""
         label = _GIVEN_TARGET if self.decode is None else self.decode.label
         return label + (_EDITED if self.edited else "")
 
@@ -309,7 +312,7 @@ class TranslationRecord(Frozen):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of the record: texts, model and checks; no map."""
+        """Show texts, model and checks in a notebook."""
         texts = (
             (self.source_language, self.source_text),
             (self.target_language, self.translation),
@@ -332,7 +335,7 @@ class TranslationRecord(Frozen):
 
     @property
     def attention(self) -> Attention:
-        """The weights by kind, layer and head: `attention["cross", 2, 0]` is [query, key].
+        """Weights by kind, layer and head: `attention["cross", 2, 0]` is [query, key].
 
         It can also be called: `attention("cross", 2, 0)`. See `Attention`.
         """
@@ -355,7 +358,7 @@ class TranslationRecord(Frozen):
         return np.maximum(0, -(weights * logs).sum(-1)).astype(np.float32)
 
     def tokens(self, side: str) -> list[str]:
-        """The tokens of "source", of "target_in" (fed in) or of "target" (produced), as shown.
+        """Return the displayed tokens of "source", "target_in" (fed in) or "target" (produced).
 
         Raises ValueError for another side.
         """
@@ -366,11 +369,12 @@ class TranslationRecord(Frozen):
         return sides[_known(side, tuple(sides), "side")]
 
     def to_dataframe(self, kind: str) -> pd.DataFrame:
-        """One row a cell: layer head query key query_token produced_token key_token weight.
+        """Return one row per cell.
 
-        All are counted from 0. `query_token` is what was read or, in the decoder, fed in;
-        `produced_token` is what came out of that row, and empty in the encoder. Masked cells are
-        there with weight 0; `mask` tells them from unused ones. Raises ValueError for another kind.
+        Columns: layer head query key query_token produced_token key_token weight. Indices are
+        counted from 0. `query_token` is the token fed in, `produced_token` the one that this row
+        predicts, empty in the encoder. Masked cells are included with weight 0; see `mask`. Raises
+        ValueError for another kind.
         """
         import pandas as pd
 
@@ -406,17 +410,14 @@ class TranslationRecord(Frozen):
 
     @cached_property
     def id(self) -> str:
-        """A name for exactly this picture: 16 hexadecimal digits over all that was recorded.
-
-        What was found when the picture was checked is no part of it.
-        """
+        """A hash of everything saved except check results, as 16 hexadecimal digits."""
         return self._identity[0][:16]
 
     @cached_property
     def _identity(self) -> tuple[str, tuple[tuple[int, ...], ...]]:
-        """The SHA-256 that `id` begins, and the shapes: all that makes two records equal."""
-        words = {name: value for name, value in self._words().items() if name != "checks"}
-        digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+        """The full SHA-256 behind `id`, and the shapes: two records are equal if these are."""
+        metadata = {name: value for name, value in self._metadata().items() if name != "checks"}
+        digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
         for name in _AXES:
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest(), tuple(getattr(self, name).shape for name in _AXES)
@@ -429,61 +430,63 @@ class TranslationRecord(Frozen):
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def _words(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON values."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain = {name: v for name, v in values.items() if name not in _NOT_WORDS}
+        plain = {name: v for name, v in values.items() if name not in _NOT_JSON}
         for name in ("source", "target_in", "target_out", "hypotheses", "checks"):
-            plain[name] = [_named(item) for item in plain[name]]
-        plain["alternatives"] = [[_named(token) for token in row] for row in self.alternatives]
+            plain[name] = [_as_dict(item) for item in plain[name]]
+        plain["alternatives"] = [[_as_dict(token) for token in row] for row in self.alternatives]
         text = plain.pop("edits").to_text()
         del plain["decode"], plain["lost_edits"]
         return plain | {"search": self.search} | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
-        """One NPZ: the arrays by name, and the words as JSON; it holds no pickle.
+        """Serialise as NPZ: the arrays by name, and the rest as JSON; no pickle.
 
-        Raises ValueError for what `load` would refuse.
+        Raises ValueError for a result that `load` would reject.
         """
         self._check()
-        words = json.dumps({"format": _FORMAT, **self._words()}).encode()
-        if len(words) + _HEADER > _MAX_WORDS_BYTES:
-            raise ValueError(f"its words take more than {mega(_MAX_WORDS_BYTES)}: too many to save")
-        arrays: dict[str, Any] = {"words": np.frombuffer(words, np.uint8)}
+        metadata = json.dumps({"format": _FORMAT, **self._metadata()}).encode()
+        if len(metadata) + _HEADER > _MAX_JSON_BYTES:
+            raise ValueError(
+                f"its words take more than {in_megabytes(_MAX_JSON_BYTES)}: too many to save"
+            )
+        arrays: dict[str, Any] = {"words": np.frombuffer(metadata, np.uint8)}
         arrays |= {name: getattr(self, name) for name in _AXES}
         total = sum(array.nbytes + _HEADER for array in arrays.values())
         if total > _MAX_UNPACKED_BYTES:
             raise ValueError(
                 f"it takes {total / 1e6:,.0f} MB, the limit of a file is "
-                f"{mega(_MAX_UNPACKED_BYTES)}"
+                f"{in_megabytes(_MAX_UNPACKED_BYTES)}"
             )
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         return buffer.getvalue()
 
     def save(self, file: Path | str | BinaryIO) -> None:
-        """Write `to_bytes` to a file, as a whole or not at all, or to an open binary stream."""
+        """Write `to_bytes` to a file atomically, or to an open binary stream."""
         content = self.to_bytes()
         if not isinstance(file, Path | str):
             file.write(content)
-        elif (place := Path(file)).exists() and not place.is_file():
-            place.write_bytes(content)  # a pipe or a device
+        elif (path := Path(file)).exists() and not path.is_file():
+            path.write_bytes(content)  # a pipe or a device
         else:
-            write_atomic(place.resolve(), content)
+            write_atomic(path.resolve(), content)
 
     @classmethod
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:
-        """Read what `to_bytes` wrote, checked again.
+        """Read and validate a file written by `save`.
 
-        Raises ValueError, one line, for whatever is no such file. Sizes are looked at before
-        anything is unpacked: at most 256 MB, 512 tokens on either side, and as many maps and
-        weights as a record holds.
+        Raises ValueError, one line, for any other file. Sizes are checked before anything is
+        unpacked: at most 256 MB, 512 tokens per side, MAX_RECORD_MAPS and MAX_RECORD_WEIGHTS.
         """
         remedy = "choose an .npz file that was saved here"
-        bounds = _MAX_UNPACKED_BYTES, _MAX_UNPACKED_BYTES
-        with archive(file, "a saved record", remedy, *bounds) as members:
-            words = _read_words(members)
+        limits = _MAX_UNPACKED_BYTES, _MAX_UNPACKED_BYTES
+        with archive(file, "a saved record", remedy, *limits) as members:
+            metadata = _read_metadata(members)
             _check_shapes(members)
-            return cls(**words, **{name: members.array(name, *_kind(name)) for name in _AXES})
+            return cls(**metadata, **{name: members.array(name, *_spec(name)) for name in _AXES})
 
 
 def _known(name: Any, names: tuple[Any, ...], what: str) -> Any:
@@ -497,44 +500,44 @@ def _short(text: str) -> str:
     return shown if len(shown) <= 100 else f"{shown[:98]}…{shown[0]}"
 
 
-def _named(part: RecordToken | RecordHypothesis | RecordCheck) -> dict[str, Any]:
-    """The values of a part by their names; `dataclasses.asdict` copies each, which takes longer."""
+def _as_dict(part: RecordToken | RecordHypothesis | RecordCheck) -> dict[str, Any]:
+    """Shallow and so faster than `dataclasses.asdict`."""
     return {name: getattr(part, name) for name in part.__slots__}
 
 
-def _read_words(members: Archive) -> dict[str, Any]:
-    """All that is no array."""
-    # A check that failed may have found a difference that is not finite.
-    words = members.words("words", _MAX_WORDS_BYTES, finite=False)
-    if not isinstance(words, dict) or "format" not in words:
+def _read_metadata(members: Archive) -> dict[str, Any]:
+    """Read everything but the arrays."""
+    # finite=False: the figure of a failed check may be NaN or infinite.
+    metadata = members.json("words", _MAX_JSON_BYTES, finite=False)
+    if not isinstance(metadata, dict) or "format" not in metadata:
         raise ValueError("its words do not say in which format it was saved")
-    if (saved := words.pop("format")) != _FORMAT:
-        raise ValueError(f"it was saved in format {str(saved)[:20]}, and not in format {_FORMAT}")
-    edits = words.pop("edits", None)  # only an edited record holds them
-    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_WORDS
+    if (saved := metadata.pop("format")) != _FORMAT:
+        raise ValueError(f"it was saved in format {str(saved)[:20]}, not in format {_FORMAT}")
+    edits = metadata.pop("edits", None)  # absent if there are none
+    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_JSON
     expected = expected - {"edits", "decode", "lost_edits"} | {"search"}
-    if odd := sorted(expected ^ set(words)):
+    if odd := sorted(expected ^ set(metadata)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
-        words[name] = _read_list(words, name, RecordToken)
-    rows = {str(t): row for t, row in enumerate(_listed(words, "alternatives"))}
-    words["alternatives"] = tuple(_read_list(rows, t, RecordToken) for t in rows)
-    words["hypotheses"] = _read_list(words, "hypotheses", RecordHypothesis)
-    words["checks"] = _read_list(words, "checks", RecordCheck)
-    for name, value in words.items():
+        metadata[name] = _read_list(metadata, name, RecordToken)
+    rows = {str(t): row for t, row in enumerate(_checked_list(metadata, "alternatives"))}
+    metadata["alternatives"] = tuple(_read_list(rows, t, RecordToken) for t in rows)
+    metadata["hypotheses"] = _read_list(metadata, "hypotheses", RecordHypothesis)
+    metadata["checks"] = _read_list(metadata, "checks", RecordCheck)
+    for name, value in metadata.items():
         if not isinstance(value, tuple | str):
             raise ValueError(f"{name} is not a text")
     if edits is not None:
-        words["edits"] = _read_edits(edits)
-    words["decode"], edited = _read_search(words.pop("search"))
+        metadata["edits"] = _read_edits(edits)
+    metadata["decode"], edited = _read_search(metadata.pop("search"))
     if edits and not edited:
         raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
-    words["lost_edits"] = edited and not edits
-    return words
+    metadata["lost_edits"] = edited and not edits
+    return metadata
 
 
 def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
-    """The settings that a file's label names, and whether it says that the pass was edited."""
+    """Parse a saved label into the settings of the search, and whether the pass was edited."""
     settings = label.removesuffix(_EDITED)
     if settings == _GIVEN_TARGET:
         return None, settings != label
@@ -542,7 +545,7 @@ def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
 
 
 def _read_edits(text: Any) -> Edits:
-    """A record's edits, all of them: one left out would make its maps another pass's."""
+    """Parse all edits of a record; a single invalid one invalidates its maps."""
     if not isinstance(text, str):
         raise ValueError("edits is not a text")
     edits, problems = Edits.parse(text)
@@ -551,33 +554,33 @@ def _read_edits(text: Any) -> Edits:
     return edits
 
 
-def _listed(words: dict[str, Any], name: str) -> list:
-    if not isinstance(words[name], list):
+def _checked_list(metadata: dict[str, Any], name: str) -> list:
+    if not isinstance(metadata[name], list):
         raise ValueError(f"{name} is not a list")
-    return words[name]
+    return metadata[name]
 
 
 def _read_list(
-    words: dict[str, Any], name: str, kind: type[RecordToken | RecordHypothesis | RecordCheck]
+    metadata: dict[str, Any], name: str, kind: type[RecordToken | RecordHypothesis | RecordCheck]
 ) -> tuple:
-    """One part of a record from JSON, each of its fields of the type that the class names."""
+    """Parse a list of one class from JSON; check each field against its annotation."""
     types = {f.name: f.type for f in dataclasses.fields(kind)}
     found = []
-    for item in _listed(words, name):
+    for item in _checked_list(metadata, name):
         if not isinstance(item, dict) or set(item) != set(types):
-            raise ValueError(f"{name} has an item that is no {kind.__name__}")
+            raise ValueError(f"{name} has an item that is not a {kind.__name__}")
         values = dict(item)
         for field, type_name in types.items():
             if type_name == "tuple[int, ...]" and isinstance(values[field], list):
                 values[field] = tuple(values[field])
             if not _IS[type_name](values[field]):
-                raise ValueError(f"{name} has a {field} that is no {type_name}")
+                raise ValueError(f"the {field} of an item of {name} is not of type {type_name}")
         found.append(kind(**values))
     return tuple(found)
 
 
 def _is_int(value: Any) -> bool:
-    """JSON bounds no number; what no double holds exactly is no id, and would overflow later."""
+    """Reject integers that a double cannot hold exactly, which could overflow later."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 1 << 53
 
 
@@ -590,14 +593,14 @@ _IS: dict[Any, Callable[[Any], bool]] = {
 }
 
 
-def _kind(name: str) -> tuple[list[type], int]:
-    """Of what type an array is, and how many axes it has."""
+def _spec(name: str) -> tuple[list[type], int]:
+    """Return the allowed types and the number of axes of an array."""
     return [np.bool_ if name.endswith("mask") else np.float32], len(_AXES[name])
 
 
 def _check_shapes(members: Archive) -> None:
-    """Refuse by their headers arrays that no record holds, before their numbers are unpacked."""
-    shapes = {name: members.shape(name, *_kind(name)) for name in _AXES}
+    """Reject oversized arrays by their headers, before unpacking."""
+    shapes = {name: members.shape(name, *_spec(name)) for name in _AXES}
     for name, shape in shapes.items():
         for axis, length in zip(_AXES[name], shape, strict=True):
             if axis in "ST" and length > MAX_RECORD_TOKENS:
@@ -606,9 +609,9 @@ def _check_shapes(members: Archive) -> None:
                 )
     weights = sum(math.prod(shapes[kind]) for kind in KINDS)
     maps = sum(math.prod(shapes[kind][:2]) for kind in KINDS)
-    for what, found, most in (
+    for what, count, limit in (
         ("weights", weights, MAX_RECORD_WEIGHTS),
         ("maps", maps, MAX_RECORD_MAPS),
     ):
-        if found > most:
-            raise ValueError(f"it holds {found:,} {what}, the limit is {most:,}")
+        if count > limit:
+            raise ValueError(f"it holds {count:,} {what}, the limit is {limit:,}")

@@ -1,4 +1,4 @@
-"""The weights that scores, a mask and edits come to, worked out in numpy and float64.
+"""Reference attention weights: computed from scores, mask and edits in float64 NumPy.
 
 Axes: L layer, H head, Q query, K key.
 """
@@ -17,10 +17,12 @@ Doubles = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def open_cells(shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits = Edits()) -> Bools:
-    """Which cells of one kind may hold weight, [L, H, Q, K]: neither masked nor cut by an edit.
+def unmasked_cells(
+    shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits = Edits()
+) -> Bools:
+    """Return the cells of one kind that may hold weight [L, H, Q, K]: neither masked nor cut.
 
-    Of a row that is given by hand, where it gives weight; a query may be left with no cell at all.
+    In a row set by hand these are its nonzero weights. A query may have no such cell.
     """
     cells = np.broadcast_to(mask_QK, shape)
     if not edits.changes_weights:
@@ -29,17 +31,17 @@ def open_cells(shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits 
     for edge in edits.edges:
         if edge.kind == kind and edge.factor == 0:
             cells[_cells_of(edge)] = False
-    for (layer, head, query), given_K in _given_rows(shape, mask_QK, kind, edits):
-        cells[layer, head, query] = given_K > 0
+    for at, given_K in _given_rows(shape, mask_QK, kind, edits):
+        cells[at] = given_K > 0
     return cells
 
 
 def weights_of(scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = Edits()) -> Doubles:
-    """softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): weights [L, H, Q, K].
+    """Return softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): [L, H, Q, K].
 
-    Under edits: the scores are divided by a head's temperature, or are all 0 in a uniform head;
-    an edge adds ln(factor); a given row stands as it is, its weights over the sum of those that
-    the mask leaves. A row without an open cell stays 0.
+    Under edits, scores are divided by the head's temperature, or set to 0 in a uniform head; an
+    edge adds ln(factor); a row set by hand replaces the result, renormalised over its unmasked
+    cells. A row without an unmasked cell is 0.
     """
     scores = np.array(scores_LHQK, np.float64)
     for one in edits.temperatures:
@@ -51,20 +53,20 @@ def weights_of(scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = 
     for edge in edits.edges:
         if edge.kind == kind and edge.factor > 0:
             scores[_cells_of(edge)] += math.log(edge.factor)
-    scores = np.where(open_cells(scores.shape, mask_QK, kind, edits), scores, -np.inf)
+    scores = np.where(unmasked_cells(scores.shape, mask_QK, kind, edits), scores, -np.inf)
     peak = scores.max(-1, keepdims=True)
-    shares = np.exp(scores - np.where(np.isfinite(peak), peak, 0))
-    total = shares.sum(-1, keepdims=True)
-    weights = shares / np.where(total > 0, total, 1)
-    for (layer, head, query), given_K in _given_rows(scores.shape, mask_QK, kind, edits):
-        weights[layer, head, query] = given_K / (given_K.sum() or 1)
+    exps = np.exp(scores - np.where(np.isfinite(peak), peak, 0))
+    total = exps.sum(-1, keepdims=True)
+    weights = exps / np.where(total > 0, total, 1)
+    for at, given_K in _given_rows(scores.shape, mask_QK, kind, edits):
+        weights[at] = given_K / (given_K.sum() or 1)
     return weights
 
 
-def sharpness(shape: tuple[int, ...], kind: Kind, edits: Edits = Edits()) -> Doubles:
-    """How many times a head's temperature magnifies what rounding does to a score, [L, H, 1, 1].
+def error_scale(shape: tuple[int, ...], kind: Kind, edits: Edits = Edits()) -> Doubles:
+    """Return the factor by which each head's temperature amplifies rounding errors, [L, H, 1, 1].
 
-    A temperature above 1 is counted as 1.
+    It is 1/temperature, and at least 1.
     """
     found = np.ones((*shape[:2], 1, 1))
     for one in edits.temperatures:
@@ -74,14 +76,14 @@ def sharpness(shape: tuple[int, ...], kind: Kind, edits: Edits = Edits()) -> Dou
 
 
 def _cells_of(edge: Edge) -> tuple[slice, ...]:
-    """An edge's cells; what lies behind the end of a map is none."""
+    """Return an index of an edge's cells; out-of-range positions select nothing."""
     return tuple(slice(None) if i is None else slice(i, i + 1) for i in edge.where[1:])
 
 
 def _given_rows(
     shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits
 ) -> list[tuple[tuple[int, int, int], Doubles]]:
-    """Where each given row stands, and its weights [K] where the mask leaves them."""
+    """Return (layer, head, query) of each row set by hand, and its unmasked weights [K]."""
     *_, Q, K = shape
     found = []
     for row in edits.rows:

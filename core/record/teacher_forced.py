@@ -1,6 +1,6 @@
-"""One teacher-forced pass over a known target that yields everything a record holds.
+"""Teacher-forced pass over a known target, which yields everything a record holds.
 
-Causality makes it exact: row t of a full pass sees what step t of the search saw.
+It is exact because of causality: row t of a full pass sees the same tokens as step t of decoding.
 """
 
 import math
@@ -34,7 +34,7 @@ ALTERNATIVES = 5
 class TeacherForcedPass:
     """One sentence's pass: maps [L, H, Q, K], masks [Q, K], positions [·, D], log-probabilities.
 
-    `evidence` is what an outsider needs to check the rest.
+    `evidence` allows the rest to be verified independently.
     """
 
     encoder: Tensor
@@ -52,10 +52,10 @@ class TeacherForcedPass:
     activations: Activations | None = None
 
 
-class Asked(NamedTuple):
-    """One sentence to be fed: ids of source and target, and the search's other hypotheses.
+class PassInput(NamedTuple):
+    """One sentence to feed: ids of source and target, and the hypotheses of the search.
 
-    All end with their <eos>, unless they hit a limit.
+    All end with <eos>, unless they hit a limit.
     """
 
     source: Sequence[int]
@@ -64,7 +64,7 @@ class Asked(NamedTuple):
 
     @property
     def rows(self) -> list[list[int]]:
-        """The target and each other hypothesis once: what a pass that nobody watches is fed."""
+        """The target and each other hypothesis once: the rows of the pass without hooks."""
         target = list(self.target)
         return [target, *(list(ids) for ids in self.hypotheses if list(ids) != target)]
 
@@ -82,88 +82,86 @@ def teacher_forced_pass(
     activations: bool = False,
     means: Means | None = None,
 ) -> TeacherForcedPass:
-    """Feed `source` and `target` ids once, both with their <eos>, and look everywhere.
+    """Feed `source` and `target` ids once, both with their <eos>, and capture everything.
 
-    A second pass looks nowhere: its logits tell whether looking changed anything, and it adds up
-    the log-probabilities of the `hypotheses`. With edits, both passes run under them, and masks and
-    positions are the edited ones; `means` are for heads that are put at their mean.
+    A second pass runs without hooks: its logits show whether recording changed anything, and it
+    yields the log-probabilities of the `hypotheses`. Both passes run under the edits, and masks
+    and positions are the edited ones; `means` are needed for mean-ablated heads.
     """
     return teacher_forced_passes(
-        model, [Asked(source, target, hypotheses)], edits, activations, means
+        model, [PassInput(source, target, hypotheses)], edits, activations, means
     )[0]
 
 
 @torch.inference_mode()
 def teacher_forced_passes(
     model: Seq2Seq,
-    asked: Sequence[Asked],
+    inputs: Sequence[PassInput],
     edits: Edits = Edits(),
     activations: bool = False,
     means: Means | None = None,
 ) -> list[TeacherForcedPass]:
-    """Several sentences as one padded batch; what is returned holds no padding.
+    """Run several sentences as one padded batch; results hold no padding.
 
-    It is what each sentence alone would give, but for the order in which a processor adds.
+    Each result equals that of the sentence alone, except for rounding.
     """
     device = next(model.parameters()).device
-    source_BS = pad([list(one.source) for one in asked]).to(device)
-    target_in_BT = pad([[BOS, *one.target[:-1]] for one in asked]).to(device)
+    source_BS = pad([list(one.source) for one in inputs]).to(device)
+    target_in_BT = pad([[BOS, *one.target[:-1]] for one in inputs]).to(device)
     with edited(model, edits, means):
         with capture(model) as captured, ExitStack() as stack:
             states = stack.enter_context(hidden_states(model)) if activations else None
             logits_BTV = model(source_BS, target_in_BT)
-        unwatched = _unwatched(model, source_BS, [one.rows for one in asked])
+        plain = _plain_logits(model, source_BS, [one.rows for one in inputs])
         maps = {kind: captured.maps(kind) for kind in KINDS}
-        sides = source_mask(source_BS, edits), target_mask(target_in_BT, edits)
+        masks = source_mask(source_BS, edits), target_mask(target_in_BT, edits)
         return [
-            _one(model, one, b, captured, maps, sides, logits_BTV[b], unwatched[b], states)
-            for b, one in enumerate(asked)
+            _one(model, one, b, captured, maps, masks, logits_BTV[b], plain[b], states)
+            for b, one in enumerate(inputs)
         ]
 
 
-def batches(asked: Sequence[Asked], batch_tokens: int) -> list[list[int]]:
-    """Indices of each batch of passes: of like length, at most so many padded tokens.
+def batches(inputs: Sequence[PassInput], batch_tokens: int) -> list[list[int]]:
+    """Return the indices of each batch: similar lengths, at most `batch_tokens` padded tokens.
 
-    Counted are all rows that are fed, the hypotheses' too; a sentence that is larger by itself is a
-    batch of its own.
+    All rows count, including those of the hypotheses. A sentence above the limit is a batch of its
+    own.
     """
-    parts: list[list[int]] = []
+    found: list[list[int]] = []
     rows = 0
-    for i in sorted(range(len(asked)), key=lambda i: asked[i].longest):
-        own = 1 + len(asked[i].rows)
-        if parts and (rows + own) * asked[i].longest <= batch_tokens:
-            parts[-1].append(i)
+    for i in sorted(range(len(inputs)), key=lambda i: inputs[i].longest):
+        own = 1 + len(inputs[i].rows)
+        if found and (rows + own) * inputs[i].longest <= batch_tokens:
+            found[-1].append(i)
             rows += own
         else:
-            parts.append([i])
+            found.append([i])
             rows = own
-    return parts
+    return found
 
 
 def _one(
     model: Seq2Seq,
-    asked: Asked,
+    inputs: PassInput,
     row: int,
     captured: Captured,
     maps: dict[Kind, Tensor],
     masks: tuple[Tensor, Tensor],
     logits_TV: Tensor,
-    unwatched: list[Tensor],
+    plain: list[Tensor],
     states: States | None,
 ) -> TeacherForcedPass:
-    """What one row of a pass showed, without the padding behind it."""
-    rows, target = asked.rows, list(asked.target)
-    S, T = len(asked.source), len(target)
+    """Return the results of one batch row, without its padding."""
+    rows, target = inputs.rows, list(inputs.target)
+    S, T = len(inputs.source), len(target)
     logits_TV = logits_TV[:T]
-    sums = {
-        tuple(ids): _log_prob(unwatched[rows.index(list(ids))], ids) for ids in asked.hypotheses
-    }
+    sums = {tuple(ids): _log_prob(plain[rows.index(list(ids))], ids) for ids in inputs.hypotheses}
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     best = log_probs_TV.topk(ALTERNATIVES, dim=-1)
     target_T1 = torch.tensor(target, device=logits_TV.device)[:, None]
     source_keys, target_keys = masks[0][row, 0, :, :S], masks[1][row, 0, :T, :T]
     evidence = Evidence.of(
-        captured, row, (S, T), logits_TV, unwatched[0], sums, _learned_positions(model.embeddings)
+        captured, row, (S, T), logits_TV, plain[0], sums, _learned_positions(model.embeddings)
     )
     return TeacherForcedPass(
         encoder=maps["encoder"][:, row, :, :S, :S],
@@ -183,7 +181,7 @@ def _one(
 
 
 def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -> Activations:
-    """One row's hidden states, and its scores, recomputed from what each site was fed."""
+    """Return one row's hidden states, and its scores, recomputed from the inputs of each site."""
     lengths: dict[Side, int] = {"encoder": S, "decoder": T}
     scores = {}
     for kind in KINDS:
@@ -207,7 +205,7 @@ def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -
 
 
 def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
-    """q·k/√d_k of one attention before any mask, [H, Q, K], in float64 from what it was fed."""
+    """Compute q·k/√d_k of one site before any mask, [H, Q, K], in float64 from its inputs."""
 
     def heads(x_ND: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         projected = x_ND.cpu().double() @ weight.detach().cpu().double().T
@@ -219,10 +217,10 @@ def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
     return (q_HQE @ k_HKE.mT / math.sqrt(q_HQE.shape[-1])).numpy()
 
 
-def _unwatched(
+def _plain_logits(
     model: Seq2Seq, source_BS: Tensor, targets: Sequence[list[list[int]]]
 ) -> list[list[Tensor]]:
-    """One teacher-forced pass over several targets of each source: logits [length, V] of each."""
+    """Run several targets of each source without hooks; return logits [length, V] of each."""
     memory_BSD, source_mask = model.encode(source_BS)
     counts, rows = [len(own) for own in targets], [ids for own in targets for ids in own]
     target_KT = pad(rows).to(source_BS.device)
@@ -231,13 +229,13 @@ def _unwatched(
     hidden_KTD = model.decode(
         torch.cat((first_K1, target_KT[:, :-1]), dim=1), memory_BSD[owner_K], source_mask[owner_K]
     )
-    written = torch.cat([hidden[: len(ids)] for hidden, ids in zip(hidden_KTD, rows, strict=True)])
-    logits = iter(model.classify(written).split([len(ids) for ids in rows]))
+    unpadded = torch.cat([hidden[: len(ids)] for hidden, ids in zip(hidden_KTD, rows, strict=True)])
+    logits = iter(model.classify(unpadded).split([len(ids) for ids in rows]))
     return [list(islice(logits, count)) for count in counts]
 
 
 def _log_prob(logits_TV: Tensor, ids: Sequence[int]) -> float:
-    """The sum of the log-probabilities of ids, in nats."""
+    """Return the sum of the log-probabilities of the ids, in nats."""
     ids_T1 = torch.tensor(list(ids), device=logits_TV.device)[:, None]
     log_probs_TV = logits_TV.float().log_softmax(dim=-1)
     return log_probs_TV.gather(1, ids_T1).cpu().sum(dtype=torch.float64).item()

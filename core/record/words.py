@@ -1,4 +1,4 @@
-"""Group tokens into words: the one definition, for analyses, pages and scripts."""
+"""Group tokens into words: the single definition for analyses, pages and scripts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class _Token(Protocol):
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether a text is punctuation throughout; an empty one is not."""
+    """Whether a text is nonempty and all punctuation."""
     return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
 def group_words(tokens: Sequence[_Token]) -> Words:
-    """Return the positions of each word's tokens, in order.
+    """Return the token positions of each word, in order.
 
-    A token continues the word before it unless it starts one, or either of the two is punctuation
-    or a special token: those are words by themselves.
+    A token continues the previous word unless it starts one, or either token is punctuation or
+    special: such tokens are words of their own.
     """
     words: list[tuple[int, ...]] = []
     joins = False

@@ -95,7 +95,7 @@ class SnapshotRecorder:
         model.eval()
         snapshot = self._measure(model, step)
         model.train(was_training)
-        self._history = snapshot if self._history is None else self._history.and_then(snapshot)
+        self._history = snapshot if self._history is None else self._history.followed_by(snapshot)
         self._history.save(self._file)
 
     def _measure(self, model: Model, step: int) -> AttentionSnapshots:

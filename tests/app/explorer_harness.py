@@ -98,39 +98,38 @@ CHECKS = (
         "Recomputed outside the model",
         4.4e-7,
         1e-5,
-        "All 7,504 weights, worked out again in 64 bits from what each layer was fed: "
+        "All 7,504 weights, recomputed in float64 from the inputs of each layer: "
         "softmax(QKᵀ/√32 + mask). Shown: the largest difference.",
     ),
     Check("Every row sums to 1", 2.33e-7, 1e-5, "608 rows. Shown: the largest deviation."),
     Check("A masked cell is exactly 0", 0.0, 0.0, "1,248 <b>cells</b> are masked: $x$ & so on."),
-    Check("Labels are what was fed", 0.0, 0.0, "25 tokens. Shown: how many labels differ."),
+    Check("Labels match the model's inputs", 0.0, 0.0, "25 tokens. Shown: how many differ."),
     Check(
-        "Words are those of the ids",
+        "Texts match the token ids",
         0.0,
         0.0,
-        "74 tokens against the tokenizers' vocabularies and the text that was typed, and 6 "
-        "translated texts against their ids. Shown: how many differ.",
+        "74 tokens compared with the tokenizers' vocabularies and the typed text, and 6 translated "
+        "texts with their ids. Shown: the number that differ.",
     ),
     Check(
         "Log-probabilities recomputed",
         2.5e-6,
         1e-4,
-        "Of 9 tokens and of the 5 likeliest at each step, worked out again in 64 bits from the "
-        "logits; and the sums and scores of 5 hypotheses, against a teacher-forced pass over "
-        "each. Shown: the largest difference, in nats.",
+        "Log-probabilities of 9 tokens and of the top 5 at each step, recomputed in float64 from "
+        "the logits. Shown: the largest difference, in nats.",
     ),
     Check(
         "Positions recomputed",
         3.0e-8,
         1e-5,
-        "20 rows against sin and cos of p/10000^(2i/128). Shown: the largest difference.",
+        "20 rows compared with sin and cos of p/10000^(2i/128). Shown: the largest difference.",
     ),
     Check(
-        "Looking changed nothing",
+        "Recording leaves the output unchanged",
         3.8e-6,
         1e-4,
-        "The same pass without looking gives the same logits. Shown: the largest difference; "
-        "faster code adds in another order, so the last digits may differ.",
+        "The same pass without recording gives the same logits. Shown: the largest difference; "
+        "the faster code sums in another order, so the last digits may differ.",
     ),
 )
 

@@ -170,8 +170,8 @@ def of_any_archive(maps: str) -> list[Case]:
         Case("a map in another byte order", missing, swapped),
         Case("a map of fewer axes", "axes", array(maps, lambda a: a[0])),
         Case("a map of version 2", missing, version_2),
-        Case("a map that is cut", "has not the bytes", member(maps, lambda c: c[:-1])),
-        Case("a map that is longer", "has not the bytes", member(maps, lambda c: c + b"\0")),
+        Case("a map that is cut", "has a different size", member(maps, lambda c: c[:-1])),
+        Case("a map that is longer", "has a different size", member(maps, lambda c: c + b"\0")),
         Case("a shape of 10^18", "", header(maps, shape, shape + b"10000000000000000")),
         Case("a negative shape", "", header(maps, shape, shape + b"-")),
         *(Case(f"a weight of {w}", "", put(maps, (0,) * 4, w)) for w in (NAN, 1.5, -0.5)),
@@ -240,21 +240,25 @@ def sentence(i: int, **changes: Any) -> Change:
 
 
 NOISE = np.random.default_rng(0).bytes(4 << 20)
-NOT_A_SHARE = "what is not a share"
+NOT_A_SHARE = "a value outside 0..1"
 SNAPSHOTS = [
     *of_any_archive("cross_0"),
-    Case("sentences that are no list", "no list", words(lambda w: w.update(sentences={}))),
-    Case("a number as sentence", "no source", words(lambda w: w.update(sentences=[3]))),
-    Case("a sentence as text", "no list of texts", sentence(0, source="abc")),
-    Case("tokens that are no texts", "no list of texts", sentence(-1, target_out=[1])),
+    Case("sentences that are no list", "not a list", words(lambda w: w.update(sentences={}))),
+    Case("a number as sentence", "should hold source", words(lambda w: w.update(sentences=[3]))),
+    Case("a sentence as text", "not a list of texts", sentence(0, source="abc")),
+    Case("tokens that are no texts", "not a list of texts", sentence(-1, target_out=[1])),
     Case("no tokens", "an empty side", sentence(0, source=[])),
-    Case("more words", "no format and sentences", words(lambda w: w.update(more=1))),
+    Case("more words", "should hold format and sentences", words(lambda w: w.update(more=1))),
     Case("steps of doubles", "steps is missing", array("steps", lambda a: a.astype(float))),
-    Case("steps that fall", "do not rise", array("steps", lambda a: a[::-1].copy())),
-    Case("a negative step", "do not rise", put("steps", (0,), -1)),
+    Case("steps that fall", "the steps do not increase", array("steps", lambda a: a[::-1].copy())),
+    Case("a negative step", "the steps do not increase", put("steps", (0,), -1)),
     Case("a loss too few", "loss must hold", array("loss", lambda a: a[1:])),
     *(
-        Case(f"a {name} of {v}", f"{name} must hold a finite number", put(name, (-1,), v))
+        Case(
+            f"a {name} of {v}",
+            f"{name} must hold a finite, nonnegative number",
+            put(name, (-1,), v),
+        )
         for name in ("loss", "bleu")
         for v in (NAN, INF, -1)
     ),

@@ -1,4 +1,4 @@
-"""A record made under edits holds them, passes its checks, is saved with them and asked about."""
+"""Records made under edits: checks, files, experiments and mean ablation."""
 
 import dataclasses
 import hashlib
@@ -27,17 +27,18 @@ from core.record.record import TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
 from core.translator import InputError, Translator
 from tests import small
+from tests.core.test_record import with_metadata
 
 SENTENCE, REFERENCE = small.SENTENCES[0]
 KINDS = ("encoder", "decoder", "cross")
 WEIGHTS = {
     "an edge cut": Edits(edges=(Edge("cross", 1, 1, 2, 2),)),
-    "a word cut from all": Edits(edges=(Edge("cross", None, None, None, 1),)),
+    "a key cut for all queries": Edits(edges=(Edge("cross", None, None, None, 1),)),
     "edges strengthened": Edits(
         edges=(Edge("cross", 0, None, None, 0, 30.0), Edge("decoder", 1, 1, None, 0, 0.1))
     ),
-    "a row cut altogether": Edits(edges=(Edge("encoder", 0, 1, 2, None),)),
-    "given rows": Edits(
+    "all keys of a query cut": Edits(edges=(Edge("encoder", 0, 1, 2, None),)),
+    "rows set by hand": Edits(
         rows=(Row("encoder", 0, 0, 2, (0, 1, 1)), Row("decoder", 1, 0, 1, (3, 1, 9)))
     ),
     "temperatures": Edits(
@@ -45,6 +46,7 @@ WEIGHTS = {
     ),
     "uniform heads": Edits(heads_uniform={("cross", 0, 1), ("encoder", 0, 0)}),
 }
+HIDDEN = Edits(hidden_source=(1,))
 OTHERS = {
     "heads off": Edits(heads_off={("cross", 1, 0), ("encoder", 0, 1)}),
     "a head at its mean": Edits(heads_mean={("cross", 1, 0), ("decoder", 0, 1)}),
@@ -65,7 +67,7 @@ each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 
 @pytest.fixture(scope="module")
 def folder(translating_folder, tmp_path_factory):
-    """The network that translates, with the means of its heads, as the command writes them."""
+    """A trained checkpoint with the head means that the command writes."""
     folder = shutil.copytree(translating_folder, tmp_path_factory.mktemp("means") / "scratch-de-en")
     text = tmp_path_factory.mktemp("text")
     for side, language in enumerate(("de", "en")):
@@ -100,7 +102,7 @@ def saved(record: TranslationRecord) -> TranslationRecord:
 
 @each
 @pytest.mark.parametrize("beam", [1, 5])
-def test_a_record_made_under_edits_passes_all_checks(translator, edits, beam):
+def test_a_record_made_under_edits_passes_its_checks(translator, edits, beam):
     record = translator.inspect(
         SENTENCE, edits=edits, decode=DecodeConfig(beam=beam), activations=True
     )
@@ -110,11 +112,11 @@ def test_a_record_made_under_edits_passes_all_checks(translator, edits, beam):
     given = translator.inspect(SENTENCE, REFERENCE, edits)
     assert red(given) == set()
     plain = translator.inspect(SENTENCE, REFERENCE)
-    assert np.abs(given.log_probs - plain.log_probs).max() > 2e-5  # the network is very sure
+    assert np.abs(given.log_probs - plain.log_probs).max() > 2e-5  # probabilities are near 1
 
 
 @each
-def test_the_tree_is_searched_under_the_edits(translator, edits):
+def test_the_search_tree_runs_under_the_edits(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits)
     written = translator.search_tree(SENTENCE, edits=edits)
     best = written.tree.hypotheses[0]
@@ -123,7 +125,7 @@ def test_the_tree_is_searched_under_the_edits(translator, edits):
 
 
 @each
-def test_it_is_saved_with_its_edits_and_checked_again(translator, edits):
+def test_a_loaded_record_keeps_its_edits_and_can_be_rechecked(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits)
     again = saved(record)
     assert again.edits == edits and again.id == record.id
@@ -131,8 +133,8 @@ def test_it_is_saved_with_its_edits_and_checked_again(translator, edits):
     assert len(rechecked.checks) == 8 and red(rechecked) == set()
 
 
-@pytest.mark.parametrize("edits", WEIGHTS.values(), ids=WEIGHTS)
-def test_a_check_that_is_not_told_of_the_edits_doubts_the_maps(translator, edits):
+@pytest.mark.parametrize("edits", [*WEIGHTS.values(), HIDDEN], ids=[*WEIGHTS, "hidden"])
+def test_checks_without_the_edits_fail(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits)
     source, target = ([t.id for t in side] for side in (record.source, record.target_out))
     with translator.exclusive_model() as model:
@@ -141,18 +143,20 @@ def test_a_check_that_is_not_told_of_the_edits_doubts_the_maps(translator, edits
     assert all(line.passed for line in check(record, seen.evidence, tokenizers, edits))
     wrong = {line.name for line in check(record, seen.evidence, tokenizers) if not line.passed}
     assert "Recomputed outside the model" in wrong
+    if edits == HIDDEN:
+        assert wrong == {"Recomputed outside the model", "A masked cell is exactly 0"}
 
 
-def test_a_given_row_is_the_row_that_is_recorded(translator):
-    edits = WEIGHTS["given rows"]
+def test_a_row_set_by_hand_is_recorded(translator):
+    edits = WEIGHTS["rows set by hand"]
     record = translator.inspect(SENTENCE, edits=edits)
     S = len(record.source)
     assert record.encoder[0, 0, 2] == pytest.approx([0, 0.5, 0.5] + [0] * (S - 3), abs=1e-6)
-    row = record.decoder[1, 0, 1]  # of the second token: the third key is yet to come
+    row = record.decoder[1, 0, 1]  # the third key is masked
     assert row[:2] == pytest.approx([0.75, 0.25], abs=1e-6) and not row[2:].any()
 
 
-def test_a_file_that_names_other_edits_turns_red(translator):
+def test_recheck_detects_other_edits_in_a_file(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["edges strengthened"])
     for other in (WEIGHTS["temperatures"], EDITS["heads off"]):
         forged = saved(dataclasses.replace(record, edits=other))
@@ -160,14 +164,14 @@ def test_a_file_that_names_other_edits_turns_red(translator):
         assert "Recomputed outside the model" in red(translator.recheck(forged))
 
 
-def test_a_map_changed_in_an_edited_file_turns_red(translator):
+def test_recheck_detects_an_altered_map_of_an_edited_record(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
     forged = saved(dataclasses.replace(record, cross=record.cross[:, ::-1].copy()))
     assert "Recomputed outside the model" in red(translator.recheck(forged))
 
 
-def test_an_unedited_record_is_what_it_was(translator):
-    """Its file names no edits, and its id is made of what it was made of before there were any."""
+def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
+    """Its id is the same as before edits were added to the format."""
     record = translator.inspect(SENTENCE)
     assert record.edits == Edits() and not record.edited
     with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive:
@@ -186,22 +190,7 @@ def test_an_unedited_record_is_what_it_was(translator):
 
 
 def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
-    """Its file with other words."""
-    file = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive,
-        zipfile.ZipFile(file, "w") as new,
-    ):
-        for name in archive.namelist():
-            content = archive.read(name)
-            if name == "words.npy":
-                words = json.loads(np.load(io.BytesIO(content)).tobytes()) | values
-                buffer = io.BytesIO()
-                np.save(buffer, np.frombuffer(json.dumps(words).encode(), np.uint8))
-                content = buffer.getvalue()
-            new.writestr(name, content)
-    file.seek(0)
-    return file
+    return io.BytesIO(with_metadata(record, lambda metadata: metadata.update(values)))
 
 
 @pytest.mark.parametrize(
@@ -211,11 +200,11 @@ def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
         ("off.cross.1", "its edits cannot be read"),
         ("off.cross.9.0", "cross layer 9, head 0 cannot be switched off"),
         ("temp.cross.0.9.2", "counted from 0"),
-        ("hide.99", "place 99 cannot be hidden"),
+        ("hide.99", "position 99 cannot be hidden"),
         ("~" * 2_000_000, "its edits cannot be read"),
     ],
 )
-def test_a_file_with_broken_edits_is_one_line(translator, edits, message):
+def test_invalid_edits_in_a_file_are_rejected(translator, edits, message):
     record = translator.inspect(SENTENCE, edits=Edits(heads_off={("cross", 1, 0)}))
     assert TranslationRecord.load(rewritten(record)).id == record.id
     with pytest.raises(ValueError, match=message) as refused:
@@ -223,28 +212,28 @@ def test_a_file_with_broken_edits_is_one_line(translator, edits, message):
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 500
 
 
-def test_a_file_that_holds_edits_says_so(translator):
+def test_a_file_with_edits_must_be_labelled_edited(translator):
     record = translator.inspect(SENTENCE, edits=Edits(heads_off={("cross", 1, 0)}))
     assert record.edited and record.search == "beam 5, edited"
     with pytest.raises(ValueError, match="its search does not end with ', edited'"):
         TranslationRecord.load(rewritten(record, search="beam 5"))
 
 
-def test_a_record_that_says_edited_and_holds_none_stays_unchecked(translator):
+def test_a_record_with_lost_edits_cannot_be_rechecked(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
     old = TranslationRecord.load(rewritten(record, edits=None))
     assert old.lost_edits and old.edited and old.edits == Edits()
     with pytest.raises(ValueError, match="made under edits, which its file does not hold"):
         translator.recheck(old)
-    with pytest.raises(ValueError, match="cannot be asked about here"), translator.model_for(old):
+    with (
+        pytest.raises(ValueError, match="cannot be run for this record"),
+        translator.model_for(old),
+    ):
         pass
 
 
-# Questions about a record run under its edits.
-
-
 @each
-def test_a_question_is_answered_under_the_records_edits(translator, edits):
+def test_experiments_run_under_the_records_edits(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits, activations=True)
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
     with translator.exclusive_model() as model, edited(model, edits, translator._means(edits)):
@@ -260,7 +249,7 @@ def test_a_question_is_answered_under_the_records_edits(translator, edits):
     assert np.array_equal(parts.mask, record.encoder_mask)
 
 
-def test_inside_a_head_is_shown_where_its_weights_are_their_softmax(translator):
+def test_a_site_with_edited_weights_is_rejected(translator):
     edits = Edits(hidden_source=(1,), temperatures=(Temperature("cross", 0, 0, 0.5),))
     record = translator.inspect(SENTENCE, edits=edits)
     seen = site(translator, record, "cross", 1)
@@ -270,11 +259,11 @@ def test_inside_a_head_is_shown_where_its_weights_are_their_softmax(translator):
         site(translator, record, "cross", 0)
 
 
-def test_a_question_that_edits_the_same_is_one_line(translator):
+def test_experiments_reject_conflicting_edits(translator):
     record = translator.inspect(SENTENCE, edits=Edits(source_positions=OFF))
     order = [1, 0, *range(2, len(record.source))]
     assert equivariance(translator, record, order, True).map_difference < 1e-6  # positions are off
-    with pytest.raises(EditError, match="do not nest"):
+    with pytest.raises(EditError, match="cannot be nested"):
         equivariance(translator, record, order, False)
     other = translator.inspect(small.SENTENCES[2][0])
     with pytest.raises(ValueError, match="made under different edits: pass them one by one"):
@@ -282,31 +271,25 @@ def test_a_question_that_edits_the_same_is_one_line(translator):
     assert not translator._lock.locked()
 
 
-# What a text and a network cannot have.
-
-
-def test_edits_that_cannot_be_are_one_line(translator):
+def test_inapplicable_edits_are_rejected(translator):
     S = len(translator.tokens(SENTENCE, "source"))
     for edits, message in (
-        (Edits(edges=(Edge("cross", 0, 0, 0, S),)), f"key {S} of cross is not there"),
+        (Edits(edges=(Edge("cross", 0, 0, 0, S),)), f"key {S} of cross does not exist"),
         (Edits(heads_off={("encoder", 1, 0)}), "counted from 0, the layers end at 0"),
-        (Edits(rows=(Row("cross", 0, 0, 0, (1,)),), hidden_source=(0,)), "may not look"),
+        (Edits(rows=(Row("cross", 0, 0, 0, (1,)),), hidden_source=(0,)), "only on masked keys"),
     ):
         for ask in (translator.inspect, translator.search_tree):
             with pytest.raises(EditError, match=message):
                 ask(SENTENCE, edits=edits)
-    with pytest.raises(InputError, match="nothing can be searched without the causal mask"):
+    with pytest.raises(InputError, match="decoding requires the causal mask"):
         translator.search_tree(SENTENCE, edits=Edits(causal_mask=False))
     both = Edits(edges=(Edge("cross", 0, 0, 0, S), Edge("cross", 0, 0, 0, 1)))
     kept, problems = translator.fitting(both, SENTENCE)
     assert kept == Edits(edges=(Edge("cross", 0, 0, 0, 1),)) and len(problems) == 1
 
 
-# The means of the heads.
-
-
-def test_the_means_are_those_of_the_heads_outputs(folder):
-    """Of the first cross-attention head, by hand: values, weights and Wᴼ over all target tokens."""
+def test_saved_means_match_a_calculation_by_hand(folder):
+    """For the first cross-attention head: values, weights and Wᴼ over all target tokens."""
     translator = Translator.load(folder, device="cpu")
     parts = []
     for source, target in small.SENTENCES:
@@ -321,7 +304,7 @@ def test_the_means_are_those_of_the_heads_outputs(folder):
     assert found.sentences == 6 and found.corpus == "val.de, val.en"
 
 
-def test_without_the_means_only_this_edit_is_refused(folder, tmp_path):
+def test_missing_means_prevent_mean_ablation_only(folder, tmp_path):
     bare = shutil.copytree(folder, tmp_path / "bare" / folder.name)
     (bare / FILE).unlink()
     translator = Translator.load(bare, device="cpu")
@@ -333,16 +316,12 @@ def test_without_the_means_only_this_edit_is_refused(folder, tmp_path):
     assert kept == off and len(problems) == 1 and "python -m core.analyse means" in problems[0]
     assert red(translator.inspect(SENTENCE, edits=off)) == set()
     shutil.copy(folder / FILE, bare / FILE)
-    assert red(translator.inspect(SENTENCE, edits=mean)) == set()  # nothing has to be loaded anew
-
-
-def without_layer(tensors):
-    return {**tensors, "cross": tensors["cross"][:1].clone()}
+    assert red(translator.inspect(SENTENCE, edits=mean)) == set()  # read again on the next call
 
 
 BROKEN = {
     "a kind missing": lambda t: {k: v for k, v in t.items() if k != "cross"},
-    "a layer missing": without_layer,
+    "a layer missing": lambda t: {**t, "cross": t["cross"][:1].clone()},
     "NaN": lambda t: {**t, "cross": t["cross"] * float("nan")},
     "another type": lambda t: {k: v.half() for k, v in t.items()},
 }
@@ -351,7 +330,7 @@ BROKEN = {
 @pytest.mark.parametrize(
     "broken", [*BROKEN, "no safetensors", "too long", "no sentences", "a link"]
 )
-def test_broken_means_cost_only_this_edit(folder, tmp_path, broken):
+def test_invalid_means_prevent_mean_ablation_only(folder, tmp_path, broken):
     bare = shutil.copytree(folder, tmp_path / "bare" / folder.name)
     tensors = load_file(folder / FILE)
     metadata = {} if broken == "no sentences" else {"sentences": "6"}

@@ -1,4 +1,4 @@
-"""Edges, rows, temperatures, uniform and mean heads: in both models, in passes and in searches."""
+"""Edges, rows, temperatures and head ablations: in both models, in passes and in decoding."""
 
 import math
 from functools import partial
@@ -17,20 +17,21 @@ from core.search.beam import search
 from core.search.tree import search_tree
 from core.text.tokenizer import BOS, PAD
 from tests import small
-from tests.core.test_edits import marks
+from tests.core import test_edits
+from tests.core.test_edits import traces
 
 KINDS = ("encoder", "decoder", "cross")
 EDITS = {
     "an edge cut": Edits(edges=(Edge("cross", 2, 0, 1, 3),)),
     "an edge of the encoder cut": Edits(edges=(Edge("encoder", 0, 1, 2, 1),)),
     "an edge of the decoder cut": Edits(edges=(Edge("decoder", 1, 2, 3, 0),)),
-    "a key cut for all": Edits(edges=(Edge("cross", None, None, None, 2),)),
-    "a written key cut for all": Edits(edges=(Edge("decoder", None, None, None, 1),)),
+    "a key cut for all queries": Edits(edges=(Edge("cross", None, None, None, 2),)),
+    "a decoder key cut for all queries": Edits(edges=(Edge("decoder", None, None, None, 1),)),
     "edges strengthened": Edits(
         edges=(Edge("cross", 1, None, None, 0, 50.0), Edge("decoder", 2, 1, 3, 2, 20.0))
     ),
     "an edge weakened": Edits(edges=(Edge("encoder", None, 0, None, 3, 0.01),)),
-    "a row cut altogether": Edits(edges=(Edge("cross", 0, 1, 2, None),)),
+    "all keys of a query cut": Edits(edges=(Edge("cross", 0, 1, 2, None),)),
     "rows of every kind": Edits(
         rows=(
             Row("encoder", 1, 0, 2, (0, 0.5, 0.5)),
@@ -38,7 +39,7 @@ EDITS = {
             Row("cross", 1, 1, 1, (0, 1)),
         )
     ),
-    "a row longer than what is written": Edits(rows=(Row("decoder", 2, 3, 1, (1, 2, 9, 9)),)),
+    "a row longer than the prefix": Edits(rows=(Row("decoder", 2, 3, 1, (1, 2, 9, 9)),)),
     "temperatures": Edits(
         temperatures=tuple(Temperature(kind, 1, 1, t) for kind, t in zip(KINDS, (0.2, 5.0, 0.1)))  # noqa: B905
     ),
@@ -64,24 +65,24 @@ each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
 def models(request):
-    return small.pair(norm_first=request.param, max_length=12)  # which ends a search early
+    return small.pair(norm_first=request.param, max_length=12)  # short decoding
 
 
 def means_of(model) -> dict:
-    """Something to put in the place of any head's part."""
+    """Arbitrary head means."""
     torch.manual_seed(5)
     H, D = model.config.num_heads, model.config.d_model
     sites = [(site.kind, site.layer) for site in model.attention_sites()]
     return {at: torch.randn(H, D, dtype=torch.float64) for at in sites}
 
 
-def by_hand(look, edits: Edits, mask: np.ndarray) -> np.ndarray:
-    """The weights of one site, cell by cell from what it was fed: [B, H, Q, K]."""
-    kind, layer, H = look.site.kind, look.site.layer, look.site.num_heads
-    query, key, *_ = look.site.projections()
+def by_hand(call, edits: Edits, mask: np.ndarray) -> np.ndarray:
+    """The weights of one site, computed cell by cell from its inputs: [B, H, Q, K]."""
+    kind, layer, H = call.site.kind, call.site.layer, call.site.num_heads
+    query, key, *_ = call.site.projections()
     q, k = (
         F.linear(x, *to).unflatten(-1, (H, -1)).numpy()
-        for x, to in ((look.query, query), (look.memory, key))
+        for x, to in ((call.query, query), (call.memory, key))
     )
     found = np.zeros((len(q), H, q.shape[1], k.shape[1]))
     for b, h, i in np.ndindex(*found.shape[:3]):
@@ -110,7 +111,7 @@ def by_hand(look, edits: Edits, mask: np.ndarray) -> np.ndarray:
 
 @each
 @torch.inference_mode()
-def test_each_weight_is_what_the_edits_say_of_its_score(models, edits):
+def test_edited_weights_match_a_calculation_by_hand(models, edits):
     source, target = small.batch(padding=False)
     keys = np.ones(source.shape, bool)
     keys[:, list(edits.hidden_source)] = False
@@ -123,16 +124,19 @@ def test_each_weight_is_what_the_edits_say_of_its_score(models, edits):
     for model in models:
         with edited(model, edits), capture(model) as captured:
             model(source, target)
-        for look in captured.calls():
-            expected = by_hand(look, edits, masks[look.site.kind])
-            assert np.abs(look.weights.numpy() - expected).max() < 1e-12
-            assert not look.weights.numpy()[expected == 0].any()  # exactly
+        for call in captured.calls():
+            expected = by_hand(call, edits, masks[call.site.kind])
+            assert np.abs(call.weights.numpy() - expected).max() < 1e-12
+            assert not call.weights.numpy()[expected == 0].any()  # exactly
 
 
-@each
+ALL = test_edits.EDITS | EDITS
+
+
+@pytest.mark.parametrize("edits", ALL.values(), ids=ALL)
 @torch.inference_mode()
-def test_both_models_do_the_same_and_are_restored(models, edits):
-    """Nobody looks: torch's encoder would take its fused path, which passes the modules by."""
+def test_both_models_agree_and_are_restored(models, edits):
+    """Without capture torch's encoder would take its fused path, which bypasses the modules."""
     source, target = small.batch(padding=True)
     real = target != PAD
     before = [model(source, target) for model in models]
@@ -143,25 +147,15 @@ def test_both_models_do_the_same_and_are_restored(models, edits):
     assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)
     assert (found[1][real] - before[1][real]).abs().max() > 1e-4  # the edit did something
     for model, logits in zip(models, before, strict=True):
-        assert left_on(model) == []
+        assert traces(model) == []
         assert torch.equal(model(source, target), logits)
-
-
-def left_on(model) -> list:
-    own = [
-        name
-        for site in model.attention_sites()
-        for name in ("attend", "forward")
-        if name in vars(site.module)
-    ]
-    return marks(model) + own
 
 
 @each
 @pytest.mark.parametrize("beam", [1, 5])
 @torch.inference_mode()
-def test_a_search_finds_what_a_pass_under_the_edits_says(models, edits, beam):
-    """In a step of the scratch model hypotheses share one tree of keys; the baseline has none."""
+def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits, beam):
+    """In the scratch model, hypotheses share one tree of keys; the baseline has no cache."""
     source, _ = small.batch(padding=True)
     searched, trees = [], []
     for model in models:
@@ -176,7 +170,7 @@ def test_a_search_finds_what_a_pass_under_the_edits_says(models, edits, beam):
                 found = [h.log_prob for h in hypotheses]
                 assert found == pytest.approx(totals, abs=1e-9)
             trees.append(search_tree(model, source[:1], DecodeConfig(beam=beam)))
-        assert left_on(model) == []
+        assert traces(model) == []
     for theirs, ours in zip(*searched, strict=True):
         assert [h.ids for h in theirs] == [h.ids for h in ours]
         assert [h.log_prob for h in theirs] == pytest.approx([h.log_prob for h in ours], abs=1e-9)
@@ -184,8 +178,8 @@ def test_a_search_finds_what_a_pass_under_the_edits_says(models, edits, beam):
     assert [n.id for n in trees[0].nodes] == [n.id for n in trees[1].nodes]
 
 
-def test_the_searches_above_are_long_enough_to_tell(models):
-    """Rows and edges of the decoder are at positions that hypotheses reach, on different paths."""
+def test_the_edits_affect_long_diverging_hypotheses(models):
+    """Guard: hypotheses reach the edited decoder positions, on different paths."""
     source, _ = small.batch(padding=True)
     for edits in (EDITS["an edge of the decoder cut"], EDITS["all at once"]):
         with edited(models[1], edits):
@@ -197,7 +191,7 @@ def test_the_searches_above_are_long_enough_to_tell(models):
 
 
 @torch.inference_mode()
-def test_all_edges_to_a_word_cut_are_the_word_hidden(models):
+def test_cutting_all_edges_to_a_key_equals_hiding_it(models):
     source, target = small.batch(padding=True)
     cut = Edits(edges=tuple(Edge(kind, None, None, None, 2) for kind in ("encoder", "cross")))
     for model in models:
@@ -214,7 +208,7 @@ def test_all_edges_to_a_word_cut_are_the_word_hidden(models):
 
 @torch.inference_mode()
 def test_a_factor_and_its_inverse_cancel(models):
-    """Four times for all heads at once, a quarter for each by itself."""
+    """A factor of 4 for all heads at once, and of 1/4 for each head."""
     source, target = small.batch(padding=True)
     H, layers = models[0].config.num_heads, range(3)
     quarters = tuple(Edge("cross", layer, h, None, 1, 0.25) for layer in layers for h in range(H))
@@ -229,7 +223,7 @@ def test_a_factor_and_its_inverse_cancel(models):
 
 
 @torch.inference_mode()
-def test_a_low_temperature_takes_the_largest_and_a_high_one_all_alike(models):
+def test_temperature_limits_are_argmax_and_uniform(models):
     source, target = small.batch(padding=False)
     for model in models:
         maps = {}
@@ -247,7 +241,7 @@ def test_a_low_temperature_takes_the_largest_and_a_high_one_all_alike(models):
 
 
 @torch.inference_mode()
-def test_a_query_with_every_key_cut_gets_zeros(models):
+def test_cutting_every_key_equals_switching_the_head_off(models):
     source, target = small.batch(padding=True)
     edits = Edits(edges=(Edge("cross", 1, 2, None, None),))
     for model in models:
@@ -258,7 +252,7 @@ def test_a_query_with_every_key_cut_gets_zeros(models):
         with edited(model, Edits(heads_off={("cross", 1, 2)})):
             off = model(source, target)
         assert cut.isfinite().all()
-        # Without weights no value, and so no part: as if the head were off.
+
         real = target != PAD
         assert torch.allclose(cut[real], off[real], rtol=0, atol=1e-12)
 
@@ -268,7 +262,7 @@ def keep_output(outputs, at, module, args, output):
 
 
 @torch.inference_mode()
-def test_a_head_at_its_mean_is_off_and_adds_the_mean(models):
+def test_mean_ablation_zeroes_the_head_and_adds_the_mean(models):
     source, target = small.batch(padding=True)
     heads = {("cross", 1, 1), ("cross", 1, 3), ("encoder", 0, 0)}
     for model in models:
@@ -287,58 +281,58 @@ def test_a_head_at_its_mean_is_off_and_adds_the_mean(models):
                 hook.remove()
         first = outputs["mean", "encoder", 0] - outputs["off", "encoder", 0]
         expected = means["encoder", 0][0].expand_as(first)
-        assert torch.allclose(first, expected, rtol=0, atol=1e-12)  # it is fed the same
+        assert torch.allclose(first, expected, rtol=0, atol=1e-12)  # the inputs are equal
         with edited(model, Edits(heads_mean=heads), means), capture(model) as captured:
             model(source, target)
-        (look,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == ("cross", 1)]
-        *_, value, output = look.site.projections()
-        v = F.linear(look.memory, *value).unflatten(-1, (4, -1))
-        z = torch.einsum("bhqk,bkhe->bqhe", look.weights, v)
+        (call,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == ("cross", 1)]
+        *_, value, output = call.site.projections()
+        v = F.linear(call.memory, *value).unflatten(-1, (4, -1))
+        z = torch.einsum("bhqk,bkhe->bqhe", call.weights, v)
         z[:, :, [1, 3]] = 0
         by_hand = F.linear(z.flatten(2), *output) + means["cross", 1][[1, 3]].sum(0)
         assert torch.allclose(outputs["mean", "cross", 1], by_hand, rtol=0, atol=1e-12)
 
 
-def test_a_mean_that_nobody_knows_is_one_line(models):
+def test_a_missing_mean_is_rejected(models):
     for model in models:
-        match = "cross layer 1, head 3 cannot be put at its mean"
+        match = "cross layer 1, head 3 cannot be set to its mean"
         here = edited(model, Edits(heads_mean={("cross", 1, 3)}))
         with pytest.raises(EditError, match=match), here:
             pass
-        assert left_on(model) == []
+        assert traces(model) == []
 
 
 @torch.inference_mode()
-def test_an_exception_leaves_nothing(models):
+def test_an_exception_restores_the_model(models):
     for model in models:
         plain = model(*small.batch(padding=True))
         for edits in EDITS.values():
             with pytest.raises(RuntimeError, match="oops"), edited(model, edits):
                 model(*small.batch(padding=True))
-                assert left_on(model) or edits.heads_off
+                assert traces(model) or edits.heads_off
                 raise RuntimeError("oops")
-            assert left_on(model) == []
-        match = "key 9 of cross is not there: the source ends at 8"
+            assert traces(model) == []
+        match = "key 9 of cross does not exist: the source ends at 8"
         beyond = edited(model, Edits(edges=(Edge("cross", 0, 0, 0, 9),)))
         with pytest.raises(EditError, match=match), beyond:
             model(*small.batch(padding=True))
-        assert left_on(model) == []
+        assert traces(model) == []
         assert torch.equal(model(*small.batch(padding=True)), plain)
 
 
-def test_weights_are_edited_once_at_a_time(models):
+def test_weight_edits_of_one_site_do_not_nest(models):
     for model in models:
         with edited(model, EDITS["an edge cut"]):
-            second = edited(model, EDITS["a key cut for all"])
-            with pytest.raises(NestedEditsError, match="do not nest"), second:
+            second = edited(model, EDITS["a key cut for all queries"])
+            with pytest.raises(NestedEditsError, match="cannot be nested"), second:
                 pass
             with edited(model, EDITS["an edge of the encoder cut"]):
-                pass  # of other attentions
-            assert len(left_on(model)) > 1
-        assert left_on(model) == []
+                pass  # other sites may be edited
+            assert len(traces(model)) > 1
+        assert traces(model) == []
 
 
-def test_what_the_network_does_not_have_is_one_line(models):
+def test_edits_outside_the_model_are_rejected(models):
     for edits in (
         Edits(edges=(Edge("cross", 3, 0, 0, 0),)),
         Edits(rows=(Row("encoder", 2, 0, 0, (1,)),)),
@@ -349,11 +343,11 @@ def test_what_the_network_does_not_have_is_one_line(models):
             match = "counted from 0, the layers end at"
             with pytest.raises(EditError, match=match), edited(model, edits):
                 pass
-            assert left_on(model) == []
+            assert traces(model) == []
 
 
-def test_a_mask_score_in_place_of_infinity_lets_nothing_through():
-    """Such a model gives masked keys a finite score: edits must not make that the largest."""
+def test_a_finite_mask_score_keeps_masked_keys_at_zero():
+    """Edits must not let the finite score of a masked key become the largest."""
     models = small.pair(mask_score=-1e9)
     source, target = small.batch(padding=True)
     cut = Edits(edges=tuple(Edge("cross", None, None, None, k) for k in range(5)))

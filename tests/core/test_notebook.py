@@ -1,4 +1,4 @@
-"""What a notebook asks: tables, many records at once, activations, questions to a pass."""
+"""The notebook API: data frames, repr, batches of records, activations, experiments."""
 
 import dataclasses
 from html.parser import HTMLParser
@@ -43,7 +43,7 @@ def record(records):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_table_holds_every_cell_with_its_tokens(record, kind):
+def test_a_dataframe_has_every_cell_with_its_tokens(record, kind):
     table = record.to_dataframe(kind)
     assert " ".join(table) == ("layer head query key query_token produced_token key_token weight")
     weights = record.maps(kind)
@@ -60,8 +60,13 @@ def test_a_table_holds_every_cell_with_its_tokens(record, kind):
     assert np.allclose(sums, 1, atol=1e-5)
 
 
-def test_one_heads_weights_and_one_sides_tokens(record):
-    assert np.array_equal(record.attention("cross", 1, 0), record.cross[1, 0])
+def test_attention_and_tokens(record):
+    attention = record.attention
+    assert np.array_equal(attention("cross", 1, 0), record.cross[1, 0])
+    assert np.array_equal(attention["cross", 1, 0], record.cross[1, 0])
+    assert np.array_equal(attention["encoder", -1], record.encoder[-1])
+    assert np.shares_memory(attention["decoder"], record.decoder)
+    assert attention["cross", :, 1].shape == record.cross[:, 1].shape
     assert record.tokens("source") == [t.text for t in record.source]
     assert record.tokens("target") == [t.text for t in record.target_out]
     assert record.tokens("target_in")[0] == "<bos>"
@@ -77,18 +82,23 @@ def test_one_heads_weights_and_one_sides_tokens(record):
         ),
         (lambda r: r.attention("encoder", 1, 0), "encoder has no layer 1: .*end at 0"),
         (lambda r: r.attention("cross", 0, 2), "cross has no head 2: .*end at 1"),
-        (lambda r: r.attention("cross", -4, 0), "cross has no layer -4"),
+        (lambda r: r.attention["cross", -4], "cross has no layer -4"),
+        (lambda r: r.attention["crosss"], "unknown kind 'crosss'"),
         (lambda r: r.to_dataframe("all"), "unknown kind 'all'"),
+        (lambda r: r.maps("x"), "unknown kind 'x': choose encoder, decoder or cross"),
+        (lambda r: r.mask("x"), "unknown kind 'x'"),
+        (lambda r: r.entropy("x"), "unknown kind 'x'"),
         (lambda r: r.tokens("both"), "unknown side 'both': choose source, target or target_in"),
+        (lambda r: r.words("both"), "unknown side 'both'"),
     ],
 )
-def test_what_is_not_there_is_one_line(record, ask, message):
+def test_unknown_kinds_layers_heads_and_sides_are_rejected(record, ask, message):
     with pytest.raises(ValueError, match=message):
         ask(record)
 
 
 class _Read(HTMLParser):
-    """The tags, attributes and text of a page, as a browser would take them."""
+    """The tags, attributes and text of an HTML page."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -105,7 +115,7 @@ class _Read(HTMLParser):
         self.text += data
 
 
-def test_a_card_says_what_was_translated_and_whether_it_holds(record):
+def test_the_html_card_shows_texts_and_checks(record):
     shown = _Read(record._repr_html_())
     for part in (record.source_text, record.translation, "scratch-de-en", "beam 5", "German"):
         assert part in shown.text
@@ -116,7 +126,7 @@ def test_a_card_says_what_was_translated_and_whether_it_holds(record):
     assert "Not checked" in dataclasses.replace(record, checks=())._repr_html_()
 
 
-def test_a_card_holds_no_tag_that_a_text_brought(record):
+def test_the_html_card_escapes_texts(record):
     hostile = '<img src=x onerror="alert(1)"></div><script>alert(1)</script>&amp;'
     check = RecordCheck(hostile, True, 0.0, 0.0, hostile)
     names = ("model", "source_language", "target_language", "source_text", "translation")
@@ -130,13 +140,13 @@ def test_a_card_holds_no_tag_that_a_text_brought(record):
 
 
 @pytest.mark.parametrize("text", ["x" * 9999, "\U0001f9e8\u200b" * 999, "\n" * 999, "'\"" * 500])
-def test_a_records_name_is_short_whatever_it_holds(record, text):
+def test_the_repr_is_short_for_any_text(record, text):
     names = ("model", "source_text", "translation")
     shown = repr(dataclasses.replace(record, **dict.fromkeys(names, text)))
     assert len(shown) <= 500
 
 
-def test_a_translator_and_a_translation_say_what_they_are(translator):
+def test_the_repr_of_a_translator(translator):
     assert repr(translator) == (
         f"Translator(scratch-de-en, German → English, scratch, "
         f"{translator.card.parameters:,} weights, cpu)"
@@ -146,7 +156,7 @@ def test_a_translator_and_a_translation_say_what_they_are(translator):
 
 
 def assert_same(many: TranslationRecord, one: TranslationRecord) -> None:
-    """All that is no rounding is equal, weights to 1e-5 and nats to 1e-4, as the checks ask."""
+    """Fields are equal; weights to 1e-5 and log-probabilities to 1e-4, the limits of the checks."""
     for field in dataclasses.fields(TranslationRecord):
         a, b = getattr(many, field.name), getattr(one, field.name)
         if field.name in ARRAYS:
@@ -166,20 +176,20 @@ def assert_same(many: TranslationRecord, one: TranslationRecord) -> None:
 
 @pytest.mark.parametrize("batch_tokens", [1, 150, 2048])
 @pytest.mark.parametrize("decode", [DecodeConfig(), DecodeConfig(beam=1)])
-def test_many_at_once_are_each_as_if_alone(translator, batch_tokens, decode):
+def test_inspect_many_equals_inspect(translator, batch_tokens, decode):
     texts = [*SENTENCES, "Ja.", SENTENCES[0]]
     done = []
     found = translator.inspect_many(
         texts, decode=decode, batch_tokens=batch_tokens, on_progress=done.append
     )
-    assert len({len(r.source) for r in found}) > 3, "else nothing is padded"
+    assert len({len(r.source) for r in found}) > 3, "no padding is tested"
     for text, many in zip(texts, found, strict=True):
         assert_same(many, translator.inspect(text, decode=decode))
     assert sum(done) == len(texts)
     assert (len(done) == len(texts)) == (batch_tokens == 1)
 
 
-def test_the_twin_too_and_given_targets(translator):
+def test_inspect_many_with_targets_and_activations(translator):
     targets = [target for _, target in reversed(small.SENTENCES)]
     for model in (translator, translator.other_implementation()):
         found = model.inspect_many(SENTENCES, targets, activations=True)
@@ -195,16 +205,17 @@ def assert_same_activations(some, others) -> None:
         assert a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-4), field.name
 
 
-def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
+def test_batches_are_bounded_by_batch_tokens(translator, monkeypatch):
     fed = []
     whole = teacher_forced.teacher_forced_passes
 
-    def watched(model, asked, *rest, **named):
-        rows = sum(1 + len(one.rows) for one in asked)
-        fed.append((len(asked), rows * max(one.longest for one in asked)))
-        return whole(model, asked, *rest, **named)
+    def spy(model, inputs, *rest, **named):
+        rows = sum(1 + len(one.rows) for one in inputs)
+        fed.append((len(inputs), rows * max(one.longest for one in inputs)))
+        return whole(model, inputs, *rest, **named)
 
-    monkeypatch.setattr("core.translator.teacher_forced_passes", watched)
+    monkeypatch.setattr("core.translator.teacher_forced_passes", spy)
+    assert translator.inspect_many([]) == [] and fed == []
     translator.inspect_many(SENTENCES * 3, batch_tokens=200)
     assert max(count for count, _ in fed) > 1
     assert all(tokens <= 200 or count == 1 for count, tokens in fed)
@@ -221,20 +232,18 @@ def test_a_batch_is_bounded_by_its_tokens(translator, monkeypatch):
         ((["Ja."], []), ValueError, "1 sources and 0 targets"),
     ],
 )
-def test_bad_lists_are_one_line_before_any_work(translator, monkeypatch, arguments, error, message):
+def test_invalid_lists_are_rejected_before_any_work(
+    translator, monkeypatch, arguments, error, message
+):
     monkeypatch.setattr("core.translator.translate_ids", None)
     monkeypatch.setattr("core.translator.teacher_forced_passes", None)
     with pytest.raises(error, match=message):
         translator.inspect_many(*arguments)
 
 
-def test_no_sentence_gives_no_record(translator):
-    assert translator.inspect_many([]) == []
-
-
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-def test_hidden_states_are_what_each_sublayer_adds_up_to(architecture, norm_first):
+def test_hidden_states_match_each_sublayer_by_hand(architecture, norm_first):
     baseline, scratch = small.pair(norm_first=norm_first)
     network = (scratch if architecture == "scratch" else baseline).float()
     source, target = small.source_row(6), small.source_row(5)
@@ -244,7 +253,7 @@ def test_hidden_states_are_what_each_sublayer_adds_up_to(architecture, norm_firs
     assert found.encoder_states.shape == (network.config.num_encoder_layers, 2, S, D)
     assert found.decoder_states.shape == (network.config.num_decoder_layers, 3, T, D)
     causal = torch.ones(T, T, dtype=torch.bool).tril()[None, None]
-    # Each layer of the scratch model, fed what came before it, with its sub-layers by hand.
+    # Run the sub-layers of the scratch model by hand, one after the other.
     hand = scratch.float()
     memory = torch.from_numpy(found.encoder_output.copy())[None]
     with torch.no_grad():
@@ -269,7 +278,7 @@ def test_hidden_states_are_what_each_sublayer_adds_up_to(architecture, norm_firs
     assert (logits - seen.evidence.logits_TV).abs().max() < 1e-4
 
 
-def test_activations_are_asked_for_and_leave_the_record_as_it_is(translator, record, tmp_path):
+def test_activations_do_not_change_the_record(translator, record, tmp_path):
     with_them = translator.inspect(SENTENCES[1], activations=True)
     assert record.activations is None
     assert with_them.id == record.id and repr(with_them) == repr(record)
@@ -299,7 +308,7 @@ def test_activations_are_asked_for_and_leave_the_record_as_it_is(translator, rec
         ("target_embeddings", lambda a: a[1:].copy(), "axis T"),
     ],
 )
-def test_activations_that_do_not_fit_are_refused(translator, name, spoil, message):
+def test_inconsistent_activations_are_rejected(translator, name, spoil, message):
     record = translator.inspect(SENTENCES[1], activations=True)
     wrong = {name: spoil(getattr(record.activations, name))}
     with pytest.raises(ValueError, match=message):
@@ -307,7 +316,7 @@ def test_activations_that_do_not_fit_are_refused(translator, name, spoil, messag
         dataclasses.replace(record, activations=activations)
 
 
-QUESTIONS = {
+EXPERIMENTS = {
     "norms": (value_norms, ()),
     "scores": (scores, ()),
     "parts": (score_parts, ("encoder",)),
@@ -338,16 +347,16 @@ def assert_equal(some: object, others: object) -> None:
         assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_is_put_to_a_translator_and_a_record(translator, record, name):
-    question, rest = QUESTIONS[name]
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_take_a_translator_and_a_record(translator, record, name):
+    question, rest = EXPERIMENTS[name]
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
     with translator.exclusive_model() as network:
         expected = question(network, *ids, *rest)
     assert_equal(question(translator, record, *rest), expected)
 
 
-def test_questions_about_one_side_or_several_records(translator, records, record):
+def test_experiments_on_one_side_or_several_records(translator, records, record):
     source, target_in = ([t.id for t in s] for s in (record.source, record.target_in))
     order = [1, 0, *range(2, len(source))]
     ids = source, [t.id for t in record.target_out]
@@ -368,19 +377,19 @@ def test_questions_about_one_side_or_several_records(translator, records, record
     assert true_change(translator, record, 1, (5, 6), off) == changed != 0
 
 
-def test_a_record_of_another_network_is_not_asked_about(translator, record):
+def test_experiments_reject_records_of_another_model(translator, record):
     other = dataclasses.replace(record, weights_sha256="0" * 64)
     held = translator.inspect(SENTENCES[1], edits=Edits(hidden_source=(1,)))
     edited = dataclasses.replace(held, edits=Edits(), lost_edits=True)
     for wrong, message in ((other, "other weights"), (edited, "under edits")):
-        with pytest.raises(ValueError, match=f"cannot be asked about here: .*{message}"):
+        with pytest.raises(ValueError, match=f"cannot be run for this record: .*{message}"):
             value_norms(translator, wrong)
         with pytest.raises(ValueError, match=message):
             padding_effect(translator, [record, wrong], 0)
     assert not translator._lock.locked()
 
 
-def test_the_network_is_held_while_it_is_asked(translator, record):
+def test_model_for_holds_the_lock(translator, record):
     with translator.model_for(record) as network:
         assert translator._lock.locked() and network is translator._model
     assert not translator._lock.locked()

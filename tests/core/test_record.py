@@ -1,9 +1,9 @@
-"""From text to record: the maps are the search's own, and a record refuses to be wrong."""
+"""Records from text: maps equal those of decoding, and inconsistent records are rejected."""
 
 import dataclasses
 import io
 import json
-import random
+import re
 import shutil
 import threading
 import time
@@ -38,11 +38,11 @@ def translator(translating_folder):
 @pytest.fixture(scope="module")
 def record(translator):
     found = translator.inspect(SENTENCE)
-    assert len(found.target_out) > 3, "else nothing about rows can fail"
+    assert len(found.target_out) > 3, "too short to test rows"
     return found
 
 
-def test_a_record_is_what_was_translated(translator, record):
+def test_a_record_matches_the_translation(translator, record):
     (translation,) = translator.translate([SENTENCE])
     assert record.translation == translation.text
     assert record.source_text == SENTENCE
@@ -63,8 +63,7 @@ def test_maps_have_the_models_layers_and_heads(record):
     assert np.array_equal(record.decoder_mask, np.tri(T, dtype=bool))
 
 
-def test_a_row_of_the_teacher_forced_pass_is_a_step_of_the_search(checkpoint_folder):
-    """Row t of one full pass equals the last row of a pass over the first t+1 tokens."""
+def test_row_t_of_a_full_pass_equals_the_last_row_of_a_pass_over_t_plus_1_tokens(checkpoint_folder):
     model = load(checkpoint_folder).model
     source, target = [9, 8, 7, 6, EOS], [30, 40, 50, 60, EOS]
     whole = teacher_forced_pass(model, source, target)
@@ -78,7 +77,7 @@ def test_a_row_of_the_teacher_forced_pass_is_a_step_of_the_search(checkpoint_fol
         torch.testing.assert_close(whole.log_probs[t], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_capturing_changes_nothing_and_leaves_nothing(checkpoint_folder):
+def test_capture_leaves_outputs_unchanged_and_removes_its_hooks(checkpoint_folder):
     model = load(checkpoint_folder).model
     source, target = torch.tensor([[9, 8, 7, EOS]]), torch.tensor([[BOS, 30, 40]])
     before = model(source, target)
@@ -90,7 +89,7 @@ def test_capturing_changes_nothing_and_leaves_nothing(checkpoint_folder):
     assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
 
 
-def test_two_passes_in_one_capture_are_refused(checkpoint_folder):
+def test_two_passes_in_one_capture_are_rejected(checkpoint_folder):
     model = load(checkpoint_folder).model
     source, target = torch.tensor([[9, EOS]]), torch.tensor([[BOS]])
     with pytest.raises(RuntimeError, match="ran twice"), capture(model):
@@ -98,7 +97,7 @@ def test_two_passes_in_one_capture_are_refused(checkpoint_folder):
         model(source, target)
 
 
-def test_alternatives_are_the_likeliest_first(record):
+def test_alternatives_are_sorted_by_probability(record):
     assert len(record.alternatives) == len(record.target_out)
     for tokens, log_probs in zip(record.alternatives, record.alternative_log_probs, strict=True):
         assert len(tokens) == 5
@@ -113,7 +112,7 @@ def test_alternatives_are_the_likeliest_first(record):
 
 
 @pytest.mark.parametrize("text", [SENTENCE, "Ein Hund."])
-def test_the_twin_shows_the_same_picture(translator, text):
+def test_the_other_implementation_gives_the_same_record(translator, text):
     ours, theirs = translator.inspect(text), translator.other_implementation().inspect(text)
     assert theirs.translation == ours.translation
     for kind in ("encoder", "decoder", "cross"):
@@ -123,42 +122,41 @@ def test_the_twin_shows_the_same_picture(translator, text):
     assert back.inspect(text).id == ours.id
 
 
-def test_a_given_target_is_shown_instead(translator):
+def test_a_given_target_replaces_the_translation(translator):
     record = translator.inspect(SENTENCE, target="A dog runs.")
     assert record.translation == "A dog runs."
     assert record.search == "given target" and record.hypotheses == ()
     assert record.target_out[-1].id == EOS
 
 
-def test_saving_and_loading(record, tmp_path):
+def test_a_loaded_record_is_equal_and_holds_no_pickle(record, tmp_path):
     record.save(tmp_path / "record.npz")
-    again = TranslationRecord.load(tmp_path / "record.npz")
-    assert again.id == record.id
-    assert again.source == record.source and again.hypotheses == record.hypotheses
-    assert again.checks == record.checks and len(again.checks) == 8
-    assert np.array_equal(again.cross, record.cross)
+    loaded = TranslationRecord.load(tmp_path / "record.npz")
+    assert loaded.id == record.id
+    assert loaded.source == record.source and loaded.hypotheses == record.hypotheses
+    assert loaded.checks == record.checks and len(loaded.checks) == 8
+    assert np.array_equal(loaded.cross, record.cross)
     with np.load(tmp_path / "record.npz", allow_pickle=False) as arrays:
         assert not any(array.dtype.hasobject for array in arrays.values())
 
 
-def refused(content: bytes | Path, *words: str) -> None:
-    """Loading fails with one line of ours, which never advises what numpy does."""
+def assert_rejected(content: bytes | Path, *patterns: str) -> None:
+    """Loading fails with one line; tests/core/test_archives.py has more hostile files."""
     file = content if isinstance(content, Path) else io.BytesIO(content)
     with pytest.raises(ValueError, match="is not a saved record") as caught:
         TranslationRecord.load(file)
     message = str(caught.value)
     assert type(caught.value) is ValueError
-    assert "\n" not in message and "pickle" not in message and "unsafe" not in message
-    assert len(message) < 600
-    for word in words:
-        assert word in message, message
+    assert "\n" not in message and len(message) < 600
+    for pattern in patterns:
+        assert re.search(pattern, message), message
 
 
-def archive(members: dict[str, bytes], **options: object) -> bytes:
+def archive(members: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
         for name, content in members.items():
-            opened.writestr(name, content, **options)
+            opened.writestr(name, content)
     return buffer.getvalue()
 
 
@@ -173,8 +171,8 @@ def npy(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def words(record: TranslationRecord, change) -> bytes:
-    """The saved record with its words as `change` leaves them."""
+def with_metadata(record: TranslationRecord, change) -> bytes:
+    """The saved record, its JSON modified in place by `change`."""
     saved = members(record)
     values = json.loads(np.load(io.BytesIO(saved["words.npy"])).tobytes())
     change(values)
@@ -182,18 +180,9 @@ def words(record: TranslationRecord, change) -> bytes:
     return archive({**saved, "words.npy": npy(np.frombuffer(text, np.uint8))})
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"no archive", b"PK\x03\x04broken", npy(np.zeros(3)), b"\x80\x04N."]
-)
-def test_a_file_of_another_kind_is_refused(content, tmp_path):
-    refused(content)
-    (tmp_path / "x.npz").write_bytes(content)
-    refused(tmp_path / "x.npz", "x.npz")
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    refused(tmp_path / "x.npz", "x.npz", "No such file")
-    refused(tmp_path, "it is a folder")
+def test_a_missing_file_and_a_folder_are_rejected(tmp_path):
+    assert_rejected(tmp_path / "x.npz", "x.npz", "No such file")
+    assert_rejected(tmp_path, "it is a folder")
 
 
 def drop(*names: str):
@@ -216,111 +205,49 @@ def drop(*names: str):
         (lambda w: w.update(alternatives=3), "alternatives is not a list"),
         (lambda w: w["alternatives"].__setitem__(0, None), "is not a list"),
         (lambda w: w["alternatives"][0].pop(), "axis K"),
-        (lambda w: w["source"].__setitem__(0, None), "no RecordToken"),
-        (lambda w: w["source"][0].pop("piece"), "no RecordToken"),
-        (lambda w: w["source"][0].update(id="5"), "a id that is no int"),
-        (lambda w: w["target_in"][0].update(id=10**30), "a id that is no int"),
-        (lambda w: w["source"][0].update(text=None), "a text that is no str"),
-        (lambda w: w["hypotheses"][0].update(ids=[True]), "a ids that is no tuple"),
-        (lambda w: w["hypotheses"][0].update(score="low"), "a score that is no float"),
-        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "a log_prob that is no float"),
-        (lambda w: w["checks"][0].update(passed=1), "a passed that is no bool"),
-        (lambda w: w["checks"][0].update(passed=False), "is not False"),
-        (lambda w: w["checks"][0].update(name="a\nb " * 10**5, passed=False), "(a b a b a b"),
+        (lambda w: w["source"].__setitem__(0, None), "not a RecordToken"),
+        (lambda w: w["source"][0].pop("piece"), "not a RecordToken"),
+        (lambda w: w["source"][0].update(id="5"), "the id of .* not of type int"),
+        (lambda w: w["target_in"][0].update(id=10**30), "the id of .* not of type int"),
+        (lambda w: w["source"][0].update(text=None), "the text of .* not of type str"),
+        (lambda w: w["hypotheses"][0].update(ids=[True]), "the ids of .* not of type tuple"),
+        (lambda w: w["hypotheses"][0].update(score="low"), "the score of .* not of type float"),
+        (lambda w: w["hypotheses"][0].update(log_prob=-(10**400)), "the log_prob of .* float"),
+        (lambda w: w["checks"][0].update(passed=1), "the passed of .* not of type bool"),
+        (lambda w: w["checks"][0].update(passed=False), "contradicts passed=False"),
+        (lambda w: w["checks"][0].update(name="a\nb " * 10**5, passed=False), r"\(a b a b a b"),
         (lambda w: w.update(model=["x"]), "model is not a text"),
         (lambda w: w.update(translation=None), "translation is not a text"),
         (lambda w: w.update(source=[], target_in=[], target_out=[], alternatives=[]), "axis"),
     ],
 )
-def test_words_of_another_kind_are_refused(record, change, message):
-    refused(words(record, change), message)
+def test_invalid_metadata_is_rejected(record, change, message):
+    assert_rejected(with_metadata(record, change), message)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("cross", b""),
-        ("cross", b"\x93NUMPY\x01\x00"),
-        ("cross", npy(np.zeros((1, 2), np.float32))),
-        ("cross", npy(np.zeros((2, 2, 3, 4), np.float64))),
-        ("cross", npy(np.array([[[[None]]]], object))),
-        ("words", npy(np.array([None], object))),
-        ("words", npy(np.frombuffer(b"[" * 100_000, np.uint8))),
-        ("words", npy(np.frombuffer(b"\xff", np.uint8))),
-        ("words", npy(np.frombuffer(b"[]", np.uint8))),
-    ],
-)
-def test_arrays_of_another_kind_are_refused(record, name, content):
-    refused(archive({**members(record), f"{name}.npy": content}), name)
-
-
-def test_an_array_too_few_is_refused(record):
-    for name, reason in (("cross", "cross is missing"), ("words", "words is missing")):
-        saved = members(record)
-        del saved[f"{name}.npy"]
-        refused(archive(saved), reason)
-
-
-def test_two_arrays_of_one_name_are_refused(record):
-    """The first would be counted as large as the second."""
-    buffer = io.BytesIO(record.to_bytes())
-    with zipfile.ZipFile(buffer, "a") as opened, pytest.warns(UserWarning, match="Duplicate"):
-        opened.writestr("cross.npy", members(record)["cross.npy"])
-    refused(buffer.getvalue(), "two of its arrays have the same name")
-
-
-def test_an_array_may_be_saved_by_columns(record):
-    by_columns = npy(np.asfortranarray(record.cross))
-    assert by_columns != members(record)["cross.npy"]
-    again = archive({**members(record), "cross.npy": by_columns})
-    assert TranslationRecord.load(io.BytesIO(again)).id == record.id
-
-
-def test_damaged_bytes_are_refused(record):
-    """Cut anywhere or with a byte changed: refused, or read as what it was."""
-    content = record.to_bytes()
-    draw = random.Random(0)
-    for _ in range(100):
-        refused(content[: draw.randrange(len(content))])
-        spoiled = bytearray(content)
-        spoiled[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        try:
-            assert TranslationRecord.load(io.BytesIO(spoiled)).id == record.id
-        except ValueError as error:
-            assert "is not a saved record" in str(error)
-
-
-def test_an_archive_of_a_later_kind_is_refused(record):
+def test_an_archive_of_a_later_zip_version_is_rejected(record):
     content = bytearray(record.to_bytes())
-    content[content.index(b"PK\x01\x02") + 6] = 99  # the version that is needed to unpack it
-    refused(bytes(content), "of another kind")
+    content[content.index(b"PK\x01\x02") + 6] = 99  # the version needed to extract
+    assert_rejected(bytes(content), "another format")
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(record, monkeypatch):
+def test_a_decompression_bomb_is_rejected_before_it_is_unpacked(record, monkeypatch):
     saved = members(record)
-    half = bytes(129 << 20)  # neither of the two is too large
+    half = bytes(129 << 20)  # only their sum exceeds the limit
     bomb = archive({**saved, "cross.npy": half, "encoder.npy": half})
-    wordy = archive({**saved, "words.npy": bytes(5 << 20)})
-    assert max(len(bomb), len(wordy)) < 1 << 20
+    large_json = archive({**saved, "words.npy": bytes(5 << 20)})
+    assert max(len(bomb), len(large_json)) < 1 << 20
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
-    refused(bomb, "it unpacks to", "the limit is 256 MB")
-    refused(wordy, "words take more than 4 MB")
+    assert_rejected(bomb, "it unpacks to", "the limit is 256 MB")
+    assert_rejected(large_json, "words take more than 4 MB")
 
 
-def test_a_header_that_promises_more_than_there_is_makes_no_room(record):
-    """numpy would set 4 TB aside for it; the zip's own sizes are small."""
-    header = npy(np.zeros((2, 2, 3, 4), np.float32))
-    for shape in ((10**6, 10**6, 3, 4), (2, 2, 3, 5), (-1, -1, 3, 4)):
-        said = header.replace(b"(2, 2, 3, 4)", str(shape).encode())
-        refused(archive({**members(record), "cross.npy": said}), "cross")
-
-
-def test_too_many_tokens_are_refused_before_they_are_unpacked(record):
+def test_too_many_tokens_are_rejected(record):
     saved = members(record)
     assert TranslationRecord.load(io.BytesIO(archive(saved))).id == record.id
     for shape in ((2, 2, 513, 4), (2, 2, 3, 513)):
         large = npy(np.zeros(shape, np.float32))
-        refused(archive({**saved, "cross.npy": large}), "513 tokens are too many")
+        assert_rejected(archive({**saved, "cross.npy": large}), "513 tokens are too many")
     with pytest.raises(ValueError, match="513 tokens of the target are too many"):
         long_record(513)
     with pytest.raises(ValueError, match="513 tokens of the source are too many"):
@@ -329,7 +256,7 @@ def test_too_many_tokens_are_refused_before_they_are_unpacked(record):
 
 
 def long_record(length: int, source: int = 1) -> TranslationRecord:
-    """Both sides say the same over and over."""
+    """A record whose tokens are all the same."""
     token = RecordToken(5, "a", "a", True, False, False)
     bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
     past = np.tri(length, dtype=np.float32)
@@ -359,29 +286,16 @@ def test_a_record_without_alternatives_can_be_saved():
     assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id
 
 
-def test_a_record_cannot_be_changed(record):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        record.translation = "something else"
-    with pytest.raises(ValueError, match="read-only"):
-        record.cross[0, 0, 0, 0] = 1
-    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
-        record.cross.flags.writeable = True
+def test_a_record_copies_the_callers_arrays(record):
+    base = np.stack((record.cross, record.cross))
+    for array in (base[1], record.cross.copy()):  # a view, and an array of its own
+        copied = dataclasses.replace(record, cross=array)
+        array[:] = 0
+        assert copied.id == record.id
+    assert base.flags.writeable
 
 
-def test_a_record_keeps_no_hold_on_the_callers_array(record):
-    """Who made the arrays may go on writing to them, directly or through what they view."""
-    whole = np.zeros((2, *record.cross.shape), np.float32)
-    whole[1] = record.cross
-    again = dataclasses.replace(record, cross=whole[1])
-    whole[:] = 0
-    assert whole.flags.writeable and np.array_equal(again.cross, record.cross)
-    own = record.cross.copy()
-    again = dataclasses.replace(record, cross=own)
-    own[:] = 0
-    assert again.id == record.id
-
-
-def test_a_notebook_shows_a_record_in_one_line(record):
+def test_the_repr_is_one_short_line(record):
     shown = repr(record)
     assert len(shown) < 300 and "\n" not in shown
     tokens = f"{len(record.source)} → {len(record.target_out)} tokens"
@@ -390,7 +304,7 @@ def test_a_notebook_shows_a_record_in_one_line(record):
     assert len(repr(dataclasses.replace(record, translation="x\n" * 10_000))) < 400
 
 
-def test_the_id_names_exactly_one_picture(translator, record):
+def test_the_id_covers_maps_and_search_but_not_checks(translator, record):
     assert translator.inspect(SENTENCE).id == record.id
     assert translator.inspect(SENTENCE, decode=DecodeConfig(beam=1)).id != record.id
     weights = record.cross.copy()
@@ -418,18 +332,18 @@ def below_zero(weights: np.ndarray) -> None:
         ("cross", lambda r: r.cross.astype(np.float64), "float64"),
         ("cross", lambda r: r.cross * np.float32(0.9), "does not sum to 1"),
         ("encoder", lambda r: r.encoder[:, :1].copy(), "axis H"),
-        ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "no probabilities"),
-        ("cross", lambda r: spoiled(r.cross, below_zero), "no probabilities"),
+        ("encoder", lambda r: spoiled(r.encoder, lambda a: a.fill(np.nan)), "not probabilities"),
+        ("cross", lambda r: spoiled(r.cross, below_zero), "not probabilities"),
         ("encoder", lambda r: r.encoder[:0].copy(), "axis e is empty"),
         ("source_positions", lambda r: r.source_positions[:, :0].copy(), "axis D is empty"),
         ("decoder", lambda r: r.decoder[..., ::-1].copy(), "masked cell"),
-        ("target_in", lambda r: r.target_out, "moved one place"),
-        ("target_in", lambda r: (r.target_out[0], *r.target_in[1:]), "moved one place"),
+        ("target_in", lambda r: r.target_out, "shifted right by one"),
+        ("target_in", lambda r: (r.target_out[0], *r.target_in[1:]), "shifted right by one"),
         ("source", lambda r: r.source[1:], "axis S"),
         ("alternatives", lambda r: r.alternatives[1:], "differ in length"),
     ],
 )
-def test_a_wrong_record_is_refused(translator, name, spoil, message):
+def test_an_inconsistent_record_is_rejected(translator, name, spoil, message):
     record = translator.inspect(SENTENCE, target="A dog runs.")
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(record, **{name: spoil(record)})
@@ -444,7 +358,7 @@ def test_a_wrong_record_is_refused(translator, name, spoil, message):
         ("x " * 120, "tokens are too many: the limit is 100"),
     ],
 )
-def test_bad_input_is_one_line_before_any_work(translator, monkeypatch, text, message):
+def test_bad_input_is_rejected_before_decoding(translator, monkeypatch, text, message):
     monkeypatch.setattr("core.translator.search", None)
     with pytest.raises(InputError, match=message) as caught:
         translator.inspect(text)
@@ -453,7 +367,7 @@ def test_bad_input_is_one_line_before_any_work(translator, monkeypatch, text, me
 
 @pytest.fixture(scope="module")
 def narrow(translating_folder, tmp_path_factory):
-    """The same network with room for 32 tokens; the sinusoids are not stored."""
+    """The same network with max_length 32; sinusoids are not stored."""
     folder = shutil.copytree(
         translating_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en"
     )
@@ -461,7 +375,7 @@ def narrow(translating_folder, tmp_path_factory):
     return Translator.load(folder, device="cpu")
 
 
-def test_a_networks_own_limit_is_one_line_everywhere(narrow):
+def test_the_models_own_length_limit_is_enforced_everywhere(narrow):
     long = "x " * 40
     for ask in (
         lambda: narrow.inspect(long),
@@ -476,7 +390,7 @@ def test_a_networks_own_limit_is_one_line_everywhere(narrow):
     with pytest.raises(InputError, match="33 target ids are too many: the limit is 32"):
         narrow.inspect(SENTENCE, target_ids=[5] * 33)
     assert len(narrow.inspect(SENTENCE, target_ids=[5] * 32).target_out) == 32
-    dots = ("." * n for n in range(1, 32))  # a token each
+    dots = ("." * n for n in range(1, 32))
     fitting = next(text for text in dots if len(narrow._source.encode(text)) == 31)
     assert len(narrow.inspect(fitting, target=fitting).source) == 32
     assert narrow.search_tree(fitting).tree.nodes and narrow.continuation(fitting)
@@ -491,31 +405,27 @@ def test_a_networks_own_limit_is_one_line_everywhere(narrow):
         ([5.0], "5.0 is not in the vocabulary"),
         ([True], "True is not in the vocabulary"),
         (["5"], "'5' is not in the vocabulary"),
-        ([0], "target id 0 \\(<pad>\\) cannot stand at place 0"),
-        ([5, 1, 2], "target id 1 \\(<bos>\\) cannot stand at place 1"),
-        ([5, 2, 6], "target id 2 \\(<eos>\\) cannot stand at place 1"),
+        ([0], "target id 0 \\(<pad>\\) is not allowed at position 0"),
+        ([5, 1, 2], "target id 1 \\(<bos>\\) is not allowed at position 1"),
+        ([5, 2, 6], "target id 2 \\(<eos>\\) is not allowed at position 1"),
         ([5] * 257, "257 target ids are too many: the limit is 256"),
     ],
 )
-def test_ids_that_are_no_target_are_refused(translator, monkeypatch, ids, message):
+def test_invalid_target_ids_are_rejected(translator, monkeypatch, ids, message):
     monkeypatch.setattr("core.translator.teacher_forced_pass", None)
     with pytest.raises(InputError, match=message):
         translator.inspect(SENTENCE, target_ids=ids)
 
 
-def test_a_record_of_a_target_ends_where_records_end(translator, monkeypatch):
-    """A network may have room for more than can be drawn."""
+def test_target_ids_are_limited_by_the_size_of_a_record(translator, monkeypatch):
     monkeypatch.setattr("core.translator.MAX_RECORD_TOKENS", 7)
     with pytest.raises(InputError, match="8 target ids are too many: the limit is 7"):
         translator.inspect(SENTENCE, target_ids=[5] * 8)
 
 
-def test_two_targets_at_once_are_refused(translator):
-    with pytest.raises(InputError, match="two targets are given"):
+def test_target_ids_are_recorded_as_given(translator):
+    with pytest.raises(InputError, match="target and target_ids are both given"):
         translator.inspect(SENTENCE, target="A dog.", target_ids=[5])
-
-
-def test_target_ids_are_shown_as_given(translator):
     for ids in ([5, 6, EOS], [EOS], [5, 3], np.array([5, 6])):
         record = translator.inspect(SENTENCE, target_ids=ids)
         assert [t.id for t in record.target_out] == list(ids)
@@ -523,15 +433,15 @@ def test_target_ids_are_shown_as_given(translator):
     assert translator.inspect(SENTENCE, target="").search == "given target"
 
 
-def until_two_ask(lock) -> None:
-    latest = time.monotonic() + 20
+def wait_for_two_waiters(lock) -> None:
+    deadline = time.monotonic() + 20
     while len(lock._queue) < 2:
-        assert time.monotonic() < latest, "the other does not wait"
+        assert time.monotonic() < deadline, "the other thread does not wait"
         time.sleep(0.001)
 
 
-def test_who_asked_first_is_served_first(translator):
-    """The thread that let go of the lock a moment ago would otherwise have it again at once."""
+def test_the_lock_is_first_come_first_served(translator):
+    """With an unfair lock, the thread that has just released it would acquire it again."""
     lock, served = translator._lock, []
 
     def other() -> None:
@@ -542,40 +452,39 @@ def test_who_asked_first_is_served_first(translator):
         with lock:
             thread = threading.Thread(target=other)
             thread.start()
-            until_two_ask(lock)
+            wait_for_two_waiters(lock)
         with lock:
             served.append("again")
         thread.join()
     assert served == ["other", "again"] * 20
 
 
-def test_a_long_list_lets_others_in_between_its_batches(translator):
-    """Whoever asks during a batch is served before the next one, not after the last."""
+def test_other_threads_acquire_the_model_between_batches(translator):
     served: list[str] = []
     others: list[threading.Thread] = []
 
     def other() -> None:
-        with translator.exclusive_model():  # what is done behind it may take longer than a batch
+        with translator.exclusive_model():
             translator.inspect("Ein Hund.")
             served.append("other")
 
-    def done(count: int) -> None:
+    def on_progress(count: int) -> None:
         if count:
             served.append("batch")
 
     original = translator._model.start
 
-    def start(source):  # inside the first batch, so while the lock is held
+    def start(source):  # called within the first batch, while the lock is held
         if not others:
             others.append(threading.Thread(target=other))
             others[0].start()
-            until_two_ask(translator._lock)
+            wait_for_two_waiters(translator._lock)
         return original(source)
 
     vars(translator._model)["start"] = start
     try:
         translator.translate(
-            [SENTENCE, "Ein Hund.", "Eine Frau."] * 3, batch_tokens=16, on_progress=done
+            [SENTENCE, "Ein Hund.", "Eine Frau."] * 3, batch_tokens=16, on_progress=on_progress
         )
     finally:
         del vars(translator._model)["start"]
@@ -584,41 +493,35 @@ def test_a_long_list_lets_others_in_between_its_batches(translator):
     assert served.index("other") <= 2 and not translator._lock.locked()
 
 
-def test_a_thread_that_gives_up_waiting_is_passed_over(translator, monkeypatch):
+def test_a_thread_that_gives_up_waiting_is_skipped(translator, monkeypatch):
+    def interrupted(seconds) -> None:
+        raise KeyboardInterrupt
+
     lock = translator._lock
     with lock, monkeypatch.context() as patched:
-        patched.setattr(lock._changed, "wait", stop)
-        with ThreadPoolExecutor() as other:  # the same thread would be let in at once
-            given_up = other.submit(lock.__enter__).exception()
-        assert isinstance(given_up, KeyboardInterrupt)
+        patched.setattr(lock._changed, "wait", interrupted)
+        with ThreadPoolExecutor() as other:  # another thread, because the lock is reentrant
+            error = other.submit(lock.__enter__).exception()
+        assert isinstance(error, KeyboardInterrupt)
     with lock:
         assert lock.locked()
     assert not lock.locked()
 
 
-def stop(seconds) -> None:
-    raise KeyboardInterrupt
-
-
-def test_translating_keeps_order_and_empty_lines(translator):
+def test_translate_keeps_order_and_empty_lines(translator):
     texts = ["Ein Hund.", "", SENTENCE, "Eine Frau liest ein Buch."]
     together = translator.translate(texts, batch_tokens=64)
     assert [t.source for t in together] == texts
     assert together[1].text == ""
     assert [t.text for t in together] == [translator.translate([t])[0].text for t in texts]
 
-
-def test_a_sentence_longer_than_the_positions_is_refused(translator):
     with pytest.raises(InputError, match="sentence 2 has"):
         translator.translate(["Ein Hund.", "x " * 200])
 
 
-def test_many_threads_see_their_own_maps(translator):
-    """Hooks are process-wide: without the lock a capture would hold another thread's maps."""
-    from concurrent.futures import ThreadPoolExecutor
-
+def test_each_thread_gets_its_own_maps(translator):
+    """Hooks are process-wide: without the lock a capture could hold another thread's maps."""
     sentences = ["Ein Hund.", SENTENCE, "Eine Frau liest ein Buch.", "Der Mann trägt ein Hemd."]
-    alone = {s: translator.inspect(s).id for s in sentences}
+    alone = [translator.inspect(s).id for s in sentences]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda s: (s, translator.inspect(s).id), sentences * 15))
-    assert all(alone[s] == id for s, id in found)
+        assert [*pool.map(lambda s: translator.inspect(s).id, sentences * 8)] == alone * 8

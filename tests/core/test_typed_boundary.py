@@ -1,4 +1,4 @@
-"""A typed "▁", which the network reads as a space, is shown as the character that it is."""
+"""A typed "▁" is shown as typed, although the model reads it as a space."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ def joined(tokens) -> str:
 
 
 @pytest.mark.parametrize("text", TYPED)
-def test_the_source_is_shown_as_it_was_typed(translator, text):
+def test_the_source_keeps_a_typed_boundary(translator, text):
     record = translator.inspect(text)
     assert joined(record.source) == text
     spaced = translator.inspect(" ".join(text.replace("▁", " ").split()) or text)
@@ -31,16 +31,16 @@ def test_the_source_is_shown_as_it_was_typed(translator, text):
 
 
 @pytest.mark.parametrize("text", TYPED)
-def test_a_target_too_and_its_check_holds(translator, text):
+def test_the_target_keeps_a_typed_boundary(translator, text):
     record = translator.inspect("Ein Hund.", text)
     assert joined(record.target_out) == text
     assert all(check.passed for check in record.checks)
 
 
-def test_another_token_in_its_place_fails_the_check(translator):
+def test_another_text_fails_the_check(translator):
     record = translator.inspect("Ein Hund.", "dog▁cat")
     at = next(i for i, token in enumerate(record.target_out) if token.text == "▁cat")
     wrong = (*record.target_out[:at], replace(record.target_out[at], text="▁dog"))
     record = replace(record, target_out=(*wrong, *record.target_out[at + 1 :]))
     failed = [check.name for check in translator.recheck(record).checks if not check.passed]
-    assert "Words are those of the ids" in failed
+    assert "Texts match the token ids" in failed
