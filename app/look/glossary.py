@@ -15,12 +15,13 @@ TERMS = {
     "−2.3 for 10 %. Those of a sentence's tokens add up.",
     "nats": "Nats measure log-probability with the natural logarithm: −0.7 nats halve a "
     "probability, −2.3 nats divide it by ten.",
-    "entropy": "Entropy in bits says how widely attention is spread: 0 bits is one token only, "
-    "3 bits as wide as equal shares over 8 tokens.",
-    "query": "The query is the token that asks: a row of the map. It decides where to look.",
+    "entropy": "Entropy in bits says how widely attention is spread: 0 bits when one token "
+    "gets all of it, 3 bits when 8 tokens get equal shares.",
+    "query": "The query is the token whose row of the map this is: it spreads its attention over "
+    "the keys.",
     "key": "The key is the token looked at: a column of the map.",
-    "value": "The value is what a key hands over: the output of a head is the sum of the values, "
-    "each times its weight.",
+    "value": "The value is the vector that a key contributes: the output of a head is the sum of "
+    "the values, each times its weight.",
     "weight": "An attention weight is the share of its attention that a query gives to a key; "
     "the weights of a row sum to 1.",
     "dot product": "The dot product of two vectors is the sum of the products of their numbers, "
@@ -39,10 +40,10 @@ TERMS = {
     "all orders in which the source words can be revealed.",
     "Spearman": "Spearman's rank correlation compares two orders: 1 is the same order, 0 no "
     "relation, −1 the reverse.",
-    "rollout": "Attention rollout multiplies the layers' mean maps, so that attention is followed "
-    "back to the first layer (Abnar & Zuidema 2020).",
+    "rollout": "Attention rollout multiplies the layers' mean maps, which traces attention back "
+    "to the input tokens (Abnar & Zuidema 2020).",
     "value norms": "Value norms scale each weight by the length of what the key adds to the "
-    "output: much attention to a short vector moves little (Kobayashi et al. 2020).",
+    "output: a large weight on a short vector has little effect (Kobayashi et al. 2020).",
     "logit lens": "The logit lens applies the output layer to the state after each layer, to see "
     "which token the network would write if it stopped there.",
     "beam search": "Beam search keeps the best few unfinished translations at each step, extends "

@@ -1,1 +1,1 @@
-"""What `core.benchmark` measures, one benchmark a file, and the alternatives that take part."""
+"""What `core.benchmark` measures, one file per benchmark, and the alternatives that take part."""

@@ -1,4 +1,4 @@
-"""Weights and inputs for benchmarks; networks are forced to write a fixed number of tokens."""
+"""Weights and inputs for benchmarks; the output length is fixed."""
 
 import dataclasses
 import random

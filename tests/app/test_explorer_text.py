@@ -314,7 +314,7 @@ WORDING = {
         "q·k/√d, before mask and softmax",
     ),
     "change": (
-        *("gives", "more to", "gains most at", "gains most"),
+        *("changes by", "at", "gains most at", "gains most"),
         "attention weight after the edit minus before",
     ),
     "norms": (

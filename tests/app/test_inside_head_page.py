@@ -532,7 +532,8 @@ def test_why_the_head_looks_there_adds_up_to_the_score():
     ]
     table = page.table("why_removals")
     assert list(table) == [
-        *("without", "score, norm held", "norm recomputed", "head off everywhere", "weight"),
+        *("without", "Δ score, norm fixed", "Δ score, norm recomputed"),
+        *("Δ score, head off everywhere", "Δ weight, norm recomputed"),
     ]
     assert table.to_numpy().tolist() == [
         [

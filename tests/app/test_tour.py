@@ -101,7 +101,7 @@ def test_the_tour_leads_on_to_the_other_direction_and_to_the_lessons(local_page:
             "href", re.compile(r"(steps|head|why|masks|positions)\?.*source=Two.dogs")
         )
     head = last.find(record(last.source, "scratch-en-de")).head
-    local_page.get_by_role("link", name="Open on the first page").click()
+    local_page.get_by_role("link", name="Open on the page Translate").click()
     expect(local_page.locator(".st-key-source textarea")).to_have_value(last.source)
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-kind", "decoder", timeout=60_000)

@@ -37,7 +37,7 @@ export const lookingWords = ({ sourceLanguage: source, targetLanguage: target })
 export const QUANTITIES = {
   weights: { name: "weight", digits: 2, gives: " gives ", to: " to ", most: " looks most at ", column: " is looked at most" },
   scores: { name: "score", digits: 2, gives: " has the score ", to: " for ", most: " gives its highest score to ", column: " scores highest" },
-  change: { name: "change", digits: 2, gives: " gives ", to: " more to ", most: " gains most at ", column: " gains most" },
+  change: { name: "change", digits: 2, gives: " changes by ", to: " at ", most: " gains most at ", column: " gains most" },
   norms: {
     name: "norm",
     digits: 2,

@@ -27,8 +27,8 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
     size = scientific(abs(largest.difference))
     if largest.difference == 0:
         st.write(
-            f"**All weights agree within 1e-5:** all {cells:,} weights, of every kind, "
-            "layer and head, are equal to the last bit."
+            f"**All weights agree exactly:** all {cells:,} weights, of every kind, layer and head, "
+            "are equal to the last bit."
         )
     elif same_weights and abs(largest.difference) <= SAME:
         st.write(

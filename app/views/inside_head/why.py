@@ -73,19 +73,19 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
     st.container(key="why_removals").table(
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
-            "score, norm held": [_move(one.predicted.score) for one in split.removals],
-            "norm recomputed": [_move(one.true.score) for one in split.removals],
-            "head off everywhere": [
+            "Δ score, norm fixed": [_move(one.predicted.score) for one in split.removals],
+            "Δ score, norm recomputed": [_move(one.true.score) for one in split.removals],
+            "Δ score, head off everywhere": [
                 "" if one.whole is None else _move(one.whole.score) for one in split.removals
             ],
-            "weight": [_move(one.true.weight) for one in split.removals],
+            "Δ weight, norm recomputed": [_move(one.true.weight) for one in split.removals],
         },
         border="horizontal",
         hide_index=True,
     )
     st.caption(
         "The largest parts, removed one at a time: the change of the score with the layer norm "
-        "held at its scale, with the norm recomputed, and, for a head, with the head switched off "
+        "fixed at its scale, with the norm recomputed, and, for a head, with the head switched off "
         "in the whole pass. Last, the change of the weight with the norm recomputed."
     )
 

@@ -78,7 +78,7 @@ def edits_line(edits: Edits | None, problems: list[str], record: TranslationReco
         return
     words = "; ".join(described(one, record) for one in edits.listed())
     with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
-        st.markdown(plain(f"Under the changes made on the first page: {words}."), width="content")
+        st.markdown(plain(f"With the edits made on the page Translate: {words}."), width="content")
         st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
 
 

@@ -129,7 +129,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             on_click=go_to,
             args=(to,),
         )
-    st.page_link("views/translate.py", label="Open on the first page", query_params=view)
+    st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
 text, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with text, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
