@@ -191,7 +191,7 @@ def test_each_button_makes_and_removes_its_edit(
     assert (said["query"], said["key"]) == ("2", "2"), "the pinned cell stays pinned"
     if name == "causal":
         result = pinned.locator(".st-key-what_if_result")
-        expect(result).to_contain_text("without the causal mask", timeout=30_000)
+        expect(result).to_contain_text("decoding requires the causal mask", timeout=30_000)
     button(root, name).click()
     shows(root, record)
 
