@@ -141,6 +141,7 @@ def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
     """On the first page each sentence and each edit is an entry, with its pinned cell."""
     opened(local_page, serve, source=OWN, search="greedy")
     root = local_page.locator("section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"[1-9]\d*"), timeout=30_000)
     first = root.get_attribute("data-sentence")
     root.locator(".thumbnail[data-l='1'][data-h='2']").click()
     root.locator(".target .token[data-index='3']").click()
