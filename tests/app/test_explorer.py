@@ -692,6 +692,7 @@ def test_a_quantity_that_is_not_offered_or_fails_leaves_the_weights(
         expect(explorer.root.locator(".waiting")).to_have_count(0)
         expect(explorer.quantity).to_have_value("weights")
         explorer.shows(quantity="weights", head=1)
+        local_page.wait_for_timeout(1500)  # Python has been told that the weights are shown
     explorer.choose("scores")
     expect(explorer.part("request-note")).to_have_text("")
 
