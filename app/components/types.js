@@ -62,19 +62,20 @@
  *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
- *   change: number[] | null}} WhatIf  text: all edits in their text form; before: log-probability of the target without
- *   edits, change: of each target token's log-probability, in nats
+ *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
+ *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
+ *   last `edit` request that led here
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
- *   source: SentToken[], target_in: SentToken[], target_out: SentToken[], alternatives: [string, number, 0 | 1 | 2][][],
- *   address: boolean, inside: string | null, view: Link, offered: Quantity[],
- *   quantities: Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>,
- *   alone: boolean, failed: Record<string, string>, exact_numbers?: Uint8Array, page?: Uint8Array,
- *   exact?: {quantity: Quantity, kind: Kind, layer: number | null, head: number | null}, together?: string | null,
- *   what_if?: WhatIf | null, offers_effects?: boolean, effects?: boolean}} Payload  levels: null for 32-bit floats
+ *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[],
+ *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
+ *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
+ *   host?: {key: string, answers: string[], address: boolean, inside: string | null}}} Payload  levels: null for 32-bit
+ *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
+ *   quantities: those sent along; host: for explorer/streamlit.js
  */
 
 /**
