@@ -29,7 +29,7 @@ from core.translator import Translator
 from tests.app.conftest import visited
 
 FOLDER = Path(__file__).parents[2] / "app/components/offline"
-SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("payload", "labels", "npz")))
+SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("payload", "npz", "first_view")))
 # Arrays travel as base64 text behind the name of their type.
 DRIVER = """
 const arrays = { f4: Float32Array, u1: Uint8Array };
@@ -234,20 +234,12 @@ def test_payload(worker: Worker, records: dict[str, TranslationRecord], name: st
         kind: random.normal(size=(*record.maps(kind).shape[:2], T)).astype(np.float32)
         for kind in KINDS
     }
-    expected = payload(
-        record,
-        VIEW,
-        quantities=quantities,
-        alone=True,
-        what_if=what_if,
-        offers_effects=True,
-        answers=Answers(effects=effects),
-    )
-    asked = quantities | {"rollout": True} | ({"change": True} if what_if else {})
+    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
+    asked = {"rollout": True} | ({"change": True} if what_if else {})
     found = worker.payload(
-        record, before, view=VIEW, quantities=asked, whatIf=what_if, effects=effects
+        record, before, view=VIEW, quantities=asked, offered=list(quantities), whatIf=what_if
     )
-    assert set(found) == set(expected) - {"alone", "address"}
+    assert set(found) == set(expected)
     for field, value in expected.items():
         if isinstance(value, bytes) and field.endswith("_mask"):
             assert found[field] == value, field
@@ -255,7 +247,7 @@ def test_payload(worker: Worker, records: dict[str, TranslationRecord], name: st
             numbers = [np.frombuffer(one, "<f4") for one in (found[field], value)]
             error = 1e-6 if field.startswith("rollout") else 0
             np.testing.assert_allclose(*numbers, rtol=0, atol=error, err_msg=field)
-        elif field in found:
+        else:
             assert_equal(found[field], value, field)
 
 

@@ -74,6 +74,23 @@ export function shortLabel(token) {
   return (inside ? "\u2010" : "") + labelOf(token);
 }
 
+/**
+ * Return the token positions of each word, in order, as core/record/words.py.
+ * @param {RecordToken[]} tokens
+ * @returns {number[][]}
+ */
+export function groupWords(tokens) {
+  const words = [];
+  let joins = false;
+  tokens.forEach(({ text, startsWord, special }, position) => {
+    const alone = special || isPunctuation(text);
+    if (joins && !alone && !startsWord) words.at(-1).push(position);
+    else words.push([position]);
+    joins = !alone;
+  });
+  return words;
+}
+
 const subscripted = (number) => String(number).replace(/\d/g, (digit) => String.fromCodePoint(0x2080 + Number(digit)));
 
 /* Labels of tokens; repeated ones get their number, counted from `first`. */
@@ -95,7 +112,7 @@ export const listedEdits = (singles, record) => singles.map((one) => ({ text: ed
 /* Describe a single edit with the record's tokens. */
 function describeEdit(one, record) {
   for (const [heads, what] of [[one.headsOff, "off"], [one.headsMean, "at its mean"], [one.headsUniform, "with equal weights"]]) {
-    for (const head of heads) return `${nameOfHead(...head)} ${what}`;
+    for (const { kind, layer, head } of heads) return `${nameOfHead(kind, layer, head)} ${what}`;
   }
   for (const edge of one.edges) {
     const what = edge.factor ? `\xd7 ${general(edge.factor)}` : "cut";

@@ -1,5 +1,7 @@
 // Saves a record as the .npz file that TranslationRecord.load reads: a zip of .npy arrays and the rest as JSON.
 
+import { bytesOf } from "./payload.js";
+
 const FORMAT = 2; // of core/record/record.py
 
 /* Numbers that Python holds as floats; all others are integers. */
@@ -75,14 +77,12 @@ function arraysOf(record) {
 
 const ascii = (text) => Uint8Array.from(text, (character) => character.charCodeAt(0));
 
-const viewOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
-
 /**
  * Return the record's `id`: 16 hexadecimal digits of a SHA-256 over everything saved except the checks.
  * @param {PassRecord} record
  */
 export async function identityOf(record) {
-  const parts = [ascii(pythonJson(metadataOf(record))), ...arraysOf(record).map(([, , numbers]) => viewOf(numbers))];
+  const parts = [ascii(pythonJson(metadataOf(record))), ...arraysOf(record).map(([, , numbers]) => bytesOf(numbers))];
   return (await sha256(concatenated(parts))).slice(0, 16);
 }
 
@@ -106,7 +106,7 @@ function npyOf(name, shape, numbers) {
   const header = `{'descr': '${type}', 'fortran_order': False, 'shape': ${tuple}, }`;
   const length = Math.ceil((10 + header.length + 1) / 64) * 64 - 10;
   const magic = `\x93NUMPY\x01\x00${String.fromCharCode(length & 255, length >> 8)}`;
-  return concatenated([ascii(`${magic}${header.padEnd(length - 1)}\n`), viewOf(numbers)]);
+  return concatenated([ascii(`${magic}${header.padEnd(length - 1)}\n`), bytesOf(numbers)]);
 }
 
 /* A zip archive without compression: each file behind its header, then the directory and its end. */

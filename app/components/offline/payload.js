@@ -1,16 +1,16 @@
 // Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
 
-import { describeToken, shortLabel } from "./labels.js";
+import { describeToken, groupWords, shortLabel } from "./labels.js";
 
 /** @type {Kind[]} */
-const MAP_KINDS = ["encoder", "decoder", "cross"];
+export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];
 
 /**
  * @template T
  * @param {(kind: Kind) => T} valueOf
  */
 const forKinds = (valueOf) =>
-  /** @type {Record<Kind, T>} */ (Object.fromEntries(MAP_KINDS.map((kind) => [kind, valueOf(kind)])));
+  /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, valueOf(kind)])));
 
 /** Convert nats to a probability, rounded to six digits. */
 const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
@@ -21,16 +21,18 @@ export const bytesOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteO
 /**
  * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
  * @param {PassRecord} record
- * @param {{view: Link, quantities?: Record<string, Record<Kind, Float32Array> | null>, whatIf?: WhatIf | null,
- *   effects?: Record<Kind, Float32Array> | null, failed?: Record<string, string>}} shown  quantities: null for those
- *   that have to be requested
+ * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
+ *   whatIf?: WhatIf | null}} shown  offered: quantities that can be requested beside the weights; quantities: those to
+ *   send along
+ * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
  */
-export function payloadOf(record, { view, quantities = {}, whatIf = null, effects = null, failed = {} }) {
-  for (const kind of MAP_KINDS) {
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null }) {
+  for (const kind of KINDS_OF_MAPS) {
     if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
   }
-  const data = {
+  const { masks } = record;
+  return {
     sentence: record.id,
     model: record.model,
     weights_sha256: record.weightsSha256,
@@ -45,53 +47,56 @@ export function payloadOf(record, { view, quantities = {}, whatIf = null, effect
     given_target: record.decode === null,
     log_prob: logProbOf(record),
     checks: record.checks,
-    verdict: "here",
+    checked: "here",
     source: record.source.map(describeToken),
     target_in: record.targetIn.map(describeToken),
     target_out: record.targetOut.map((token, t) => ({ ...describeToken(token), p: probabilityOf(record.logProbs[t]) })),
+    words: { source: groupWords(record.source), target: groupWords(record.targetOut) },
     alternatives: alternativesOf(record),
-    inside: null,
     view,
-    offered: ["weights", ...Object.keys(quantities)],
-    quantities: {},
-    failed,
+    offered: ["weights", ...offered],
     what_if: whatIf,
-    offers_effects: true,
     together: null,
-    effects: effects !== null,
+    ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),
+    ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`${kind}_mask`, packBits(masks[kind])])),
+    ...quantityFields(record, quantities),
   };
-  for (const kind of MAP_KINDS) {
-    data[kind] = bytesOf(unmaskedNumbers(record[kind], record.masks[kind]));
-    data[`${kind}_mask`] = packBits(record.masks[kind]);
-  }
-  for (const [name, arrays] of Object.entries(quantities)) if (arrays) addQuantity(data, name, arrays, record.masks);
-  if (effects) addEffects(data, effects);
-  return data;
 }
 
 /** Return the log-probability of the whole target, in nats. @param {PassRecord} record */
 export const logProbOf = ({ logProbs }) => logProbs.reduce((sum, logProb) => sum + logProb, 0);
 
-/** Add a quantity's unmasked cells; the range includes 0, so that a length of 0 is the start of the scale. */
-export function addQuantity(data, name, arrays, masks) {
-  const range = forKinds((kind) => {
-    const numbers = unmaskedNumbers(arrays[kind], masks[kind]);
-    data[`${name}_${kind}`] = bytesOf(numbers);
-    let [low, high] = [0, -Infinity];
-    for (const number of numbers) {
-      if (!Number.isFinite(number)) throw new RangeError(`the ${name} of the ${kind} contain a number that is not finite`);
-      low = Math.min(low, number);
-      high = Math.max(high, number);
-    }
-    return [low, name === "rollout" ? 1 : high];
-  });
-  data.quantities[name] = { levels: null, heads: name === "rollout" ? 1 : data.heads, range };
+/**
+ * Return the fields of quantities: their unmasked cells, and ranges that include 0, so that a length of 0 is the start of
+ * the scale.
+ * @param {PassRecord} record
+ * @param {Record<string, Record<Kind, Float32Array>>} quantities
+ * @returns {{quantities: Record<string, SentQuantity>}}
+ */
+export function quantityFields({ heads, masks }, quantities) {
+  const fields = { quantities: {} };
+  for (const [name, arrays] of Object.entries(quantities)) {
+    const range = forKinds((kind) => {
+      const numbers = unmaskedNumbers(arrays[kind], masks[kind]);
+      fields[`${name}_${kind}`] = bytesOf(numbers);
+      let [low, high] = [0, -Infinity];
+      for (const number of numbers) {
+        if (!Number.isFinite(number)) throw new RangeError(`the ${name} of the ${kind} contain a number that is not finite`);
+        low = Math.min(low, number);
+        high = Math.max(high, number);
+      }
+      return [low, name === "rollout" ? 1 : high];
+    });
+    fields.quantities[name] = { levels: null, heads: name === "rollout" ? 1 : heads, range };
+  }
+  return fields;
 }
 
-/** Add the change in each target token's log-probability when a head is ablated, [layer, head, target token]. */
-export function addEffects(data, effects) {
-  for (const kind of MAP_KINDS) data[`effects_${kind}`] = bytesOf(effects[kind]);
-}
+/** Return the fields of head effects, [layer, head, target token] in nats. @param {Record<Kind, Float32Array>} effects */
+export const effectFields = (effects) => ({
+  effects: true,
+  ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`effects_${kind}`, bytesOf(effects[kind])])),
+});
 
 /*
  * The most probable tokens of each step as [label, probability, written]. The token written is always included; if
