@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +277,32 @@ def test_first_view(worker: Worker, records: dict[str, TranslationRecord]) -> No
         else {"kind": "cross", "layer": len(record.cross) - 2, "head": 0}
         for cell, record in zip(cells, records.values(), strict=True)
     ]
+
+
+def test_edits_in_words(worker: Worker, records: dict[str, TranslationRecord]) -> None:
+    """Every form of edit, with tokens that repeat, tokens past the end, and numbers of any size."""
+    record = records["plain"]
+    kinds = ("encoder", "decoder", "cross")
+    parts = ["causal", "padding", "hide.1", "hide.6", "hide.40"]
+    words = (("off", 0), ("mean", 1), ("uniform", 2))
+    parts += [f"{word}.{kind}.1.{head}" for (word, head), kind in product(words, kinds)]
+    places = ("all.all.all.all", "0.1.2.3", "1.all.9.0", "2.3.99.98", "all.0.all.5")
+    parts += [f"cut.{kind}.{place}" for kind, place in product(kinds, places)]
+    factors = ("0.5", "1000000", "123456.789", "0.000001", "0.0001234567", "100000", "33.333333333")
+    parts += [f"times.{kind}.3.3.{i}.1.{one}" for kind in kinds for i, one in enumerate(factors)]
+    parts += [f"row.{kind}.0.0.{place}.0.5-0.5" for kind, place in product(kinds, (1, 30))]
+    values = ("0.01", "99.5", "0.3333333")
+    parts += [f"temp.cross.{i}.1.{value}" for i, value in enumerate(values)]
+    for moved in ("scale-0", "scale-0.5_shift-2", "stretch-3_shift--7", "stretch--1_order-1-0"):
+        for side in ("source", "target"):
+            text = "~".join([*parts, f"positions.{side}.{moved}"])
+            edits, problems = Edits.parse(text)
+            assert not problems
+            script = """([text, record]) =>
+              listedEdits(listEdits(parseEdits(text)), revived(record))"""
+            data = json.dumps(as_worker(record), default=described_arrays)
+            found = worker.page.evaluate(script, [text, data])
+            assert found == listed(edits, record)
 
 
 def test_similarity(worker: Worker) -> None:
