@@ -34,15 +34,12 @@ export function newWords(before, after) {
 }
 
 /**
- * Show the translation under the edits beside the one without them.
- * @param {HTMLElement} line
+ * Return the line's parts: the translation under the edits beside the one without them.
  * @param {string} before
  * @param {string} after
+ * @returns {(string | Node)[]}
  */
-export function paintAgain(line, before, after) {
-  if (after === before) line.replaceChildren(`Translated again, it still writes: ${after}`);
-  else {
-    const words = newWords(before, after).flatMap(([run, isNew]) => [" ", isNew ? bold(run) : run]);
-    line.replaceChildren("Translated again, it now writes:", ...words);
-  }
+export function againLine(before, after) {
+  if (after === before) return [`Translated again, it still writes: ${after}`];
+  return ["Translated again, it now writes:", ...newWords(before, after).flatMap(([run, isNew]) => [" ", isNew ? bold(run) : run])];
 }

@@ -1,7 +1,7 @@
 // The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
 
 import { save } from "../shared/save.js";
-import { paintAgain } from "./again.js";
+import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
@@ -86,13 +86,14 @@ export function openPage(render) {
 
   /* The edited pass is painted first; then the network writes its own translation under the edits. */
   async function translateAgain(turn, before) {
-    const { direction, source, beam, edits } = choice;
     await nextFrame();
-    const { translation, failed } = await worker.ask("again", { direction, text: source, beam, edits });
+    const line = await worker.ask("again").then(
+      ({ translation }) => againLine(before, translation),
+      ({ message }) => [message],
+    );
     if (turn !== latest) return;
     parts.again.hidden = false;
-    if (failed) tell("again", failed);
-    else paintAgain(parts.again, before, translation);
+    parts.again.replaceChildren(...line);
   }
 
   const tell = (part, line) => (parts[part].textContent = line);
@@ -124,8 +125,8 @@ export function openPage(render) {
   onFragment(follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
   parts["save-record"].addEventListener("click", async () => {
-    const { npz, id } = await worker.ask("npz");
-    save(`headlight-${id}.npz`, new Blob([npz]));
+    const { npz, name } = await worker.ask("npz");
+    save(name, new Blob([npz]));
   });
   const ready = refresh(viewOfFragment(readFragment()));
   /*
