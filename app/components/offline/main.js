@@ -1,5 +1,6 @@
 // The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
 
+import { render } from "../explorer/main.js";
 import { unpack } from "../shared/bytes.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
@@ -22,11 +23,8 @@ const pageParts = () =>
 /* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
 const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
 
-/**
- * Open the page. `render` shows the explorer: see types.js.
- * @param {(shown: {data: Uint8Array, parentElement: HTMLElement, key: string, host: Host}) => void} render
- */
-export function openPage(render) {
+/** Open the page: translate what its link says. */
+export function openPage() {
   const parts = pageParts();
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
@@ -41,7 +39,7 @@ export function openPage(render) {
   };
   const openNetwork = async (direction) => {
     const weights = await takeWeights(direction);
-    return worker.ask("open", { direction, weights: weights.buffer, sha256: modelOf(models, direction).sha256 }, [weights.buffer]);
+    return worker.ask("open", { direction, weights, sha256: modelOf(models, direction).sha256 }, [weights]);
   };
 
   let choice = choiceOf(readFragment(), models);
@@ -72,11 +70,13 @@ export function openPage(render) {
     tell("doubts", "");
     parts.again.hidden = true;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
-    tell("status", opened.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
+    tell("status", "Reading the weights\u2026");
+    tell("captions", "");
     parts.result.setAttribute("aria-busy", "true");
-    const started = performance.now();
     try {
       await open(direction);
+      tell("status", "Translating\u2026");
+      const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
       shown = { source, translation: answer.translation, payload: answer.payload };
@@ -84,7 +84,7 @@ export function openPage(render) {
       paint();
       tell("translation", answer.translation);
       tellDoubts(unpack(answer.payload), source);
-      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms`);
+      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
       if (edits) await translateAgain(turn, answer.translation);
     } catch (error) {
       if (turn !== latest) return undefined;
