@@ -14,11 +14,19 @@ import { offlineHost } from "./host.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
+/**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").OfflineModel} OfflineModel
+ */
+
 /* Parameters of a link that open a view of the explorer, the first ones only together. */
 const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
-const pageParts = () =>
-  Object.fromEntries([...document.querySelectorAll("[data-page]")].map((part) => [/** @type {HTMLElement} */ (part).dataset.page, part]));
+/** The page's elements by name. @returns {Record<string, any>} */
+const pageParts = () => {
+  const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-page]"));
+  return Object.fromEntries([...parts].map((part) => [part.dataset.page, part]));
+};
 
 /* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
 const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
@@ -31,6 +39,7 @@ export function openPage() {
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
   const worker = startWorker(document.getElementById("worker").textContent);
   const opened = new Map();
+  const isOpen = new Set();
 
   /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
   const open = (direction) => {
@@ -66,16 +75,18 @@ export function openPage() {
     const turn = ++latest;
     const { direction, source, target, beam, edits } = choice;
     paintForm(parts, models, choice, change);
+    document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
+    parts.own.hidden = true;
     tell("problem", "");
     tell("doubts", "");
     parts.again.hidden = true;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
-    tell("status", "Reading the weights\u2026");
+    tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
     tell("captions", "");
     parts.result.setAttribute("aria-busy", "true");
     try {
       await open(direction);
-      tell("status", "Translating\u2026");
+      isOpen.add(direction);
       const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
@@ -85,7 +96,9 @@ export function openPage() {
       tell("translation", answer.translation);
       tellDoubts(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
-      if (edits) await translateAgain(turn, answer.translation);
+      await nextFrame();
+      const own = target ? await ownTranslation(turn) : answer.translation;
+      if (edits) await translateAgain(turn, own);
     } catch (error) {
       if (turn !== latest) return undefined;
       showNothing("");
@@ -94,6 +107,16 @@ export function openPage() {
       if (turn === latest) parts.result.setAttribute("aria-busy", "false");
     }
     return undefined;
+  }
+
+  /* Beside a given target, say what the network itself writes. */
+  async function ownTranslation(turn) {
+    const { direction, source, beam } = choice;
+    const { record } = await worker.ask("inspect", { direction, text: source, beam, edits: "" });
+    if (turn !== latest) return "";
+    parts.own.hidden = false;
+    tell("own", `The network itself writes: ${record.translation}`);
+    return record.translation;
   }
 
   /* The edited pass is painted first; then the network writes its own translation under the edits. */

@@ -12,10 +12,13 @@ function decode64(text) {
 
 const inflated = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 
-/** The element may be below the running script: wait until the browser has read it. */
+/**
+ * The element may be below the running script: wait until the browser has read it.
+ * @returns {Promise<void>}
+ */
 const wholePage = () =>
   new Promise((resolve) => {
-    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", resolve, { once: true });
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
     else resolve();
   });
 
