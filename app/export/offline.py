@@ -134,7 +134,9 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
     )
     return Template(read(_HERE / "offline.html")).substitute(
         policy=_policy(script),
-        css=_without_end("\n".join([_colours(), parts.css, read(_COMPONENTS / "offline/offline.css")])),
+        css=_without_end(
+            "\n".join([_colours(), parts.css, read(_COMPONENTS / "offline/offline.css")])
+        ),
         logo=read(_HERE.parent / "logo.svg").strip(),
         beam_search=html.escape(TERMS["beam search"]),
         explorer=parts.html,
