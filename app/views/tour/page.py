@@ -11,7 +11,7 @@ from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import address, models, results, visit
 from app.views.shared.axes import axes
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from app.views.tour.stops import STOPS, Highlight
 from core.analysis.attribution import source_words
 from core.data.corpora import LANGUAGES
@@ -156,4 +156,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
