@@ -5,6 +5,7 @@ import { headEffects, InputError, inspect, translate } from "../network/record.j
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
+import { changedEdits } from "./edit_commands.js";
 import { openingView } from "./first_view.js";
 import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
@@ -16,6 +17,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadO
  *     without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
+ *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
  *   again {} → {translation, logProb}: searched under the edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
  *   npz {} → {npz, name}: the record of the pass as a file
@@ -24,7 +26,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadO
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const QUESTIONS = { open, translate: show, again, answer, npz, inspect: inspectText };
+const edited = ({ edits, command }) => ({ edits: changedEdits(edits, command) });
+const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
