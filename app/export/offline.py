@@ -240,7 +240,8 @@ def _described(network: Network) -> str:
             "Validation BLEU, on sentences that it was not trained on: "
             f"{html.escape(scores)}. Expect errors on other kinds of text."
         )
-    return f"{' '.join(said)}<br><code>SHA-256 of the checkpoint’s weights {card.weights_sha256}</code>"
+    hashed = f"SHA-256 of the checkpoint’s weights {card.weights_sha256}"
+    return f"{' '.join(said)}<br><code>{hashed}</code>"
 
 
 def _header(weights: bytes) -> dict[str, Any]:

@@ -26,8 +26,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadO
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const edited = ({ edits, command }) => ({ edits: changedEdits(edits, command) });
-const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText };
+const QUESTIONS = { open, translate: show, edited: changeEdits, again, answer, npz, inspect: inspectText };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -149,6 +148,10 @@ async function answer({ name, value }) {
     const what = name === "effects" ? "effect of each head" : value.quantity;
     return { answer: packPayload({ ...fields, failed: `The ${what} could not be computed: ${lineOf(error)}` }) };
   }
+}
+
+function changeEdits({ edits, command }) {
+  return { edits: changedEdits(edits, command) };
 }
 
 function npz() {
