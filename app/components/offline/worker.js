@@ -26,7 +26,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadO
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const QUESTIONS = { open, translate: show, edited: changeEdits, again, answer, npz, inspect: inspectText };
+const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -50,6 +50,10 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config };
+}
+
+function edited({ edits, command }) {
+  return { edits: changedEdits(edits, command) };
 }
 
 /** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
@@ -84,16 +88,16 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     }
   }
   shown = { direction, text, beam, edits, before, after };
-  const edited = after !== before;
+  const isEdited = after !== before;
   /** @type {Quantity[]} */
   const offered = ["scores", "norms", "rollout"];
-  if (edited) offered.unshift("change");
+  if (isEdited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
     edits: listedEdits(listEdits(edits), before),
     problems,
     before: logProbOf(before),
-    change: edited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
+    change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
@@ -148,10 +152,6 @@ async function answer({ name, value }) {
     const what = name === "effects" ? "effect of each head" : value.quantity;
     return { answer: packPayload({ ...fields, failed: `The ${what} could not be computed: ${lineOf(error)}` }) };
   }
-}
-
-function changeEdits({ edits, command }) {
-  return { edits: changedEdits(edits, command) };
 }
 
 function npz() {
