@@ -55,8 +55,8 @@ class Network:
     @property
     def languages(self) -> tuple[str, str]:
         """The names of both languages."""
-        card = self.card
-        return tuple(LANGUAGES.get(c, c) for c in (card.source_language, card.target_language))
+        source, target = self.card.source_language, self.card.target_language
+        return LANGUAGES.get(source, source), LANGUAGES.get(target, target)
 
     def to_json(self, precision: str) -> dict[str, Any]:
         """Return what the page's script reads: see `OfflineModel` in choice.js."""
