@@ -748,6 +748,9 @@ def test_an_answer_does_not_carry_the_maps_again(local_page: Page, url: str) -> 
         else:
             assert size <= sum(frames) < size + 8_000
     expect(explorer.part("request-note")).to_have_text("")
+    place = local_page.locator("[data-testid=stLayoutWrapper]:has(> .st-key-answers_explorer)")
+    expect(place).to_have_count(1)
+    expect(place).to_be_hidden()
 
 
 def test_the_saved_page_opens_with_the_current_view(
