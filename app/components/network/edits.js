@@ -97,7 +97,7 @@ function parsed(text) {
   const item = field === "edges" ? { factor: 0 } : {};
   for (const [i, part] of parts.entries()) {
     const word = found[i + 1], value = word === "all" || word === "*" ? null : Number(word);
-    refuse(!PATTERNS[part] && value > 9999, `${part} ${value} must be counted from 0 to 9,999`);
+    refuse(parts !== HEAD_PARTS && !PATTERNS[part] && value > 9999, `${part} ${value} must be counted from 0 to 9,999`);
     item[part] = part === "kind" ? word : part === "weights" ? rowWeights(word.split("-").map(Number)) : value;
   }
   const { factor, value } = item;

@@ -14,7 +14,7 @@ const MOST_BEAMS = 8; // for which memory is reserved
 /**
  * @typedef {import("./edits.js").Edits} Edits
  * @typedef {{columns: (row: number) => Int32Array, position: (row: number) => number}} Mask  for each query: the column
- *   of every key in the scores, or −1 if it is masked, and the query's own position
+ *   of every key in the scores, or −1 − column if it is masked, and the query's own position
  * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
  *   transposed to [D, step], step ≥ K, so that both products of attention read rows
  * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
@@ -97,14 +97,14 @@ class Embeddings {
 
 /** Let every query attend to all tokens but <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
 function paddingMask(ids, edits, hidden = edits.hiddenSource) {
-  const columns_K = Int32Array.from(ids, (id, k) => ((id === PADDING && edits.paddingMask) || hidden.includes(k) ? -1 : k));
+  const columns_K = Int32Array.from(ids, (id, k) => ((id === PADDING && edits.paddingMask) || hidden.includes(k) ? -1 - k : k));
   return { columns: () => columns_K, position: (row) => row };
 }
 
 /** Let query t attend to keys 0…t (§3.2.3) but <pad>. @param {number[]} ids @param {Edits} edits @returns {Mask} */
 function causalMask(ids, edits) {
   const columns_K = paddingMask(ids, edits, []).columns(0), last = (row) => (edits.causalMask ? row : ids.length);
-  const rows = ids.map((_, row) => columns_K.map((column, k) => (k <= last(row) ? column : -1)));
+  const rows = ids.map((_, row) => columns_K.map((column, k) => (k <= last(row) ? column : -1 - k)));
   return { columns: (row) => rows[row], position: (row) => row };
 }
 
@@ -186,7 +186,7 @@ class MultiHeadAttention {
     softmax(scores_K, own ? null : this.network.config.mask_score); // 4. softmax
     if (own) editWeights(scores_K, own, head, mask.position(row), columns_K);
     row_K.fill(0);
-    for (let k = 0; k < scores_K.length; k++) if (columns_K[k] >= 0) row_K[columns_K[k]] = scores_K[k];
+    for (let k = 0; k < scores_K.length; k++) row_K[columns_K[k] < 0 ? -1 - columns_K[k] : columns_K[k]] = scores_K[k];
   }
 
   /* ‖vWᴼ‖ of each key: the length of its contribution to the output at a weight of 1, [K]; 0 in an ablated head. */
