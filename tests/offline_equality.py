@@ -23,7 +23,7 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 
 from app.benchmark.browser import FLAGS, chromium
-from app.components.assets import joined
+from app.components.assets import joined, read
 from app.examples import EXAMPLES, MINIMAL_PAIRS
 from app.export.weights import pack
 from core.data.text_files import read_lines
@@ -39,35 +39,26 @@ SCRIPT = joined(*(NETWORK / f"{name}.js" for name in ("record", "weights", "tran
 DIRECTIONS = {"de-en": 34, "en-de": 26}
 """Sentences of this project by direction: 60 in all."""
 MAP_LIMIT, LOG_PROB_LIMIT = 1e-5, 1e-4
+ARRAYS = [
+    *KINDS,
+    "sourcePositions",
+    "targetPositions",
+    "logProbs",
+    "alternativeLogProbs",
+]
 TIE = 1e-5
 """Hypotheses whose scores differ by less may be in another order: rounding decides."""
 
 OPEN = f"""async (weights) => {{
     {SCRIPT}
-    const bytes = await (await fetch(`data:application/octet-stream;base64,${{weights}}`)).arrayBuffer();
-    const stored = readWeights(new Uint8Array(bytes));
-    const tokenizer = new Tokenizer(stored.tokenizer);
-    const network = await makeNetwork(stored);
-    const base64 = (numbers) =>
-        btoa(Array.from(new Uint8Array(numbers.buffer), (byte) => String.fromCharCode(byte)).join(""));
-    const answer = (text, {{ beam, edits, target }}) => {{
-        try {{
-            const record = inspect(network, tokenizer, text, {{ beam, edits: parseEdits(edits), target }});
-            const maps = Object.fromEntries(Object.keys(record.layers).map((kind) => [kind, base64(record[kind])]));
-            return {{ ...record, maps, encoder: 0, decoder: 0, cross: 0, sourcePositions: base64(record.sourcePositions),
-                targetPositions: base64(record.targetPositions), logProbs: [...record.logProbs],
-                alternativeLogProbs: [...record.alternativeLogProbs] }};
-        }} catch (error) {{
-            if (!(error instanceof InputError)) throw error;
-            return {{ failed: error.message }};
-        }}
+    {read(Path(__file__).with_suffix(".js"))}
+    const open = await opened(weights);
+    window.offline = {{
+        ...open,
+        record: (text, options) => recordAnswer(open, text, options),
+        effects: (text, edits) => effectsAnswer(open, text, edits),
+        inspect, search, logTotal,
     }};
-    const effects = async (text, edits) => {{
-        const record = inspect(network, tokenizer, text, {{ edits: parseEdits(edits) }});
-        const found = await headEffects(network, record);
-        return Object.fromEntries(Object.entries(found).map(([kind, changes]) => [kind, base64(changes)]));
-    }};
-    window.offline = {{ answer, effects, network, tokenizer, inspect, search }};
 }}"""
 
 
@@ -82,15 +73,15 @@ class OfflineNetwork:
         self, text: str, beam: int = 5, edits: str = "", target: str | list[int] | None = None
     ) -> dict[str, Any]:
         """Return the page's record, with maps as arrays, or `failed` with its message."""
-        work = "([text, options]) => JSON.stringify(offline.answer(text, options))"
+        work = "([text, options]) => JSON.stringify(offline.record(text, options))"
         options = {"beam": beam, "edits": edits, "target": target}
         record = json.loads(self.page.evaluate(work, [text, options]))
         if "failed" not in record:
             S, T, H = len(record["source"]), len(record["targetOut"]), record["heads"]
             sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+            record |= {name: _floats(record[name]) for name in ARRAYS}
             for kind in KINDS:
-                shape = record["layers"][kind], H, *sizes[kind]
-                record[kind] = _floats(record["maps"][kind]).reshape(shape)
+                record[kind] = record[kind].reshape(record["layers"][kind], H, *sizes[kind])
         return record
 
     def effects(self, text: str, edits: str = "") -> dict[str, np.ndarray]:
@@ -140,7 +131,7 @@ class Report:
             sums = [abs(a[1] - b[1]) / len(a[0]) for a, b in zip(own, page, strict=True)]
             self.largest_log_prob = max(self.largest_log_prob, *sums, *map(abs, scores), 0)
         if [t.id for t in record.target_out] == [t["id"] for t in found["targetOut"]]:
-            differences = record.log_probs - np.float32(found["logProbs"])
+            differences = record.log_probs - found["logProbs"]
             self.largest_log_prob = max(self.largest_log_prob, float(np.abs(differences).max()))
             for kind in KINDS:
                 difference = float(np.abs(record.maps(kind) - found[kind]).max())
@@ -150,7 +141,7 @@ class Report:
 def compare(
     translator: Translator, offline: OfflineNetwork, texts: Sequence[str], beam: int
 ) -> Report:
-    """Compare the records of texts, one by one; both must refuse the same ones in the same words."""
+    """Compare the records of texts, one by one; both must refuse the same ones, in equal words."""
     card = translator.card
     report = Report(f"{card.source_language}-{card.target_language}, beam {beam}")
     for text in texts:

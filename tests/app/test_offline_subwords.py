@@ -150,7 +150,10 @@ def test_lone_surrogates_are_replaced(shared_page):
 
 def test_decoding_and_single_tokens(shared_page):
     chance = random.Random(5)
-    work = "[sequences.map((ids) => tokenizer.decode(ids)), stored.pieces.map((_, id) => fields(tokenizer.token(id)))]"
+    work = """[
+        sequences.map((ids) => tokenizer.decode(ids)),
+        stored.pieces.map((_, id) => fields(tokenizer.token(id))),
+    ]"""
     for values in (SHIPPED, *STRANGE, small("▁", "a▁b", "▁▁c", "&", "amp", ";", " ", "x")):
         tokenizer = SubwordTokenizer.from_json(values)
         size = tokenizer.size

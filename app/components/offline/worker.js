@@ -87,7 +87,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
       edits = NO_EDITS;
     }
   }
-  shown = { direction, text, beam, edits, before, after };
+  const next = { direction, text, beam, edits, before, after };
   const isEdited = after !== before;
   /** @type {Quantity[]} */
   const offered = ["scores", "norms", "rollout"];
@@ -100,8 +100,9 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
-  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
+  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
+  shown = next;
   return { payload, translation: before.translation };
 }
 
