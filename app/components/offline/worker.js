@@ -13,8 +13,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadO
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
- *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config}; refuses weights with another SHA-256; plain:
- *     without WebAssembly
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
@@ -48,8 +48,9 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   const { about, config } = stored;
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
-  networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
-  return { about, config };
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, tokenizer: new Tokenizer(stored.tokenizer) });
+  return { about, config, simd: network.heap.kernel !== null };
 }
 
 function edited({ edits, command }) {
