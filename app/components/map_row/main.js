@@ -174,7 +174,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, map.unmasked[cell] ? exactly(map.values[cell]) : "masked")));
   else statements.push(element("span", "part", "masked: its numbers are not used"));
   parts.readout.replaceChildren(...statements.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }

@@ -39,7 +39,7 @@ export function rowAsCsv({ data, maps }) {
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
-      const numbers = maps.map(({ map }) => (data.unmasked[cell] ? String(map.values[cell]) : ""));
+      const numbers = maps.map(({ map }) => (map.unmasked[cell] ? String(map.values[cell]) : ""));
       lines.push([named(query), named(key), ...numbers]);
     });
   });

@@ -1,0 +1,59 @@
+// The guided tour: each stop translates its sentence, opens the head that it describes, and says what was measured there.
+
+import { bold } from "../shared/dom.js";
+
+/**
+ * @typedef {{title: string, source: string, look_for: string, measured: [string, string, string], tokens: string,
+ *   view: Record<string, string>}} TourStop  measured: before the share, the share, after it; all computed from records
+ *   of the weights in this file
+ */
+
+/**
+ * Let the page's buttons lead through the stops of the chosen direction. The tour only sets the page's link: the
+ * visitor can change everything at any time, and return to the stop.
+ * @param {Record<string, any>} parts  the page's named elements
+ * @param {object} page
+ * @param {() => {direction: string, languages: string, stops: TourStop[]}} page.tour  of the chosen direction
+ * @param {() => Record<string, string>} page.link  the page's parameters
+ * @param {(link: Record<string, string>) => void} page.open  open a link: all its parameters, and no others
+ * @param {(changes: Record<string, null>) => void} page.forget  drop parameters
+ * @returns {() => void} paint the stop that the link names; call it after each change
+ */
+export function listenToTour(parts, { tour, link, open, forget }) {
+  const stopOf = () => Number(link().stop ?? 0); // counted from 1
+  const go = (number) => {
+    const { direction, stops } = tour();
+    const { source, view } = stops[number - 1];
+    open({ direction, source, ...view, stop: String(number) });
+  };
+  const paint = () => paintTour(parts, tour(), stopOf(), link().source);
+  const listen = (name, act) => parts[name].addEventListener("click", act);
+  listen("tour-start", () => go(1));
+  listen("tour-back", () => go(stopOf() - 1));
+  listen("tour-next", () => go(stopOf() + 1));
+  listen("tour-again", () => go(stopOf()));
+  listen("tour-close", () => {
+    forget({ stop: null });
+    paint();
+    parts["tour-start"].focus();
+  });
+  return paint;
+}
+
+function paintTour(parts, { languages, stops }, number, source) {
+  const stop = stops[number - 1];
+  parts["tour-start"].hidden = !stops.length;
+  parts.tour.hidden = !stop;
+  if (!stop) return;
+  const tell = (name, words) => (parts[name].textContent = words);
+  tell("tour-place", `Stop ${number} of ${stops.length}, ${languages}`);
+  tell("tour-title", stop.title);
+  tell("tour-look", stop.look_for);
+  const [before, share, after] = stop.measured;
+  parts["tour-measured"].replaceChildren(`${before} `, bold(share), ` ${after}`);
+  tell("tour-tokens", stop.tokens);
+  parts["tour-back"].disabled = number === 1;
+  parts["tour-next"].disabled = number === stops.length;
+  parts["tour-again"].hidden = source === stop.source;
+  parts["tour-end"].hidden = number < stops.length;
+}
