@@ -1,6 +1,57 @@
 // Types shared by the scripts, for editors and `make types-js`; never sent to a browser.
 
 /**
+ * The explorer and the page around it. `render({data, parentElement, key, host})` of explorer/main.js shows the packed
+ * `Payload` of one record. Everything else goes through `host`: the explorer asks for what the payload lacks, and reads
+ * and writes the link to its view. It hides the controls whose request is not in `host.answers`. There are three hosts:
+ * explorer/streamlit.js (the app), explorer/saved.js (a page with one record, which answers nothing) and the offline
+ * page's.
+ *
+ * A request is answered by one packed `Answer`, passed to the function that `listen` received. It holds only what was
+ * asked for, the `sentence` that it is about, and the `request` number that it answers. The exception is `edit`, which
+ * is answered by rendering the payload of the edited pass, with the number in `what_if.request`. A failed request is
+ * answered as well: with `failed`, one line for the reader. Answers may come late, repeatedly or unasked.
+ *
+ * @typedef {object} Requests  the value of each request
+ * @property {{request: number, quantity: Quantity}} quantity  show it now and, in a page that remembers it, for later
+ *   sentences; "weights" needs no answer
+ * @property {{request: number, sentence: string, quantity: Quantity, kind: Kind, layer: number | null,
+ *   head: number | null}} exact  numbers in full precision; null: all layers, all heads
+ * @property {{request: number, sentence: string}} effects  effect of ablating each head
+ * @property {{request: number, sentence: string, view: Link}} page  the record as a page that opens with this view
+ * @property {{request: number, command: string}} edit  "+off.cross.2.0" adds an edit, "-off.cross.2.0" removes it, ""
+ *   removes all
+ *
+ * @typedef {object} Host
+ * @property {ReadonlySet<string>} answers  names of the requests that this page answers
+ * @property {<Name extends keyof Requests>(name: Name, value: Requests[Name]) => void} ask
+ * @property {(receive: (answer: Uint8Array) => void) => () => void} listen  start passing answers to `receive`, also
+ *   those that came earlier; returns a function that stops it
+ * @property {HostLink | null} link  null: the page has no link to a view
+ * @property {HeadPage | null} headPage  the page that shows one head's arithmetic; null: there is none
+ *
+ * @typedef {object} HostLink  the view as parameters of the page's URL
+ * @property {() => Record<string, string>} read
+ * @property {(parameters: Link) => void} write  null removes a parameter; all others stay
+ * @property {(navigate: () => void) => () => void} listen  call `navigate` after back or forward navigation, before its
+ *   payload is rendered; returns a function that stops it
+ * @property {() => string} url  the complete link, to copy
+ *
+ * @typedef {object} HeadPage
+ * @property {() => string} url  of the page, for the view that was written last
+ * @property {() => void} open  open it in this window
+ * @property {(click: (event: MouseEvent) => void) => () => void} listen  call `click` with clicks on other links to it;
+ *   returns a function that stops it
+ *
+ * @typedef {{sentence: string, name: keyof Requests, request: number | null, failed?: string,
+ *   quantities?: Record<string, SentQuantity>, exact?: {quantity: Quantity, kind: Kind, layer: number | null,
+ *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array}} Answer  the numbers of a
+ *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
+ * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>}} SentQuantity  levels: null
+ *   for 32-bit floats
+ */
+
+/**
  * What Python sends. `bytes` of masks and numbers are beside the named values: see explorer/payload.py.
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
@@ -11,19 +62,20 @@
  *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
- *   change: number[] | null}} WhatIf  text: all edits in their text form; before: log-probability of the target without
- *   edits, change: of each target token's log-probability, in nats
+ *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
+ *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
+ *   last `edit` request that led here
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
- *   source: SentToken[], target_in: SentToken[], target_out: SentToken[], alternatives: [string, number, 0 | 1 | 2][][],
- *   address: boolean, inside: string | null, view: Link, offered: Quantity[],
- *   quantities: Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>,
- *   alone: boolean, failed: Record<string, string>, exact_numbers?: Uint8Array, page?: Uint8Array,
- *   exact?: {quantity: Quantity, kind: Kind, layer: number | null, head: number | null}, together?: string | null,
- *   what_if?: WhatIf | null, offers_effects?: boolean, effects?: boolean}} Payload  levels: null for 32-bit floats
+ *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[],
+ *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
+ *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
+ *   host?: {key: string, answers: string[], address: boolean, inside: string | null}}} Payload  levels: null for 32-bit
+ *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
+ *   quantities: those sent along; host: for explorer/streamlit.js
  */
 
 /**

@@ -1,0 +1,144 @@
+// The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
+
+import { save } from "../shared/save.js";
+import { againLine } from "./again.js";
+import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
+import { listenToForm, paintForm } from "./form.js";
+import { onFragment, readFragment, writeFragment } from "./fragment.js";
+import { offlineHost } from "./host.js";
+import { takeWeights } from "./weights_text.js";
+import { startWorker } from "./worker_client.js";
+
+/* Parameters of a link that open a view of the explorer, the first ones only together. */
+const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+
+const pageParts = () =>
+  Object.fromEntries([...document.querySelectorAll("[data-page]")].map((part) => [/** @type {HTMLElement} */ (part).dataset.page, part]));
+
+/* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
+const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
+
+/**
+ * Open the page. `render` shows the explorer: see types.js.
+ * @param {(shown: {data: Uint8Array, parentElement: HTMLElement, key: string, host: Host}) => void} render
+ */
+export function openPage(render) {
+  const parts = pageParts();
+  /** @type {OfflineModel[]} */
+  const models = JSON.parse(document.getElementById("models").textContent);
+  const worker = startWorker(document.getElementById("worker").textContent);
+  const opened = new Map();
+
+  /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
+  const open = (direction) => {
+    if (!opened.has(direction)) opened.set(direction, openNetwork(direction));
+    return opened.get(direction);
+  };
+  const openNetwork = async (direction) => {
+    const weights = await takeWeights(direction);
+    return worker.ask("open", { direction, weights: weights.buffer, sha256: modelOf(models, direction).sha256 }, [weights.buffer]);
+  };
+
+  let choice = choiceOf(readFragment(), models);
+  let shown = null; // the last translation: its text, translation and payload
+  let latest = 0; // number of the newest refresh; the answers of older ones are dropped
+
+  const { host, navigate } = offlineHost({
+    answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
+    edit: (command, request) => {
+      choice = Object.freeze({ ...choice, edits: changedEdits(choice.edits, command) });
+      writeFragment(linkOfChoice(choice), true);
+      refresh(null, request);
+    },
+  });
+  const paint = () => shown && render({ data: shown.payload, parentElement: parts.place, key: "explorer", host });
+
+  /* Translate the choice and show it; `view` is that of a link, `request` the number of the explorer's edit. */
+  async function refresh(view, request = null) {
+    const turn = ++latest;
+    const { direction, source, target, beam, edits } = choice;
+    paintForm(parts, models, choice, change);
+    tell("problem", "");
+    parts.again.hidden = true;
+    if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
+    tell("status", opened.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
+    parts.result.setAttribute("aria-busy", "true");
+    const started = performance.now();
+    try {
+      await open(direction);
+      const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
+      if (turn !== latest) return undefined;
+      shown = { source, translation: answer.translation, payload: answer.payload };
+      parts.result.hidden = false;
+      paint();
+      tell("translation", answer.translation);
+      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms`);
+      if (edits) await translateAgain(turn, answer.translation);
+    } catch (error) {
+      if (turn !== latest) return undefined;
+      showNothing("");
+      tell("problem", error.message);
+    } finally {
+      if (turn === latest) parts.result.setAttribute("aria-busy", "false");
+    }
+    return undefined;
+  }
+
+  /* The edited pass is painted first; then the network writes its own translation under the edits. */
+  async function translateAgain(turn, before) {
+    await nextFrame();
+    const line = await worker.ask("again").then(
+      ({ translation }) => againLine(before, translation),
+      ({ message }) => [message],
+    );
+    if (turn !== latest) return;
+    parts.again.hidden = false;
+    parts.again.replaceChildren(...line);
+  }
+
+  const tell = (part, line) => (parts[part].textContent = line);
+
+  function showNothing(line) {
+    shown = null;
+    parts.result.hidden = true;
+    tell("translation", "");
+    tell("status", line);
+  }
+
+  function change(changes) {
+    const next = Object.freeze({ ...choice, ...changes });
+    const same = Object.keys(next).every((name) => next[name] === choice[name]);
+    choice = next;
+    // A new text keeps kind, layer and head; the pinned cell was about the old one.
+    if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
+    return refresh(null);
+  }
+
+  const follow = () => {
+    const link = readFragment();
+    choice = choiceOf(link, models);
+    navigate();
+    return refresh(viewOfFragment(link));
+  };
+
+  listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
+  onFragment(follow);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+  parts["save-record"].addEventListener("click", async () => {
+    const { npz, name } = await worker.ask("npz");
+    save(name, new Blob([npz]));
+  });
+  const ready = refresh(viewOfFragment(readFragment()));
+  /*
+   * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats.
+   */
+  const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
+    const { direction } = choice;
+    await open(direction);
+    return (await worker.ask("inspect", { direction, text, beam, edits })).record;
+  };
+  Object.assign(window, { headlight: Object.freeze({ ready, translate }) });
+}
+
+const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

@@ -1,0 +1,239 @@
+"""Write the app as one HTML file: it translates, inspects and intervenes without a server.
+
+    python -m app.export.offline --checkpoint DIR [--checkpoint DIR] [--int8] --out FILE
+
+The file holds the weights of one direction or two. It opens by double-click, makes no requests, and
+keeps its state in the `#` fragment. `--int8` halves its size and rounds the weights more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from app.components.assets import joined, read
+from app.components.explorer.markup import markup
+from app.examples import examples
+from app.export.weights import packed
+from app.look.glossary import TERMS
+from app.look.numbers import number
+from app.look.palette import PALETTES
+from core.checkpoint.folder import Card, read_card
+from core.command import Parser, main, refuse_unwritable
+from core.data.corpora import LANGUAGES, about
+from core.files import write_atomic
+
+_HERE = Path(__file__).parent
+_COMPONENTS = _HERE.parent / "components"
+MOST = 2
+"""Networks in one file: one for each direction."""
+_SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One checkpoint as the page holds it."""
+
+    card: Card
+    weights: bytes
+    """As `app.export.weights.packed` wrote them."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The names of both languages."""
+        card = self.card
+        return tuple(LANGUAGES.get(c, c) for c in (card.source_language, card.target_language))
+
+    def to_json(self, precision: str) -> dict[str, Any]:
+        """Return what the page's script reads: see `OfflineModel` in choice.js."""
+        source, target = self.languages
+        direction = self.card.direction
+        return {
+            "direction": direction,
+            "name": self.card.name,
+            "source": source,
+            "target": target,
+            "precision": precision,
+            "parameters": self.card.parameters,
+            "sha256": sha256(self.weights).hexdigest(),
+            "examples": [
+                {
+                    "title": example.title,
+                    "text": example.text(direction),
+                    "hint": example.hint(direction),
+                    "reference": example.text("-".join(reversed(direction.split("-")))),
+                }
+                for example in examples(direction)
+            ],
+        }
+
+
+def page(networks: Sequence[Network], int8: bool = False, notes: Sequence[str] = ()) -> str:
+    """Return the page that holds these networks; `notes` say what rounding changed in each.
+
+    Raises ValueError for two networks of the same direction, or for more than `MOST`.
+    """
+    directions = [network.card.direction for network in networks]
+    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
+        raise ValueError(
+            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
+            f"give one checkpoint per direction, at most {MOST}"
+        )
+    parts = markup()
+    script = _script(_COMPONENTS / "explorer/main.js", _COMPONENTS / "offline/main.js")
+    script = f'(() => {{\n"use strict";\n{script}\nopenPage(render);\n}})();'
+    precision = "int8" if int8 else "fp16"
+    first, *others = (
+        f'<script type="text/plain" id="weights-{network.card.direction}">'
+        f"{base64.b64encode(network.weights).decode()}</script>"
+        for network in networks
+    )
+    return Template(read(_HERE / "offline.html")).substitute(
+        policy=_policy(script),
+        css=_without_end("\n".join([_colours(), parts.css, read(_COMPONENTS / "offline/offline.css")])),
+        logo=read(_HERE.parent / "logo.svg").strip(),
+        beam_search=html.escape(TERMS["beam search"]),
+        explorer=parts.html,
+        about=_about(networks, notes),
+        models=_json([network.to_json(precision) for network in networks]),
+        worker=_script(_COMPONENTS / "offline/worker.js"),
+        first_weights=first,
+        script=script,
+        other_weights="\n".join(others),
+    )
+
+
+def _policy(script: str) -> str:
+    """Return a policy that allows this one script, its worker and its pictures, and no request."""
+    own = base64.b64encode(sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{own}' 'wasm-unsafe-eval'; worker-src blob:; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script(*entries: Path) -> str:
+    return _without_end(joined(*entries))
+
+
+def _without_end(text: str) -> str:
+    """Return text that cannot end the element it is in. Raises ValueError if it could."""
+    if found := re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE):
+        raise ValueError(f"a script or style of the page contains {found[0]!r}")
+    return text
+
+
+def _json(value: Any) -> str:
+    """Return JSON that cannot end a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _colours() -> str:
+    """Return the palette as CSS variables that follow the reader's colour scheme."""
+    rules = {}
+    for name, palette in PALETTES.items():
+        colours = {field.name: getattr(palette, field.name) for field in fields(palette)}
+        colours |= {"ink2": palette.second, "side": _SIDE[name]}
+        rules[name] = "".join(f" --{k.replace('_', '-')}: {v};" for k, v in colours.items())
+    return (
+        f":root {{{rules['light']} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{{rules['dark']} }} }}"
+    )
+
+
+def _about(networks: Sequence[Network], notes: Sequence[str]) -> str:
+    """Return the entries of *About this file* as HTML."""
+    entries = [("Networks" if len(networks) > 1 else "Network", [_described(n) for n in networks])]
+    entries.append(("Rounding", [html.escape(note) for note in notes]))
+    entries += [
+        (
+            "What leaves this page",
+            ["Nothing: the file's security policy blocks every request. Texts stay in this tab."],
+        ),
+        (
+            "What runs here",
+            [
+                "Tokens, search, attention, edits and checks are computed in this tab. Matrix "
+                "products run as WebAssembly where the browser offers it, else as JavaScript."
+            ],
+        ),
+        (
+            "What does not",
+            [
+                "Whatever needs Python: Shapley values, the logit lens, the search tree, and the "
+                "comparison with torch.nn.Transformer. The app has them."
+            ],
+        ),
+        ("Licence", [f"Headlight {_version()}, Apache-2.0."]),
+    ]
+    items = (
+        f"<dt>{name}</dt><dd>{''.join(f'<p>{line}</p>' for line in lines)}</dd>"
+        for name, lines in entries
+        if lines
+    )
+    return f"<dl>\n{chr(10).join(items)}\n</dl>"
+
+
+def _described(network: Network) -> str:
+    card, shape = network.card, network.card.model
+    corpora = card.metrics.get("final", {})
+    scores = ", ".join(
+        f"{number(score['sacrebleu'], 1)} ({about([corpus])})" for corpus, score in corpora.items()
+    )
+    said = [
+        f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.folder.name)}, "
+        f"{number(card.parameters / 1e6, 1)} million weights, {shape.num_encoder_layers} + "
+        f"{shape.num_decoder_layers} layers, {shape.num_heads} heads, d_model {shape.d_model}."
+    ]
+    if scores:
+        said.append(
+            "Validation BLEU, on sentences that it was not trained on: "
+            f"{html.escape(scores)}. Expect errors on other kinds of text."
+        )
+    return f"{' '.join(said)}<br><code>SHA-256 of the checkpoint’s weights {card.weights_sha256}</code>"
+
+
+def _version() -> str:
+    import core
+
+    return core.__version__
+
+
+def parser() -> Parser:
+    """Return the command-line parser."""
+    p = Parser(prog="python -m app.export.offline", description=__doc__)
+    p.add_argument(
+        "--checkpoint",
+        dest="checkpoints",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a from-scratch network's folder; give a second one for the other direction",
+    )
+    p.add_argument("--int8", action="store_true", help="8-bit weights: half the size, less exact")
+    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write")
+    return p
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the page and say what it holds."""
+    refuse_unwritable("--out", arguments.out)
+    networks = [network(folder, arguments.int8) for folder in arguments.checkpoints]
+    write_atomic(arguments.out, page(networks, arguments.int8).encode())
+    size = arguments.out.stat().st_size / 1e6
+    names = ", ".join(n.card.folder.name for n in networks)
+    print(f"{arguments.out}: {names}, {size:.1f} MB")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(parser(), run)
