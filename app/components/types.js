@@ -223,3 +223,37 @@
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
  *   destroy?: () => void}} TreeView
  */
+
+/**
+ * The offline page.
+ *
+ * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
+ *
+ * @typedef {object} PassRecord  as TranslationRecord in core/record/record.py; S source tokens, T target tokens
+ * @property {string} id
+ * @property {string} model
+ * @property {string} weightsSha256
+ * @property {string} sourceLanguage
+ * @property {string} targetLanguage
+ * @property {{beam: number, lengthPenalty: number} | null} decode  null for a given target
+ * @property {string} search
+ * @property {string} sourceText
+ * @property {string} translation
+ * @property {RecordToken[]} source
+ * @property {RecordToken[]} targetIn
+ * @property {RecordToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {Float32Array} encoder  [layer, head, query, key], as `decoder` and `cross`
+ * @property {Float32Array} decoder
+ * @property {Float32Array} cross
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1: may attend
+ * @property {Float32Array} sourcePositions  [S, d_model]
+ * @property {Float32Array} targetPositions  [T, d_model]
+ * @property {Float32Array} logProbs  [T], in nats
+ * @property {RecordToken[][]} alternatives  [T, K], best first
+ * @property {Float32Array} alternativeLogProbs  [T, K]
+ * @property {{text: string, ids: number[], logProb: number, score: number}[]} hypotheses
+ * @property {Check[]} checks
+ * @property {string} editsText  all edits in their text form, or ""
+ */
