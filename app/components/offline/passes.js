@@ -1,18 +1,24 @@
 // Reads passes from the explorer's payload and compares two of the same target, for the lessons. No DOM.
 
 import { asFloats, unpack, unpackBits } from "../shared/bytes.js";
-import { bytesOf, packBits, packPayload } from "./payload.js";
+import { bytesOf, KINDS_OF_MAPS, packBits, packPayload } from "./payload.js";
 
 /**
- * @typedef {{source: SentToken[], targetIn: SentToken[], targetOut: SentToken[], languages: {source: string, target: string},
- *   heads: number, layers: Record<Kind, number>, probabilities: number[], maps: Record<Kind, Float32Array>,
- *   masks: Record<Kind, Uint8Array>, text: string, translation: string, positions: Float32Array | null}} Pass  maps: [layer, head, query, key], 0 where masked; masks: 1 for
- *   unmasked; positions: what is added to the source tokens, [token, dimension]; null if it was not sent
+ * @typedef {object} Pass
+ * @property {string} text
+ * @property {string} translation
+ * @property {{source: string, target: string}} languages
+ * @property {SentToken[]} source
+ * @property {SentToken[]} targetIn
+ * @property {SentToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {number[]} probabilities  of the target's tokens
+ * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1 for unmasked
+ * @property {Float32Array} positions  what is added to the source tokens, [token, dimension]
  * @typedef {{name: string, short: string, note: string}} MapName
  */
-
-/** @type {Kind[]} */
-const KINDS_OF_PASS = ["encoder", "decoder", "cross"];
 
 /**
  * Read a payload whose maps are whole float32 numbers, as the worker sends them.
@@ -34,8 +40,9 @@ export function readPass(packed) {
     translation: raw.translation,
     maps: {},
     masks: {},
+    positions: asFloats(raw.positions),
   };
-  for (const kind of KINDS_OF_PASS) {
+  for (const kind of KINDS_OF_MAPS) {
     const cells = (kind === "encoder" ? S : T) * (kind === "decoder" ? T : S);
     pass.masks[kind] = unpackBits(raw[`${kind}_mask`], cells);
     pass.maps[kind] = spread(asFloats(raw[kind]), pass.masks[kind], raw.layers[kind] * raw.heads);

@@ -123,7 +123,7 @@ function unmaskedNumbers(numbers, mask) {
 }
 
 /* One bit per cell, the first in the highest bit. */
-function packBits(mask) {
+export function packBits(mask) {
   const bits = new Uint8Array((mask.length + 7) >> 3);
   mask.forEach((unmasked, cell) => (bits[cell >> 3] |= unmasked << (7 - (cell & 7))));
   return bits;

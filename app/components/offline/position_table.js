@@ -21,8 +21,9 @@ export function positionTable() {
   canvas.setAttribute("aria-label", "Position encodings: one row for each token, one column for each dimension");
   figure.append(readout, canvas);
   let shown = null;
-  const paint = (names, values) => {
-    shown = { names, values, width: values.length / names.length };
+  /* `sinusoidal`: even dimensions are sines, odd ones cosines. */
+  const paint = (names, values, sinusoidal) => {
+    shown = { names, values, sinusoidal, width: values.length / names.length };
     layOut();
   };
   let geometry = null;
@@ -31,9 +32,12 @@ export function positionTable() {
     say(null);
   };
   const say = (cell) => {
-    readout.textContent = cell
-      ? `${shown.names[cell.row]}, pos ${cell.row}, dimension ${cell.column} (${cell.column % 2 ? "cosine" : "sine"}): ${exactly(shown.values[cell.row * shown.width + cell.column])}`
-      : "Point at a cell to read what is added there.";
+    readout.textContent = "Point at a cell to read what is added there.";
+    if (!cell) return;
+    const { names, values, sinusoidal, width } = shown;
+    const wave = sinusoidal ? ` (${cell.column % 2 ? "cosine" : "sine"})` : "";
+    const value = exactly(values[cell.row * width + cell.column]);
+    readout.textContent = `${names[cell.row]}, pos ${cell.row}, dimension ${cell.column}${wave}: ${value}`;
   };
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => say(geometry && cellAt(geometry, offsetX, offsetY)));
   canvas.addEventListener("pointerleave", () => say(null));

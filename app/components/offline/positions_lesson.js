@@ -1,6 +1,6 @@
 // The lesson on positions: the encodings of this sentence, their products, and the network without them.
 
-import { exactly, scientific } from "../shared/numbers.js";
+import { scientific } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { choiceBox, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, sectionOf } from "./lesson_parts.js";
 import { rowOfMatrix, rowOfPasses } from "./passes.js";
@@ -21,11 +21,11 @@ const SIDES = { both: "Both sentences", source: "Source", target: "Target" };
  * Build the lesson: its sections, each with a function that shows a pass.
  * @param {LessonTools} tools
  */
-export const positionsLesson = (tools) => [encodings(tools), products(tools), withoutPositions(tools)];
+export const positionsLesson = (tools) => [encodings(), products(tools), withoutPositions(tools)];
 
 /** @param {LessonTools} tools */
-function encodings({ theme }) {
-  const { figure, paint } = positionTable(theme);
+function encodings() {
+  const { figure, paint } = positionTable();
   const look = lineOf();
   const formula = formulaOf("PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))");
   const section = sectionOf(
@@ -38,7 +38,7 @@ function encodings({ theme }) {
   /** @param {Pass} pass */
   const show = ({ source, positions }) => {
     const sinusoidal = isSinusoidal(positions, source.length);
-    paint(displayTokens(source, 1).map(tokenName), positions);
+    paint(displayTokens(source, 1).map(tokenName), positions, sinusoidal);
     formula.hidden = !sinusoidal;
     look.textContent = sinusoidal
       ? "Look from left to right: on the left, neighbouring rows differ strongly; on the right, the column hardly changes " +
