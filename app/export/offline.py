@@ -23,10 +23,11 @@ from typing import Any
 from app.components.assets import joined, read
 from app.components.explorer.markup import markup
 from app.examples import examples
-from app.export.weights import packed
+from app.export.weights import pack
 from app.look.glossary import TERMS
 from app.look.numbers import number
 from app.look.palette import PALETTES
+from core.analysis.quality_warnings import FUNCTION_WORDS
 from core.checkpoint.folder import Card, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
@@ -62,6 +63,7 @@ class Network:
             "name": self.card.name,
             "source": source,
             "target": target,
+            "learned": about(self.card.metrics.get("final", {})) or "the sentences of its training",
             "precision": precision,
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),
@@ -105,6 +107,7 @@ def page(networks: Sequence[Network], int8: bool = False, notes: Sequence[str] =
         explorer=parts.html,
         about=_about(networks, notes),
         models=_json([network.to_json(precision) for network in networks]),
+        function_words=_json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
         worker=_script(_COMPONENTS / "offline/worker.js"),
         first_weights=first,
         script=script,

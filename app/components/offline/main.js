@@ -1,8 +1,12 @@
 // The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
 
+import { unpack } from "../shared/bytes.js";
 import { save } from "../shared/save.js";
+import { displayTokens, tokenName } from "../shared/tokens.js";
 import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
+import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
+import { changedEdits } from "./edit_commands.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
@@ -26,6 +30,7 @@ export function openPage(render) {
   const parts = pageParts();
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
+  const functionWords = JSON.parse(document.getElementById("function-words").textContent);
   const worker = startWorker(document.getElementById("worker").textContent);
   const opened = new Map();
 
@@ -46,9 +51,14 @@ export function openPage(render) {
   const { host, navigate } = offlineHost({
     answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
     edit: (command, request) => {
-      choice = Object.freeze({ ...choice, edits: changedEdits(choice.edits, command) });
-      writeFragment(linkOfChoice(choice), true);
-      refresh(null, request);
+      let problem = "";
+      try {
+        choice = Object.freeze({ ...choice, edits: changedEdits(choice.edits, command) });
+        writeFragment(linkOfChoice(choice), true);
+      } catch (error) {
+        problem = error.message;
+      }
+      refresh(null, request).then(() => problem && tell("problem", problem));
     },
   });
   const paint = () => shown && render({ data: shown.payload, parentElement: parts.place, key: "explorer", host });
@@ -59,6 +69,7 @@ export function openPage(render) {
     const { direction, source, target, beam, edits } = choice;
     paintForm(parts, models, choice, change);
     tell("problem", "");
+    tell("doubts", "");
     parts.again.hidden = true;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
     tell("status", opened.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
@@ -72,6 +83,7 @@ export function openPage(render) {
       parts.result.hidden = false;
       paint();
       tell("translation", answer.translation);
+      tellDoubts(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms`);
       if (edits) await translateAgain(turn, answer.translation);
     } catch (error) {
@@ -96,7 +108,23 @@ export function openPage(render) {
     parts.again.replaceChildren(...line);
   }
 
-  const tell = (part, line) => (parts[part].textContent = line);
+  /* What speaks against the translation, and notes on how the text was read. */
+  function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }, typed) {
+    const unknown = source.filter((token) => token.unknown).map(({ label }) => label);
+    const probability = given_target ? 1 : Math.exp(log_prob / target_out.length);
+    const reasons = reasonsToDoubt({ source: source_text, translation, language: source_language, unknown, probability }, functionWords);
+    const { learned } = modelOf(models, choice.direction);
+    tell(
+      "doubts",
+      reasons.length &&
+        `Do not trust this translation: ${reasons.join("; ")}. The network knows ${learned}. The maps are still exact: ` +
+          "this is how attention looks when the network is out of its depth.",
+    );
+    const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
+    tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+  }
+
+  const tell = (part, line) => (parts[part].textContent = line || "");
 
   function showNothing(line) {
     shown = null;
