@@ -20,7 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from app.components.assets import joined, read
+from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples
 from app.export.weights import pack
@@ -47,6 +47,8 @@ class Network:
     card: Card
     weights: bytes
     """As `app.export.weights.packed` wrote them."""
+    tour: Sequence[dict[str, Any]] = ()
+    """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -67,6 +69,7 @@ class Network:
             "precision": precision,
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),
+            "tour": self.tour,
             "examples": [
                 {
                     "title": example.title,
@@ -93,6 +96,9 @@ def page(networks: Sequence[Network], int8: bool = False, notes: Sequence[str] =
     parts = markup()
     script = _script(_COMPONENTS / "explorer/main.js", _COMPONENTS / "offline/main.js")
     script = f'(() => {{\n"use strict";\n{script}\nopenPage(render);\n}})();'
+    lessons = _script(_COMPONENTS / "map_row/main.js", _COMPONENTS / "offline/lessons.js")
+    add = "window.headlight.addLessons((page) => mountLessons(render, page));"
+    lessons = f'(() => {{\n"use strict";\n{lessons}\n{add}\n}})();'
     precision = "int8" if int8 else "fp16"
     first, *others = (
         f'<script type="text/plain" id="weights-{network.card.direction}">'
@@ -100,8 +106,8 @@ def page(networks: Sequence[Network], int8: bool = False, notes: Sequence[str] =
         for network in networks
     )
     return Template(read(_HERE / "offline.html")).substitute(
-        policy=_policy(script),
-        css=_without_end("\n".join([_colours(), parts.css, read(_COMPONENTS / "offline/offline.css")])),
+        policy=_policy(script, lessons),
+        css=_without_end("\n".join([_colours(), parts.css, *(read(_COMPONENTS / f"offline/{name}.css") for name in ("offline", "guide"))])),
         logo=read(_HERE.parent / "logo.svg").strip(),
         beam_search=html.escape(TERMS["beam search"]),
         explorer=parts.html,
@@ -111,15 +117,26 @@ def page(networks: Sequence[Network], int8: bool = False, notes: Sequence[str] =
         worker=_script(_COMPONENTS / "offline/worker.js"),
         first_weights=first,
         script=script,
+        lesson_files=_lesson_files(),
+        lesson_script=lessons,
         other_weights="\n".join(others),
     )
 
 
-def _policy(script: str) -> str:
-    """Return a policy that allows this one script, its worker and its pictures, and no request."""
-    own = base64.b64encode(sha256(script.encode()).digest()).decode()
+def _lesson_files() -> str:
+    """Return the style and markup of the lessons, for a tree of their own."""
+    lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
+    css = [palette(":is(.lessons, .map-row)"), *(read(f.with_suffix(".css")) for f in (row, lesson))]
+    html = "\n".join(read(file.with_suffix(".html")) for file in (lesson, row))
+    return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
+
+
+def _policy(*scripts: str) -> str:
+    """Return a policy that allows these scripts, their worker and pictures, and no request."""
+    own = (base64.b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in own)
     return (
-        f"default-src 'none'; script-src 'sha256-{own}' 'wasm-unsafe-eval'; worker-src blob:; "
+        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; worker-src blob:; "
         "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
@@ -143,9 +160,9 @@ def _json(value: Any) -> str:
 def _colours() -> str:
     """Return the palette as CSS variables that follow the reader's colour scheme."""
     rules = {}
-    for name, palette in PALETTES.items():
-        colours = {field.name: getattr(palette, field.name) for field in fields(palette)}
-        colours |= {"ink2": palette.second, "side": _SIDE[name]}
+    for name, theme in PALETTES.items():
+        colours = {field.name: getattr(theme, field.name) for field in fields(theme)}
+        colours |= {"ink2": theme.second, "side": _SIDE[name]}
         rules[name] = "".join(f" --{k.replace('_', '-')}: {v};" for k, v in colours.items())
     return (
         f":root {{{rules['light']} }}\n"

@@ -1,9 +1,14 @@
 """Compute the guided tour's texts from records of the exported weights, for the offline page."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import core
+from app.export.rounding import rounded_checkpoint
 from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
@@ -25,6 +30,17 @@ class Found:
         shown = self.shown
         at = {"kind": shown.kind, "layer": str(shown.head.layer), "head": str(shown.head.head)}
         return at if shown.query is None else at | {"q": str(shown.query)}
+
+
+def translator_of(folder: Path, int8: bool) -> core.Translator:
+    """Load a checkpoint on the CPU with the weights that the page holds.
+
+    With `int8` it is loaded from a temporary copy, so its card does not name the folder.
+    """
+    if not int8:
+        return core.load(folder, device="cpu")
+    with rounded_checkpoint(folder) as rounded:
+        return core.load(rounded, device="cpu")
 
 
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:

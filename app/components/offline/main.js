@@ -10,6 +10,7 @@ import { changedEdits } from "./edit_commands.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
+import { listenToTour } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
@@ -28,6 +29,7 @@ const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((na
  */
 export function openPage(render) {
   const parts = pageParts();
+  document.body.classList.toggle("embed", new URLSearchParams(window.location.search).get("embed") === "1");
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
@@ -68,6 +70,8 @@ export function openPage(render) {
     const turn = ++latest;
     const { direction, source, target, beam, edits } = choice;
     paintForm(parts, models, choice, change);
+    paintTour();
+    paintLesson();
     tell("problem", "");
     tell("doubts", "");
     parts.again.hidden = true;
@@ -149,6 +153,41 @@ export function openPage(render) {
     return refresh(viewOfFragment(link));
   };
 
+  /* Open a link: its parameters, and none of the present ones. */
+  const openLink = (link) => {
+    writeFragment({ ...Object.fromEntries(Object.keys(readFragment()).map((name) => [name, null])), ...link }, true);
+    return follow();
+  };
+  const paintTour = listenToTour(parts, {
+    model: () => modelOf(models, choice.direction),
+    source: () => choice.source,
+    link: readFragment,
+    open: openLink,
+    close: () => writeFragment({ stop: null }, true),
+  });
+
+  /* The lessons are a script of their own, which comes after this one; they take the place of the explorer. */
+  let showLesson = (name) => void name;
+  const lesson = () => ["masks", "positions"].find((name) => name === readFragment().lesson) ?? null;
+  function paintLesson() {
+    document.body.classList.toggle("lesson", lesson() !== null);
+    showLesson(choice.source ? lesson() : null);
+  }
+  const openLesson = (name) => {
+    writeFragment({ lesson: name, stop: null }, true);
+    return follow();
+  };
+  for (const button of parts.lessons.querySelectorAll("[data-lesson]")) button.addEventListener("click", () => openLesson(button.dataset.lesson));
+  const addLessons = (mount) => {
+    const pass = async (edits) => {
+      const { direction, source, beam } = choice;
+      await open(direction);
+      return worker.ask("lesson", { direction, text: source, beam, edits });
+    };
+    showLesson = mount({ place: parts.lesson, files: document.getElementById("lesson-files"), pass, open: openLesson });
+    paintLesson();
+  };
+
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
@@ -159,14 +198,14 @@ export function openPage(render) {
   const ready = refresh(viewOfFragment(readFragment()));
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
     await open(direction);
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate }) });
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons }) });
 }
 
 const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

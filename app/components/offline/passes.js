@@ -1,7 +1,7 @@
 // Reads passes from the explorer's payload and compares two of the same target, for the lessons. No DOM.
 
 import { asFloats, unpack, unpackBits } from "../shared/bytes.js";
-import { bytesOf, KINDS_OF_MAPS, packBits, packPayload } from "./payload.js";
+import { bytesOf, packBits, packPayload } from "./packing.js";
 
 /**
  * @typedef {object} Pass
@@ -42,7 +42,7 @@ export function readPass(packed) {
     masks: {},
     positions: asFloats(raw.positions),
   };
-  for (const kind of KINDS_OF_MAPS) {
+  for (const kind of /** @type {Kind[]} */ (["encoder", "decoder", "cross"])) {
     const cells = (kind === "encoder" ? S : T) * (kind === "decoder" ? T : S);
     pass.masks[kind] = unpackBits(raw[`${kind}_mask`], cells);
     pass.maps[kind] = spread(asFloats(raw[kind]), pass.masks[kind], raw.layers[kind] * raw.heads);
@@ -62,13 +62,13 @@ function spread(numbers, mask, maps) {
   return whole;
 }
 
-const numbered = (tokens, first) => tokens.map((token, place) => ({ ...token, number: first + place }));
+const withNumbers = (tokens, first) => tokens.map((token, place) => ({ ...token, number: first + place }));
 
 /* Axes of a kind's maps: tokens with their numbers, and words for their role. */
 function axesOf({ source, targetIn, targetOut, languages }, kind) {
-  const keys = kind === "decoder" ? numbered(targetIn, 0) : numbered(source, 1);
+  const keys = kind === "decoder" ? withNumbers(targetIn, 0) : withNumbers(source, 1);
   const language = kind === "decoder" ? languages.target : languages.source;
-  const queries = kind === "encoder" ? numbered(source, 1) : numbered(targetOut, 1);
+  const queries = kind === "encoder" ? withNumbers(source, 1) : withNumbers(targetOut, 1);
   const role = kind === "encoder" ? `${languages.source} token being read` : `${languages.target} token being produced`;
   return { queries: { tokens: queries, words: role }, keys: { tokens: keys, words: `${language} token` } };
 }
@@ -110,7 +110,7 @@ export function rowOfPasses(kind, [before, after], names) {
  * @param {number} limit
  */
 export function rowOfMatrix(tokens, values, { site, words, ...named }, limit) {
-  const side = { tokens: numbered(tokens, 1), words };
+  const side = { tokens: withNumbers(tokens, 1), words };
   return packPayload({
     site,
     layers: [0],

@@ -8,7 +8,8 @@ import { readWeights } from "../network/weights.js";
 import { openingView } from "./first_view.js";
 import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
-import { bytesOf, changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadOf, quantityFields, rolloutOf } from "./payload.js";
+import { bytesOf, packPayload } from "./packing.js";
+import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
