@@ -7,9 +7,12 @@ import io
 import json
 import math
 import struct
+import unicodedata
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,15 @@ from playwright.sync_api import BrowserContext, Page
 
 from app.components.assets import joined
 from app.components.edits import listed
-from app.components.explorer.payload import Answers, payload
+from app.components.explorer.payload import payload
+from app.components.tokens import described, short
+from core.analysis.first_cell import first_cell
 from core.analysis.rollout import rollout
 from core.config import DecodeConfig
 from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.words import group_words
 from core.translator import Translator
 from tests.app.conftest import visited
 
@@ -138,6 +144,12 @@ class Worker:
         )
         return found[0], base64.b64decode(found[1])
 
+    def views(self, records: list[TranslationRecord]) -> list[dict[str, Any]]:
+        """The views to open with."""
+        text = json.dumps([as_worker(one) for one in records], default=described_arrays)
+        script = "text => revived(text).map((record) => openingView(record, null))"
+        return self.page.evaluate(script, text)
+
 
 @pytest.fixture(scope="module")
 def worker(visits: BrowserContext) -> Iterator[Worker]:
@@ -228,14 +240,8 @@ def test_payload(worker: Worker, records: dict[str, TranslationRecord], name: st
             "before": before.log_prob,
             "change": [round(float(nats), 6) for nats in record.log_probs - before.log_probs],
         }
-    random = np.random.default_rng(3)
-    T = len(record.target_out)
-    effects = {
-        kind: random.normal(size=(*record.maps(kind).shape[:2], T)).astype(np.float32)
-        for kind in KINDS
-    }
     expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
-    asked = {"rollout": True} | ({"change": True} if what_if else {})
+    asked = dict.fromkeys((name for name in ("change", "rollout") if name in quantities), True)
     found = worker.payload(
         record, before, view=VIEW, quantities=asked, offered=list(quantities), whatIf=what_if
     )
@@ -258,3 +264,80 @@ def test_npz(worker: Worker, records: dict[str, TranslationRecord], name: str) -
     loaded = TranslationRecord.load(io.BytesIO(content))
     assert loaded == record and repr(loaded.checks) == repr(record.checks)
     assert loaded.id == identity == record.id
+
+
+def test_first_view(worker: Worker, records: dict[str, TranslationRecord]) -> None:
+    """Without a link, the page opens on the same row as the app."""
+    found = worker.views([*records.values()])
+    cells = [first_cell(one.cross, one.source, one.target_out) for one in records.values()]
+    assert any(cells) and not all(cells)
+    assert found == [
+        {"kind": "cross", "layer": cell.layer, "head": cell.head, "q": cell.query}
+        if cell
+        else {"kind": "cross", "layer": len(record.cross) - 2, "head": 0}
+        for cell, record in zip(cells, records.values(), strict=True)
+    ]
+
+
+def test_edits_in_words(worker: Worker, records: dict[str, TranslationRecord]) -> None:
+    """Every form of edit, with tokens that repeat, tokens past the end, and numbers of any size."""
+    record = records["plain"]
+    kinds = ("encoder", "decoder", "cross")
+    parts = ["causal", "padding", "hide.1", "hide.6", "hide.40"]
+    words = (("off", 0), ("mean", 1), ("uniform", 2))
+    parts += [f"{word}.{kind}.1.{head}" for (word, head), kind in product(words, kinds)]
+    places = ("all.all.all.all", "0.1.2.3", "1.all.9.0", "2.3.99.98", "all.0.all.5")
+    parts += [f"cut.{kind}.{place}" for kind, place in product(kinds, places)]
+    factors = ("0.5", "1000000", "123456.789", "0.000001", "0.0001234567", "100000", "33.333333333")
+    parts += [f"times.{kind}.3.3.{i}.1.{one}" for kind in kinds for i, one in enumerate(factors)]
+    parts += [f"row.{kind}.0.0.{place}.0.5-0.5" for kind, place in product(kinds, (1, 30))]
+    values = ("0.01", "99.5", "0.3333333")
+    parts += [f"temp.cross.{i}.1.{value}" for i, value in enumerate(values)]
+    for moved in ("scale-0", "scale-0.5_shift-2", "stretch-3_shift--7", "stretch--1_order-1-0"):
+        for side in ("source", "target"):
+            text = "~".join([*parts, f"positions.{side}.{moved}"])
+            edits, problems = Edits.parse(text)
+            assert not problems
+            script = """([text, record]) =>
+              listedEdits(listEdits(parseEdits(text)), revived(record))"""
+            data = json.dumps(as_worker(record), default=described_arrays)
+            found = worker.page.evaluate(script, [text, data])
+            assert found == listed(edits, record)
+
+
+def test_similarity(worker: Worker) -> None:
+    """Words are compared as by difflib, ignoring case."""
+    random = np.random.default_rng(5)
+    letters = list("abcAB\u00df\u00c4e")
+    words = ["".join(random.choice(letters, random.integers(1, 9))) for _ in range(400)]
+    pairs = [*pairwise(words)]
+    script = "(pairs) => pairs.map(([one, other]) => similarity(one, other))"
+    found = worker.page.evaluate(script, [list(pair) for pair in pairs])
+    expected = [
+        SequenceMatcher(None, *(word.casefold() for word in pair)).ratio() for pair in pairs
+    ]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_labels(worker: Worker) -> None:
+    """Every invisible character, joiner, selector and mark of punctuation, alone and together."""
+    categories = ("Cc", "Cf", "Zs", "Zl", "Zp", "So", "Sk", "Pd", "Po", "Ps", "Sm", "Mn", "Lu")
+    rare = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in categories]
+    usual = ["a", " ", "-", ".", "\u200d", "\ufe0f", "\u2764", "\U0001f469", "\u3164", "\U000e0101"]
+    random = np.random.default_rng(7)
+    texts = ["", " ", "  ", *rare[:3000], *random.choice(rare, 2000)]
+    texts += ["".join(random.choice(usual, random.integers(1, 7))) for _ in range(2000)]
+    starts, special = random.random((2, len(texts))) < 0.3
+    tokens = [
+        RecordToken(i, "", text, bool(starts[i]), bool(special[i]), False)
+        for i, text in enumerate(texts)
+    ]
+    script = """(text) => {
+      const tokens = JSON.parse(text);
+      return JSON.stringify([tokens.map(describeToken), tokens.map(shortLabel), groupWords(tokens)]);
+    }"""
+    text = worker.page.evaluate(script, json.dumps([token(one) for one in tokens]))
+    labels, shorts, words = json.loads(text)
+    assert labels == [described(one) for one in tokens]
+    assert shorts == [short(one) for one in tokens]
+    assert words == [list(word) for word in group_words(tokens)]

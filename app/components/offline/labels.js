@@ -1,5 +1,7 @@
 // Describes tokens and edits in words, as app/look/labels.py, app/components/tokens.py and app/components/edits.py do.
 
+import { editsText } from "../network/edits.js";
+
 /* Visible characters of category Cf: they enclose the digits that follow. */
 const SHOWN_FORMATS = new Set([0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6dd, 0x70f, 0x890, 0x891, 0x8e2, 0x110bd, 0x110cd]);
 
