@@ -40,7 +40,7 @@ export function rowGeometry({ data, theme, parts }) {
   context.font = fontOf(theme, 13, 650);
   const [rowLabels, columnLabels] = [data.queries, data.keys].map((tokens) => numberedLabels(context, tokens));
   context.font = fontOf(theme, 12);
-  const titles = { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
+  const titles = data.titles ?? { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
   const [queryTitle, keyTitle] = [titles.query, titles.key].map((title) => context.measureText(title).width);
   const [queries, keys] = [rowLabels.length, columnLabels.length];
   const left = Math.max(72, Math.ceil(widest(rowLabels)) + 30);

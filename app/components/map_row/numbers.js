@@ -22,6 +22,7 @@ export function decodeRow(raw) {
     heads: raw.heads,
     queries,
     keys,
+    titles: raw.titles, // of axes that are no queries and keys
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
     unmasked,

@@ -4,15 +4,6 @@ import { barOf, bold, element } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 
-/**
- * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
- * @typedef {object} LessonTools  what a lesson needs of the page
- * @property {HTMLElement} mapRow  markup of a map row, to clone
- * @property {(shown: RowShown) => void} render  shows a map row
- * @property {(edits: string) => Promise<{pass: Pass, again: string}>} edited  the pass of the same target under edits,
- *   and the network's own translation under them; rejects with one line
- */
-
 /** A section with a heading and paragraphs. @param {string} title @param {(string | Node)[]} content */
 export function sectionOf(title, ...content) {
   const section = element("section", "part");

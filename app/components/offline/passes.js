@@ -4,23 +4,6 @@ import { asFloats, unpack, unpackBits } from "../shared/bytes.js";
 import { bytesOf, packBits, packPayload } from "./packing.js";
 
 /**
- * @typedef {object} Pass
- * @property {string} text
- * @property {string} translation
- * @property {{source: string, target: string}} languages
- * @property {SentToken[]} source
- * @property {SentToken[]} targetIn
- * @property {SentToken[]} targetOut
- * @property {number} heads
- * @property {Record<Kind, number>} layers
- * @property {number[]} probabilities  of the target's tokens
- * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
- * @property {Record<Kind, Uint8Array>} masks  [query, key], 1 for unmasked
- * @property {Float32Array} positions  what is added to the source tokens, [token, dimension]
- * @typedef {{name: string, short: string, note: string}} MapName
- */
-
-/**
  * Read a payload whose maps are whole float32 numbers, as the worker sends them.
  * @param {Uint8Array} packed
  * @returns {Pass}
@@ -106,17 +89,18 @@ export function rowOfPasses(kind, [before, after], names) {
  * Return the packed data of a map row with one matrix [token, token] on a scale from −limit to limit.
  * @param {SentToken[]} tokens
  * @param {Float32Array} values
- * @param {MapName & {word: string, site: string, words: string}} named
+ * @param {MapName & {word: string, site: string, titles: {query: string, key: string}}} named  titles: of the axes
  * @param {number} limit
  */
-export function rowOfMatrix(tokens, values, { site, words, ...named }, limit) {
-  const side = { tokens: withNumbers(tokens, 1), words };
+export function rowOfMatrix(tokens, values, { site, titles, ...named }, limit) {
+  const side = { tokens: withNumbers(tokens, 1), words: "" };
   return packPayload({
     site,
     layers: [0],
     heads: 1,
     queries: side,
     keys: side,
+    titles,
     maps: [{ ...named, limits: [[limit]] }],
     opened: null,
     mask: packBits(new Uint8Array(values.length).fill(1)),

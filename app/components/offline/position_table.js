@@ -2,7 +2,7 @@
 
 import { element } from "../shared/dom.js";
 import { drawText, fontOf, labelsOf, prepareCanvas, widest } from "../shared/grid.js";
-import { exactly } from "../shared/numbers.js";
+import { exactly, scientific } from "../shared/numbers.js";
 import { onNewSize } from "../shared/mounts.js";
 import { drawScale, readTheme, signedStep } from "../shared/theme.js";
 
@@ -51,7 +51,7 @@ function cellAt({ left, cellWidth, rows, columns }, x, y) {
 }
 
 function drawTable(canvas, figure, { names, values, width }) {
-  const theme = readTheme(figure.closest(".lessons"));
+  const theme = /** @type {Theme} */ (readTheme(figure.closest(".lessons")));
   const measuring = canvas.getContext("2d");
   measuring.font = fontOf(theme, 13);
   const labels = labelsOf(measuring, names.map((label) => ({ label })), LONGEST_NAME);
@@ -81,6 +81,6 @@ function drawLegend(context, theme, left, top, limit) {
   drawScale(scale, theme.signed);
   context.drawImage(scale, left, top, 160, 10);
   ["left", "center", "right"].forEach((align, place) =>
-    drawText(context, theme, exactly((place - 1) * limit), left + place * 80, top + 20, { size: 12, colour: "ink2", align }),
+    drawText(context, theme, scientific((place - 1) * limit), left + place * 80, top + 20, { size: 12, colour: "ink2", align }),
   );
 }

@@ -21,9 +21,8 @@ const SIDES = { both: "Both sentences", source: "Source", target: "Target" };
  * Build the lesson: its sections, each with a function that shows a pass.
  * @param {LessonTools} tools
  */
-export const positionsLesson = (tools) => [encodings(), products(tools), withoutPositions(tools)];
+export const positionsLesson = (tools) => [encodings(), alikeness(tools), withoutPositions(tools)];
 
-/** @param {LessonTools} tools */
 function encodings() {
   const { figure, paint } = positionTable();
   const look = lineOf();
@@ -49,7 +48,7 @@ function encodings() {
 }
 
 /** @param {LessonTools} tools */
-function products(tools) {
+function alikeness(tools) {
   const row = mapRowOf(tools, "products");
   const said = lineOf();
   const section = sectionOf(
@@ -69,7 +68,7 @@ function products(tools) {
       short: "product",
       word: "product",
       note: "row p, column q",
-      words: `${languages.source} token`,
+      titles: { query: `p: ${languages.source} token`, key: `q: ${languages.source} token` },
     };
     row.show(rowOfMatrix(source, values, named, limit));
     const spread = spreadByDistance(values, count);

@@ -3,17 +3,11 @@
 import { bold } from "../shared/dom.js";
 
 /**
- * @typedef {{title: string, source: string, look_for: string, measured: [string, string, string], tokens: string,
- *   view: Record<string, string>}} TourStop  measured: before the share, the share, after it; all computed from records
- *   of the weights in this file
- */
-
-/**
  * Let the page's buttons lead through the stops of the chosen direction. The tour only sets the page's link: the
  * visitor can change everything at any time, and return to the stop.
  * @param {Record<string, any>} parts  the page's named elements
  * @param {object} page
- * @param {() => OfflineModel} page.model  of the chosen direction, with the tour's stops
+ * @param {() => import("./choice.js").OfflineModel} page.model  of the chosen direction, with the tour's stops
  * @param {() => string} page.source  the chosen text
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
  * @param {(link: Record<string, string>) => void} page.open  open a link: its parameters, and no others

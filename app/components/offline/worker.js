@@ -167,8 +167,7 @@ async function lesson({ direction, text, beam, edits: written }) {
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), positions: bytesOf(before.sourcePositions) });
-  const again = edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null;
-  return { payload, again };
+  return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
 }
 
 /** An error as one line. @param {Error} error */
