@@ -231,7 +231,7 @@ function onMapKey(view, event) {
 
 const viewAt = mounts(createView);
 
-export default function render({ data, parentElement, key }) {
+export function render({ data, parentElement, key }) {
   const view = viewAt(parentElement, key);
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;

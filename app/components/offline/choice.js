@@ -42,6 +42,7 @@ export function choiceOf(link, models) {
   });
 }
 
+/** @param {Record<string, string>} link */
 function beamOf({ beam, search }) {
   const given = Number(beam);
   if (/^\d$/.test(beam ?? "") && given >= BEAMS.fewest && given <= BEAMS.most) return given;

@@ -5,6 +5,11 @@ import { keepOnOneLine } from "../shared/single_line.js";
 import { BEAMS, modelOf, searchName, turned } from "./choice.js";
 
 /**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").OfflineModel} OfflineModel
+ */
+
+/**
  * Fill the form's lists and report what is chosen in it.
  * @param {Record<string, any>} parts  the page's named elements
  * @param {OfflineModel[]} models
@@ -64,23 +69,35 @@ export function paintForm(parts, models, choice, change) {
   setField(parts.target, choice.target, to, `Optional: another ${model.target} translation to look at instead`, `${model.target} translation to look at`);
   const reference = referenceOf(model, choice.source);
   parts["use-target"].textContent = reference && !choice.target ? "Use reference" : "Look at it";
-  const chosen = model.examples.find(({ text }) => text === choice.source);
-  parts.hint.textContent = chosen?.hint ?? "";
-  parts["examples-section"].hidden = !model.examples.length;
-  parts.examples.replaceChildren(
-    ...model.examples.map((example) => {
-      const item = element("li");
-      const button = element("button", "", example.title);
-      button.type = "button";
-      button.setAttribute("aria-pressed", example === chosen);
-      button.addEventListener("click", () => change({ source: example.text, target: "" }));
-      item.append(button, element("p", "", example.hint));
-      return item;
-    }),
-  );
+  paintExamples(parts, model, choice, change);
+}
+
+/* The buttons stay until the direction changes, and with them the keyboard focus. */
+function paintExamples(parts, { direction, examples }, { source }, change) {
+  parts["examples-section"].hidden = !examples.length;
+  parts.hint.textContent = examples.find(({ text }) => text === source)?.hint ?? "";
+  if (parts.examples.dataset.direction !== direction) {
+    parts.examples.dataset.direction = direction;
+    parts.examples.replaceChildren(
+      ...examples.map(({ title, text, hint }) => {
+        const item = element("li");
+        const button = element("button", "", title);
+        button.type = "button";
+        button.addEventListener("click", () => change({ source: text, target: "" }));
+        item.append(button, element("p", "", hint));
+        return item;
+      }),
+    );
+  }
+  for (const [place, button] of parts.examples.querySelectorAll("button").entries()) {
+    button.setAttribute("aria-pressed", examples[place].text === source);
+  }
 }
 
 function setField(field, value, language, placeholder, label) {
-  Object.assign(field, { value, lang: language, placeholder });
+  // Keep what is being typed while only something else changes.
+  if (field.dataset.shown !== value) field.value = value;
+  field.dataset.shown = value;
+  Object.assign(field, { lang: language, placeholder });
   field.setAttribute("aria-label", label);
 }

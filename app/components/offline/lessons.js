@@ -1,5 +1,6 @@
 // Mounts the lessons on masks and positions; a script of its own, because the map row shares names with the explorer.
 
+import { render } from "../map_row/main.js";
 import { partsOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
 import { masksLesson } from "./masks_lesson.js";
@@ -12,7 +13,6 @@ const OTHER = { masks: "positions", positions: "masks" };
 
 /**
  * Mount the lessons in an element, hidden until one is shown.
- * @param {(shown: RowShown) => void} render  shows a map row
  * @param {object} page
  * @param {HTMLElement} page.place
  * @param {HTMLTemplateElement} page.files  style, lesson and map row
@@ -21,7 +21,7 @@ const OTHER = { masks: "positions", positions: "masks" };
  * @param {(name: string | null) => void} page.open  open another lesson, or none
  * @returns {(name: string | null) => Promise<void>} show a lesson of the page's sentence; null for none
  */
-export function mountLessons(render, { place, files, pass, open }) {
+export function mountLessons({ place, files, pass, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   root.replaceChildren(files.content.cloneNode(true));
   const lessons = /** @type {HTMLElement} */ (root.querySelector(".lessons"));

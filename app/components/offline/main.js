@@ -1,5 +1,6 @@
 // The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
 
+import { render } from "../explorer/main.js";
 import { unpack } from "../shared/bytes.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
@@ -14,20 +15,25 @@ import { listenToTour } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
+/**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").OfflineModel} OfflineModel
+ */
+
 /* Parameters of a link that open a view of the explorer, the first ones only together. */
 const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
-const pageParts = () =>
-  Object.fromEntries([...document.querySelectorAll("[data-page]")].map((part) => [/** @type {HTMLElement} */ (part).dataset.page, part]));
+/** The page's elements by name. @returns {Record<string, any>} */
+const pageParts = () => {
+  const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-page]"));
+  return Object.fromEntries([...parts].map((part) => [part.dataset.page, part]));
+};
 
 /* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
 const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
 
-/**
- * Open the page. `render` shows the explorer: see types.js.
- * @param {(shown: {data: Uint8Array, parentElement: HTMLElement, key: string, host: Host}) => void} render
- */
-export function openPage(render) {
+/** Open the page: translate what its link says. */
+export function openPage() {
   const parts = pageParts();
   document.body.classList.toggle("embed", new URLSearchParams(window.location.search).get("embed") === "1");
   /** @type {OfflineModel[]} */
@@ -35,6 +41,7 @@ export function openPage(render) {
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
   const worker = startWorker(document.getElementById("worker").textContent);
   const opened = new Map();
+  const isOpen = new Set();
 
   /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
   const open = (direction) => {
@@ -43,7 +50,7 @@ export function openPage(render) {
   };
   const openNetwork = async (direction) => {
     const weights = await takeWeights(direction);
-    return worker.ask("open", { direction, weights: weights.buffer, sha256: modelOf(models, direction).sha256 }, [weights.buffer]);
+    return worker.ask("open", { direction, weights, sha256: modelOf(models, direction).sha256 }, [weights]);
   };
 
   let choice = choiceOf(readFragment(), models);
@@ -72,15 +79,19 @@ export function openPage(render) {
     paintForm(parts, models, choice, change);
     paintTour();
     paintLesson();
+    document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
+    parts.own.hidden = true;
     tell("problem", "");
     tell("doubts", "");
     parts.again.hidden = true;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
-    tell("status", opened.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
+    tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
+    tell("captions", "");
     parts.result.setAttribute("aria-busy", "true");
-    const started = performance.now();
     try {
       await open(direction);
+      isOpen.add(direction);
+      const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
       shown = { source, translation: answer.translation, payload: answer.payload };
@@ -88,8 +99,10 @@ export function openPage(render) {
       paint();
       tell("translation", answer.translation);
       tellDoubts(unpack(answer.payload), source);
-      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms`);
-      if (edits) await translateAgain(turn, answer.translation);
+      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
+      await nextFrame();
+      const own = target ? await ownTranslation(turn) : answer.translation;
+      if (edits) await translateAgain(turn, own);
     } catch (error) {
       if (turn !== latest) return undefined;
       showNothing("");
@@ -98,6 +111,16 @@ export function openPage(render) {
       if (turn === latest) parts.result.setAttribute("aria-busy", "false");
     }
     return undefined;
+  }
+
+  /* Beside a given target, say what the network itself writes. */
+  async function ownTranslation(turn) {
+    const { direction, source, beam } = choice;
+    const { record } = await worker.ask("inspect", { direction, text: source, beam, edits: "" });
+    if (turn !== latest) return "";
+    parts.own.hidden = false;
+    tell("own", `The network itself writes: ${record.translation}`);
+    return record.translation;
   }
 
   /* The edited pass is painted first; then the network writes its own translation under the edits. */

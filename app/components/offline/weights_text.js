@@ -1,4 +1,4 @@
-// Takes a network's weights out of the page: base64 text of a script element, decoded once.
+// Takes a network's weights out of the page: deflated and in base64, the text of a script element.
 
 /** @param {string} text base64 @returns {Uint8Array} @throws for text that is not base64 */
 function decode64(text) {
@@ -10,16 +10,22 @@ function decode64(text) {
   return bytes;
 }
 
-/** The element may be below the running script: wait until the browser has read it. */
+const inflated = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+
+/**
+ * The element may be below the running script: wait until the browser has read it.
+ * @returns {Promise<void>}
+ */
 const wholePage = () =>
   new Promise((resolve) => {
-    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", resolve, { once: true });
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
     else resolve();
   });
 
 /**
  * Return the bytes of a direction's weights and drop their text, which takes as much memory as the network.
  * @param {string} direction
+ * @returns {Promise<ArrayBuffer>}
  * @throws {Error} one line, if the text is damaged
  */
 export async function takeWeights(direction) {
@@ -29,8 +35,8 @@ export async function takeWeights(direction) {
   const text = node?.textContent.trim() ?? "";
   node?.remove();
   try {
-    return decode64(text);
+    return await inflated(decode64(text));
   } catch {
-    throw new Error("This file is damaged: its weights are not base64. Copy or download it again.");
+    throw new Error("The weights in this file are damaged: copy or download the file again.");
   }
 }
