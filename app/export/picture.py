@@ -4,6 +4,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
+from app.components.edits import listed
 from app.look.labels import ATTENTION, labels
 from app.look.palette import PALETTES, STEPS, sequential_table
 from app.views.shared.axes import axes
@@ -39,6 +40,8 @@ def picture(
     grid_width, grid_height = cell * len(columns), cell * len(rows)
     query_words, key_words = _roles(record, kind)
     heading = f"{ATTENTION[kind].capitalize()}, layer {layer + 1}, head {head + 1}"
+    if edits := [one["label"] for one in listed(record.edits, record)]:
+        heading += f": {', '.join(edits)}"
     width = max(left + grid_width, _LETTER * len(heading), left + _LETTER * len(key_words)) + 12
     height = top + grid_height + _FOOT
     svg = Element(

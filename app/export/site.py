@@ -22,7 +22,7 @@ from app.components.assets import read
 from app.export.gallery import Picture, gallery
 from app.export.offline import Network, add_networks, colours, network, page
 from app.export.picture import picture
-from app.export.rounded import rounded
+from app.export.tour import translator_of
 from app.look.labels import ATTENTION
 from app.look.numbers import number
 from app.look.palette import PALETTES
@@ -55,7 +55,7 @@ def site(
         ),
         gallery="\n".join(_figure(place, one, drawn) for place, one in enumerate(pictures, 1)),
         frame=html.escape(_frame(pictures, networks)),
-        footer="\n".join(f"<p>{_rounding(one, int8)}</p>" for one in networks),
+        footer="\n".join(map(_about, networks)),
     )
     return {"index.html": index.encode(), **pages} | {n: svg.encode() for n, svg in drawn.items()}
 
@@ -128,12 +128,11 @@ def _frame(pictures: Sequence[Picture], networks: Sequence[Network]) -> str:
     return f'<iframe src="{source}" width="100%" height="900"></iframe>'
 
 
-def _rounding(network: Network, int8: bool) -> str:
+def _about(network: Network) -> str:
     card = network.card
-    rounded = "rounded to 8 bits, with one scale per row" if int8 else "as 16-bit floats"
     return (
-        f"{html.escape(card.folder.name)}, weights {rounded}; SHA-256 of the checkpoint's weights "
-        f"<code>{card.weights_sha256}</code>"
+        f"<p>{html.escape(card.folder.name)}. {html.escape(network.rounding)} SHA-256 of the "
+        f"checkpoint's weights: <code>{card.weights_sha256}</code></p>"
     )
 
 
@@ -149,7 +148,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder, and say what it holds."""
     refuse_unwritable("--out", arguments.out / "index.html")
     networks = [network(folder, arguments.int8) for folder in arguments.checkpoints]
-    translators = [rounded(folder, arguments.int8) for folder in arguments.checkpoints]
+    translators = [translator_of(folder, arguments.int8) for folder in arguments.checkpoints]
     files = site(networks, translators, arguments.int8)
     for name, content in files.items():
         file = arguments.out / name
