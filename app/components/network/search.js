@@ -11,25 +11,24 @@ export const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 
 /** Return log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). */
 export const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
 
-/** The parts of log Σ exp(x) of a row of logits: the largest, and the log of the sum without it, in float32. */
+/** The parts of log Σ exp(x) of a row of logits: the largest, and the sum of exp(x − largest). @param {Float32Array} logits */
 export function logTotal(logits) {
   let top = -Infinity;
   for (let id = 0; id < logits.length; id++) if (logits[id] > top) top = logits[id];
   let sum = 0;
   for (let id = 0; id < logits.length; id++) sum += Math.exp(logits[id] - top);
-  return { top, logSum: Math.fround(Math.log(sum)) };
+  return { top, sum };
 }
 
 /** The log-probability of a logit, in nats, rounded to float32 as in Python. */
-export const logProbability = (logit, { top, logSum }) => Math.fround(Math.fround(logit - top) - logSum);
+export const logProbability = (logit, { top, sum }) => Math.fround(Math.fround(logit - top) - Math.fround(Math.log(sum)));
 
 /**
  * The `count` largest log-probabilities of a row of logits from id `first` on, best first; the lower of equal ids.
  * @param {Float32Array} logits
  * @returns {{id: number, logProb: number}[]}
  */
-export function topLogProbs(logits, count, first = 0) {
-  const total = logTotal(logits);
+export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) {
   const best = [];
   for (let id = first; id < logits.length; id++) {
     if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
@@ -48,6 +47,7 @@ export function topLogProbs(logits, count, first = 0) {
  */
 export function search(network, source, { beam, alpha = 1, edits }) {
   const limit = lengthLimit(source.length, network.config.max_length);
+  network.free();
   const cache = network.start(network.encode(source, edits), beam, limit);
   return beam === 1 ? [greedy(network, cache, limit, edits)] : beamSearch(network, cache, limit, { beam, alpha, edits });
 }
