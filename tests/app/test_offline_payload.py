@@ -1,4 +1,4 @@
-"""The offline page's payload and .npz of a record equal Python's, field by field and array by array."""
+"""The offline page's payload and .npz of a record equal Python's, field by field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import math
 import struct
 import unicodedata
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -180,9 +179,7 @@ def records(translator: Translator) -> dict[str, TranslationRecord]:
     assert not problems
     ids = [one.id for one in plain.target_out]
     found["edited"] = translator.inspect(SENTENCE, edits=edits, target_ids=ids)
-    found["unmasked"] = translator.inspect(
-        SENTENCE, edits=Edits(causal_mask=False), target_ids=ids
-    )
+    found["unmasked"] = translator.inspect(SENTENCE, edits=Edits(causal_mask=False), target_ids=ids)
     found["searched"] = translator.inspect(SENTENCE, edits=edits, decode=decode)
     found["odd"] = odd_numbers(found["unknown"])
     return found
@@ -334,7 +331,8 @@ def test_labels(worker: Worker) -> None:
     ]
     script = """(text) => {
       const tokens = JSON.parse(text);
-      return JSON.stringify([tokens.map(describeToken), tokens.map(shortLabel), groupWords(tokens)]);
+      const labels = [tokens.map(describeToken), tokens.map(shortLabel)];
+      return JSON.stringify([...labels, groupWords(tokens)]);
     }"""
     text = worker.page.evaluate(script, json.dumps([token(one) for one in tokens]))
     labels, shorts, words = json.loads(text)

@@ -56,7 +56,11 @@ const metadataOf = (record) => ({
   ...(record.editsText ? { edits: record.editsText } : {}),
 });
 
-/** The arrays in the order of the record's hash: [name, shape, numbers]. @param {PassRecord} record */
+/**
+ * The arrays in the order of the record's hash.
+ * @param {PassRecord} record
+ * @returns {[string, number[], Float32Array | Uint8Array][]} name, shape and numbers
+ */
 function arraysOf(record) {
   const { layers, heads, masks } = record;
   const [S, T] = [record.source.length, record.targetOut.length];

@@ -25,7 +25,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
  *     with `positions`, what is added to the source tokens as float32 [token, dimension]; `again` is the translation
  *     under the edits, null if they allow none; changes nothing above
- * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. So fast typing never queues.
+ * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
+ * longest, give way to it. So fast typing never queues.
  */
 const QUESTIONS = { open, translate: show, again, answer, npz, inspect: inspectText, lesson };
 
@@ -45,21 +46,22 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
     const sums = `SHA-256 ${found.slice(0, 8)}\u2026 instead of ${expected.slice(0, 8)}\u2026`;
     throw new InputError(`The weights in this file are damaged (${sums}): copy or download the file again.`);
   }
-  const header = readWeights(new Uint8Array(weights));
-  const network = await makeNetwork(header, { plain });
-  const { about, config } = header;
-  networks.set(direction, { network, tokenizer: new Tokenizer(header.tokenizer), about });
+  const stored = readWeights(new Uint8Array(weights));
+  const { about, config } = stored;
+  // Records of rounded weights must not pass for those of the checkpoint.
+  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
+  networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config };
 }
 
 /** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
 async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null }) {
   const name = JSON.stringify([direction, text, beam, editsText(edits), target]);
-  const { network, tokenizer, about } = networks.get(direction);
+  const { network, tokenizer } = networks.get(direction);
   let record = records.get(name);
   records.delete(name);
   if (!record) {
-    record = inspect(network, tokenizer, text, { beam, edits, target, about });
+    record = inspect(network, tokenizer, text, { beam, edits, target });
     record.id = await identityOf(record);
   }
   records.set(name, record); // the last one to go
@@ -78,14 +80,16 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     try {
       after = await recordOf(direction, text, { beam, edits, target: before.targetOut.map(({ id }) => id) });
     } catch (error) {
-      if (!(error instanceof InputError)) throw error;
+      if (!(error instanceof InputError || error instanceof RangeError)) throw error; // RangeError: beyond this network
       problems.push(error.message);
       edits = NO_EDITS;
     }
   }
   shown = { direction, text, beam, edits, before, after };
   const edited = after !== before;
-  const offered = [...(edited ? ["change"] : []), "scores", "norms", "rollout"];
+  /** @type {Quantity[]} */
+  const offered = ["scores", "norms", "rollout"];
+  if (edited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
     edits: listedEdits(listEdits(edits), before),
@@ -94,7 +98,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     change: edited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
-  const quantities = offered.includes(wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
+  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
   const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
   return { payload, translation: before.translation };
 }
@@ -106,8 +110,8 @@ function quantityOf({ direction, edits, before, after }, name) {
   const { network } = networks.get(direction);
   const capture = { [name]: true };
   const ids = (tokens) => tokens.map(({ id }) => id);
-  network.decode(ids(after.targetIn), network.encode(ids(after.source), edits, capture), edits, capture);
   network.free();
+  network.decode(ids(after.targetIn), network.encode(ids(after.source), edits, capture), edits, capture);
   return /** @type {any} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, capture[kind][name]])));
 }
 
@@ -123,20 +127,26 @@ const ANSWERS = {
     wanted = quantity;
     return quantity === "weights" ? {} : quantityFields(shown.after, { [quantity]: quantityOf(shown, quantity) });
   },
-  effects() {
-    const { network } = networks.get(shown.direction);
-    return effectFields(headEffects(network, shown.after));
-  },
+  effects: async () => effectFields(await headEffects(networks.get(shown.direction).network, shown.after, giveWay)),
 };
 
+/* Let a translation that has come in the meantime go first. */
+async function giveWay() {
+  await otherMessages();
+  if (waiting.some(({ ask }) => ask === "translate")) throw new Interrupted();
+}
+
+class Interrupted extends Error {}
+
 /* A failure is an answer too. A request about another sentence is late. */
-function answer({ name, value }) {
+async function answer({ name, value }) {
   const { request, sentence = shown.after.id } = value;
   const fields = { sentence, name, request };
   try {
     if (sentence !== shown.after.id) throw new InputError("another sentence is shown now");
-    return { answer: packPayload({ ...fields, ...ANSWERS[name](value) }) };
+    return { answer: packPayload({ ...fields, ...(await ANSWERS[name](value)) }) };
   } catch (error) {
+    if (error instanceof Interrupted) throw error;
     const what = name === "effects" ? "effect of each head" : value.quantity;
     return { answer: packPayload({ ...fields, failed: `The ${what} could not be computed: ${lineOf(error)}` }) };
   }
@@ -175,9 +185,10 @@ const lineOf = ({ message }) => message.replace(/\s+/g, " ").trim().slice(0, 300
 
 /* A message to itself lets newer messages in before the next question. */
 const turns = new MessageChannel();
+turns.port1.start();
 const otherMessages = () =>
   new Promise((resolve) => {
-    turns.port1.onmessage = resolve;
+    turns.port1.addEventListener("message", resolve, { once: true });
     turns.port2.postMessage(null);
   });
 
@@ -191,7 +202,8 @@ async function work() {
     try {
       reply({ id, ...(await QUESTIONS[ask](question)) });
     } catch (error) {
-      reply({ id, failed: lineOf(error) });
+      if (error instanceof Interrupted) waiting.push({ id, ask, ...question });
+      else reply({ id, failed: lineOf(error) });
     }
   }
   working = false;
