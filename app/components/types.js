@@ -101,9 +101,7 @@
  * @property {string} search
  * @property {boolean} givenTarget
  * @property {Check[]} checks
- * @property {string} verdict
- * @property {boolean} address
- * @property {string | null} inside
+ * @property {"here" | "elsewhere" | "never"} checked
  * @property {number} logProb
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
@@ -113,12 +111,8 @@
  * @property {Quantity[]} offered
  * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
- * @property {Uint8Array | null} page
- * @property {Record<string, string>} failed
- * @property {boolean} alone
  * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
- * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
@@ -175,7 +169,9 @@
  *
  * @typedef {object} Explorer
  * @property {string} key
+ * @property {Host} host
  * @property {Uint8Array | null} bytes
+ * @property {Map<string, Answer>} early  answers about a record that is not shown yet, by request
  * @property {Readonly<RecordData>} data
  * @property {Theme} theme
  * @property {Readonly<View>} view
@@ -184,12 +180,10 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
- * @property {(name: string, value: any) => void} setState  set persistent component state
- * @property {(name: string, value: any) => void} trigger  fire a one-time event
- * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
+ * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
+ *   timer: number}>} requests  pending ones, by name
  * @property {number} warming
- * @property {number} addressTimer
- * @property {string} pathname
+ * @property {number} linkTimer
  * @property {() => void} [destroy]
  */
 

@@ -641,11 +641,11 @@ def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str)
     ):
         explorer.choose(name)
         assert verdict() == (False, said)
-    for verdict_, said in (
-        ("saved", "as saved, not checked here"),
-        ("edited", "what-if, not checked"),
+    for checked_, said in (
+        ("elsewhere", "as saved, not checked here"),
+        ("never", "what-if, not checked"),
     ):
-        explorer = Explorer(local_page, url, verdict=verdict_)
+        explorer = Explorer(local_page, url, checked=checked_)
         assert verdict() == (False, said) and explorer.says()["checks"] == ""
 
 
@@ -692,7 +692,6 @@ def test_a_quantity_that_is_not_offered_or_fails_leaves_the_weights(
         expect(explorer.root.locator(".waiting")).to_have_count(0)
         expect(explorer.quantity).to_have_value("weights")
         explorer.shows(quantity="weights", head=1)
-        local_page.wait_for_timeout(1500)  # Python has been told that the weights are shown
     explorer.choose("scores")
     expect(explorer.part("request-note")).to_have_text("")
 

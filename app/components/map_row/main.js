@@ -8,6 +8,7 @@ import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.j
 import { between, exactly } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
+import { writeParameters } from "../shared/url.js";
 import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
 import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
@@ -102,15 +103,9 @@ function setHead(view, { layer, head, turn = lastStates.get(view.key)?.turn }) {
   lastStates.set(view.key, { layer, head, turn });
 }
 
-/* Keep Streamlit's history state and all other parameters. */
 function keepInAddress({ data, layer, head, pathname }) {
-  const address = new URL(window.location.href);
-  if (!data.opened || address.pathname !== pathname) return;
-  const { names } = data.opened;
-  if (names === null) return; // the page keeps the choice out of its URL
-  address.searchParams.set(names.layer, layer);
-  address.searchParams.set(names.head, head);
-  window.history.replaceState(window.history.state, "", address);
+  const names = data.opened?.names; // null: the page keeps the choice out of its URL
+  if (names) writeParameters(pathname, { [names.layer]: layer, [names.head]: head });
 }
 
 const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;

@@ -5,7 +5,7 @@ import streamlit as st
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
 from app.state import address, results
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from core.record.record import TranslationRecord
 
 
@@ -41,10 +41,10 @@ def export(record: TranslationRecord) -> None:
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     with st.spinner("Checking the record…"):
         rechecked = results.rechecked(opened)
-    verdict = "here" if rechecked else "saved"
+    checked = "here" if rechecked else "elsewhere"
     opened, card = rechecked or (opened, None)
     view = address.first_view(opened)
     try:
-        explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
+        show_explorer(opened, view, card, key="opened_explorer", checked=checked, in_url=False)
     except ValueError as error:  # its tokens and texts alone exceed the payload limit
         st.error(plain(f"{uploaded.name} cannot be shown: {error}"))

@@ -9,7 +9,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, results, visit
 from app.views.shared.axes import axes
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
@@ -139,4 +139,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
