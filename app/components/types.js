@@ -275,5 +275,6 @@
  * @property {Float32Array} alternativeLogProbs  [T, K]
  * @property {{text: string, ids: number[], logProb: number, score: number}[]} hypotheses
  * @property {Check[]} checks
+ * @property {import("./network/edits.js").Edits} edits
  * @property {string} editsText  all edits in their text form, or ""
  */

@@ -22,7 +22,7 @@ const idsOf = (tokens) => tokens.map(({ id }) => id);
 
 /**
  * Translate a text. Throws InputError, as `inspect`.
- * @returns {{source: RecordToken[], hypotheses: Hypothesis[], text: string}}
+ * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
   const { source } = taskOf(network, tokenizer, text, null, edits);
@@ -31,7 +31,7 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
 }
 
 /**
- * Translate a text and record every map; a given `target` replaces the translation.
+ * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation.
  *
  * Search and pass run under `edits`. Throws InputError for an empty or over-long text, and for edits that do not apply to
  * the network or the sentence.
@@ -46,6 +46,7 @@ export function inspect(network, tokenizer, text, { beam = 5, edits = NO_EDITS, 
   const decode = task.target ? null : { beam, lengthPenalty: 1 };
   const { about, config } = network;
   const record = {
+    id: "", // a hash of the rest, which is asynchronous: see identityOf in offline/npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
     sourceLanguage: LANGUAGES[about.source_language],
@@ -77,6 +78,7 @@ function taskOf({ config }, tokenizer, text, target, edits) {
     throw new InputError("all source tokens are hidden: leave at least one visible");
   const [problem] = checkEdits(edits, config, source.length);
   if (problem) throw new InputError(problem);
+  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
   return { source, target: target === null ? null : tokensWithin(config, tokenizer, target) };
 }
 
@@ -251,26 +253,29 @@ function largestDifference(some, others, count) {
 /**
  * Ablate every head by itself, as by `headsOff`: the change in each target token's log-probability, in nats.
  * @param {PassRecord} record
- * @returns {Record<Kind, Float32Array>} [layer, head, target token]; negative where the head helped
+ * @param {() => Promise<void>} pause called after each head; nothing else may run the network meanwhile
+ * @returns {Promise<Record<Kind, Float32Array>>} [layer, head, target token]; negative where the head helped
  */
-export function headEffects(network, { source, targetIn, targetOut, layers, heads, edits }) {
-  const [sourceIds, fed, written] = [source, targetIn, targetOut].map(idsOf);
-  const T = written.length;
+export async function headEffects(network, record, pause = async () => {}) {
+  const { layers, heads, edits } = record;
+  const [source, targetIn, written] = [record.source, record.targetIn, record.targetOut].map(idsOf);
   network.free();
-  const memory = network.encode(sourceIds, edits); // shared by all heads of the decoder
-  const unedited = targetLogProbs(network.decode(fed, memory, edits), written);
-  const effectOf = (kind, layer, head) => {
-    const own = Object.freeze({ ...edits, headsOff: [...edits.headsOff, { kind, layer, head }] });
-    const logits = network.decode(fed, kind === "encoder" ? network.encode(sourceIds, own) : memory, own);
-    network.free(memory);
-    return targetLogProbs(logits, written).map((logProb, t) => logProb - unedited[t]);
-  };
-  const effectsOf = ([kind, count]) => {
-    const found = new Float32Array(count * heads * T);
-    for (let map = 0; map < count * heads; map++) found.set(effectOf(kind, Math.floor(map / heads), map % heads), map * T);
-    return [kind, found];
-  };
-  return Object.fromEntries(Object.entries(layers).map(effectsOf));
+  const memory = network.encode(source, edits); // shared by all heads of the decoder
+  const unedited = targetLogProbs(network.decode(targetIn, memory, edits), written);
+  const effects = /** @type {Record<Kind, Float32Array>} */ ({});
+  for (const [kind, count] of Object.entries(layers)) {
+    effects[kind] = new Float32Array(count * heads * written.length);
+    for (let map = 0; map < count * heads; map++) {
+      const off = { kind, layer: Math.floor(map / heads), head: map % heads };
+      const own = Object.freeze({ ...edits, headsOff: [...edits.headsOff, off] });
+      const logits = network.decode(targetIn, kind === "encoder" ? network.encode(source, own) : memory, own);
+      network.free(memory);
+      const changes = targetLogProbs(logits, written).map((logProb, t) => logProb - unedited[t]);
+      effects[kind].set(changes, map * written.length);
+      await pause();
+    }
+  }
+  return effects;
 }
 
 /* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */

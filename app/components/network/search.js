@@ -40,8 +40,13 @@ export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) 
 }
 
 /**
- * Return the finished hypotheses, best first: one if greedy, else up to `beam`. `logProb` is the sum of `logProbs` in
- * nats; `score`, which the beam compares, is that sum after the length penalty `alpha`.
+ * One finished translation: ids without <bos>, with <eos> unless it hit the length limit. `logProb` is the sum of its
+ * tokens' log-probabilities in nats; `score`, which the beam compares, is that sum after the length penalty.
+ * @typedef {{ids: number[], logProbs: number[], logProb: number, score: number}} Hypothesis
+ */
+
+/**
+ * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty.
  * @param {number[]} source ids with <eos>
  * @returns {Hypothesis[]}
  */
