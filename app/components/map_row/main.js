@@ -77,12 +77,12 @@ function applyData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* Native radio buttons: one tab stop, arrow keys, accessible names. */
-function fillSegments({ parts, ...view }, name, places) {
+/* Native radio buttons: one tab stop, arrow keys, accessible names. Rows in the same tree have groups of their own. */
+function fillSegments({ parts, key, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
     const input = document.createElement("input");
-    Object.assign(input, { type: "radio", name, value: place, checked: place === view[name] });
+    Object.assign(input, { type: "radio", name: `${key} ${name}`, value: place, checked: place === view[name] });
     input.setAttribute("aria-label", `${name} ${shown + 1}`);
     label.append(input, element("span", "", shown + 1));
     return label;

@@ -42,13 +42,18 @@ export function mountLessons({ place, files, pass, open }) {
   const show = async (name) => {
     const turn = ++latest;
     place.hidden = !name;
-    if (!name) return;
+    if (!name) {
+      lessons.dataset.shown = "";
+      return;
+    }
     readTheme(lessons);
     built[name] ??= LESSONS[name].build(tools);
     parts.title.textContent = LESSONS[name].title;
     parts.other.textContent = `Lesson: ${LESSONS[OTHER[name]].title}`;
     parts.sections.replaceChildren(...built[name].map(({ section }) => section));
     parts.problem.textContent = "";
+    if (turn > 1 && lessons.dataset.shown !== name) parts.title.focus();
+    lessons.dataset.shown = name;
     lessons.setAttribute("aria-busy", "true");
     try {
       const { pass: shown } = await tools.edited("");
@@ -60,7 +65,6 @@ export function mountLessons({ place, files, pass, open }) {
     }
     if (turn !== latest) return;
     lessons.setAttribute("aria-busy", "false");
-    lessons.dataset.shown = name;
   };
   parts.close.addEventListener("click", () => open(null));
   parts.other.addEventListener("click", () => open(OTHER[lessons.dataset.shown]));

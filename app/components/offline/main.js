@@ -11,6 +11,7 @@ import { changedEdits } from "./edit_commands.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
+import { lessonPlace } from "./lesson_place.js";
 import { listenToTour } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
@@ -78,12 +79,13 @@ export function openPage() {
     const { direction, source, target, beam, edits } = choice;
     paintForm(parts, models, choice, change);
     paintTour();
-    paintLesson();
     document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
     parts.own.hidden = true;
     tell("problem", "");
     tell("doubts", "");
     parts.again.hidden = true;
+    const lesson = lessons.paint();
+    if (lessons.isOpen()) return lesson;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
     tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
     tell("captions", "");
@@ -189,31 +191,20 @@ export function openPage() {
     close: () => writeFragment({ stop: null }, true),
   });
 
-  /* The lessons are a script of their own, which comes after this one; they take the place of the explorer. */
-  let showLesson = (name) => void name;
-  const lesson = () => ["masks", "positions"].find((name) => name === readFragment().lesson) ?? null;
-  function paintLesson() {
-    document.body.classList.toggle("lesson", lesson() !== null);
-    showLesson(choice.source ? lesson() : null);
-  }
   const openLesson = (name) => {
     writeFragment({ lesson: name, stop: null }, true);
     return follow();
   };
-  for (const button of parts.lessons.querySelectorAll("[data-lesson]")) button.addEventListener("click", () => openLesson(button.dataset.lesson));
-  const addLessons = (mount) => {
-    const pass = async (edits) => {
-      const { direction, source, beam } = choice;
-      await open(direction);
-      return worker.ask("lesson", { direction, text: source, beam, edits });
-    };
-    showLesson = mount({ place: parts.lesson, files: document.getElementById("lesson-files"), pass, open: openLesson });
-    paintLesson();
+  const lessonPass = async (edits) => {
+    const { direction, source, beam } = choice;
+    await open(direction);
+    return worker.ask("lesson", { direction, text: source, beam, edits });
   };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass });
 
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (lessons.isOpen() ? lessons.paint() : paint()));
   parts["save-record"].addEventListener("click", async () => {
     const { npz, name } = await worker.ask("npz");
     save(name, new Blob([npz]));
@@ -228,7 +219,7 @@ export function openPage() {
     await open(direction);
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons }) });
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
 }
 
 const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
