@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ class Picture:
         return link | ({"edits": edits} if edits else {}) | self.found.view
 
 
-def gallery(translators: list[core.Translator], count: int = 8) -> list[Picture]:
+def gallery(translators: Sequence[core.Translator], count: int = 8) -> list[Picture]:
     """Return `count` pictures, as many of each direction as possible, or all that are found."""
     left = [list(_of_direction(translator)) for translator in translators]
     chosen: list[list[Picture]] = [[] for _ in left]

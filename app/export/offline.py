@@ -167,7 +167,10 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
 def _lesson_files() -> str:
     """Return the style and markup of the lessons, for a tree of their own."""
     lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
-    css = [palette(":is(.lessons, .map-row)"), *(read(f.with_suffix(".css")) for f in (row, lesson))]
+    css = [
+        palette(":is(.lessons, .map-row)"),
+        *(read(f.with_suffix(".css")) for f in (row, lesson)),
+    ]
     html = "\n".join(read(file.with_suffix(".html")) for file in (lesson, row))
     return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
 

@@ -82,7 +82,11 @@ def _svg(shown: Picture, theme: str) -> str:
 def _app(network: Network, size: int) -> str:
     """Return a direction's entry: the link to its page, what it weighs, its tour and lessons."""
     direction, shape = network.card.direction, network.card.model
-    links = {"Guided tour": {"direction": direction, "stop": "1"}} if network.tour else {}
+    links = {}
+    if network.tour:
+        first = network.tour[0]
+        at = {"direction": direction, "source": first["source"], **first["view"], "stop": "1"}
+        links["Guided tour"] = at
     links |= {words: {"direction": direction, "lesson": name} for name, words in LESSONS.items()}
     listed = "".join(
         f'<a href="{html.escape(link(direction, parameters))}">{words}</a>'
