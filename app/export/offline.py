@@ -128,12 +128,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
 
     Raises ValueError for two networks of the same direction, or for more than `MOST`.
     """
-    directions = [network.card.direction for network in networks]
-    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
-        raise ValueError(
-            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
-            f"give one checkpoint per direction, at most {MOST}"
-        )
+    check_directions(networks)
     parts = markup()
     script = _script(_COMPONENTS / "offline/main.js")
     script = f'(() => {{\n"use strict";\n{script}\nopenPage();\n}})();'
@@ -162,6 +157,16 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         lesson_script=lessons,
         other_weights="\n".join(others),
     )
+
+
+def check_directions(networks: Sequence[Network]) -> None:
+    """Raise ValueError for two networks of the same direction, and for more than `MOST`."""
+    directions = [network.card.direction for network in networks]
+    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
+        raise ValueError(
+            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
+            f"give one checkpoint per direction, at most {MOST}"
+        )
 
 
 def _lesson_files() -> str:

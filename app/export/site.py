@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import core
 from app.components.assets import read
 from app.export.gallery import Picture, gallery
-from app.export.offline import Network, add_networks, colours, network, page
+from app.export.offline import Network, add_networks, check_directions, colours, network, page
 from app.export.picture import picture
 from app.export.tour import translator_of
 from app.look.labels import ATTENTION
@@ -39,8 +39,9 @@ def site(
 ) -> dict[str, bytes]:
     """Return the folder's files by relative path; `translators` run the networks' rounded weights.
 
-    Raises ValueError for networks that no offline page can hold, as `offline.page` does.
+    Raises ValueError for networks that one offline page could not hold together.
     """
+    check_directions(networks)
     pages = {_page_name(one.card.direction): page([one], int8).encode() for one in networks}
     pictures = gallery(translators, PICTURES)
     drawn = {
