@@ -6,7 +6,9 @@ starts at a multiple of 16 bytes, so app/components/network/weights.js reads it 
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from safetensors.numpy import load as from_bytes
 
 from core.checkpoint.configuration import Configuration, read_configuration
 from core.checkpoint.head_means import FILE as MEANS_FILE
-from core.checkpoint.head_means import load_means
+from core.checkpoint.head_means import HeadMeans, load_means
 from core.checkpoint.validate import read_verified
 from core.kinds import KINDS
 from core.model.baseline import scratch_names
@@ -26,17 +28,13 @@ _LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
 
 
 def pack(folder: Path, int8: bool = False) -> bytes:
-    """Return the weights file of a verified checkpoint folder, with its means if it has any.
+    """Return the weights file of a verified checkpoint folder, with its head means if it has any.
 
-    Weights are stored as float16 or, with `int8`, matrices as one signed byte per weight times one
-    float16 per row; vectors stay float16. A baseline's weights get the names of the scratch model.
-    Raises CheckpointError, and ValueError for a tokenizer that the page lacks.
+    A baseline's weights get the names of the scratch model. Raises CheckpointError, and ValueError
+    for a tokenizer that the page lacks.
     """
     config = read_configuration(folder)
     files = read_verified(folder, config)
-    packed = _Packed()
-    for name, weight in _tensors(config, files.weights).items():
-        packed.add_weight(name, weight, int8)
     header = {
         "about": {
             "name": folder.name,
@@ -44,29 +42,48 @@ def pack(folder: Path, int8: bool = False) -> bytes:
             "target_language": config.target_language,
             "parameters": config.parameters,
             "weights_sha256": config.weights.sha256,
-            "precision": "int8" if int8 else "fp16",
-            "rounding": packed.rounding,
         },
         "config": config.model.to_json(),
         "tokenizer": _tokenizer(files.source_tokenizer, files.target_tokenizer),
-        "means": None,
     }
-    if (folder / MEANS_FILE).exists():
-        means = load_means(folder, config.model)
+    means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
+    return packed(header, _tensors(config, files.weights), means, int8)
+
+
+def packed(
+    header: dict[str, Any],
+    weights: Mapping[str, NDArray],
+    means: HeadMeans | None = None,
+    int8: bool = False,
+) -> bytes:
+    """Return a weights file of weights by their names in the scratch model.
+
+    They are stored as float16 or, with `int8`, matrices as one signed byte per weight times one
+    float16 per row. `about.rounding` is the largest change of a weight by that.
+    """
+    tensors = _Tensors()
+    for name, weight in weights.items():
+        tensors.add_weight(name, weight, int8)
+    header = copy.deepcopy(header) | {"means": None}
+    header["about"] |= {"precision": "int8" if int8 else "fp16", "rounding": tensors.rounding}
+    if means is not None:
         header["means"] = {"sentences": means.sentences, "corpus": means.corpus}
         for kind in KINDS:
             parts = [part.numpy() for (of, _), part in sorted(means.parts.items()) if of == kind]
-            packed.add(f"means.{kind}", "f32", np.stack(parts))
-    return packed.file(header)
+            tensors.add(f"means.{kind}", "f32", np.stack(parts))
+    header["tensors"] = tensors.entries
+    content = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    content += b" " * (-(4 + len(content)) % _ALIGNMENT)
+    return len(content).to_bytes(4, "little") + content + b"".join(tensors.blobs)
 
 
-class _Packed:
-    """Tensors laid out one after the other; `rounding` is the largest error of a weight."""
+class _Tensors:
+    """Tensors laid out one after the other, with offsets from the end of the header."""
 
     def __init__(self) -> None:
+        self.entries: dict[str, dict[str, Any]] = {}
         self.blobs: list[bytes] = []
         self.size = 0
-        self.entries: dict[str, dict[str, Any]] = {}
         self.rounding = 0.0
 
     def add_weight(self, name: str, weight: NDArray, int8: bool) -> None:
@@ -78,7 +95,8 @@ class _Packed:
         else:
             stored = weight.astype(np.float16)
             self.add(name, "f16", stored)
-        self.rounding = max(self.rounding, float(np.abs(stored - weight.astype(np.float32)).max()))
+        change = np.abs(stored.astype(np.float32) - weight.astype(np.float32))
+        self.rounding = max(self.rounding, float(change.max()))
 
     def add(self, name: str, kind: str, values: NDArray) -> None:
         self.entries[name] = {"shape": values.shape, "kind": kind, "at": self._place(values)}
@@ -89,13 +107,6 @@ class _Packed:
         self.blobs.append(content + bytes(-len(content) % _ALIGNMENT))
         self.size += len(self.blobs[-1])
         return at
-
-    def file(self, header: dict[str, Any]) -> bytes:
-        """Return the whole file; offsets count from the end of the header."""
-        header = header | {"tensors": self.entries}
-        content = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-        content += b" " * (-(4 + len(content)) % _ALIGNMENT)
-        return len(content).to_bytes(4, "little") + content + b"".join(self.blobs)
 
 
 def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]]:

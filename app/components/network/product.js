@@ -8,16 +8,13 @@
  *   outer: number, xStep?: number, wStep?: number, outStep?: number}} Product
  */
 
-/** Memory for weights and intermediate results. `take` gives the next free part; `used` can be set back to free it. */
+/** Memory for weights and intermediate results. `take` gives the next free part; setting `used` back frees it. */
 export class Heap {
-  used = 0;
-
-  /**
-   * @param {ArrayBuffer} buffer
-   * @param {((...numbers: number[]) => void) | null} kernel  null: plain JavaScript
-   */
+  /** @param {ArrayBuffer} buffer @param {((...numbers: number[]) => void) | null} kernel  null: plain JavaScript */
   constructor(buffer, kernel) {
-    Object.assign(this, { buffer, kernel });
+    this.buffer = buffer;
+    this.kernel = kernel;
+    this.used = 0;
     this.zeros = this.take(4).fill(0);
   }
 
@@ -26,18 +23,19 @@ export class Heap {
     const start = this.used;
     if ((start + count) * 4 > this.buffer.byteLength)
       throw new RangeError("The sentence needs more memory than the page has reserved: take a shorter one.");
-    this.used = start + Math.ceil(count / 4) * 4;
+    this.used = start + 4 * Math.ceil(count / 4);
     return new Float32Array(this.buffer, start * 4, count);
   }
 
   /** Multiply x [rows, inner] by wᵀ. @param {Product} product */
   product({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
     const strips = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel takes 4 × 4 numbers at a time
+    const from = x.byteOffset, to = from + 4 * xStep * rows, added = (bias ?? this.zeros).byteOffset;
     for (let c = 0; c < strips; c += 4) {
-      const at = [w.byteOffset + 4 * c * wStep, 4 * wStep, 4 * inner, (bias ?? this.zeros).byteOffset + (bias ? 4 * c : 0)];
-      this.kernel(x.byteOffset, 4 * xStep, x.byteOffset + 4 * xStep * rows, ...at, out.byteOffset + 4 * c, 4 * outStep);
+      const row = w.byteOffset + 4 * c * wStep, sum = bias ? added + 4 * c : added;
+      this.kernel(from, 4 * xStep, to, row, 4 * wStep, 4 * inner, sum, out.byteOffset + 4 * c, 4 * outStep);
     }
-    plainProduct(strips, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep });
+    if (strips < outer) plainProduct(strips, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep });
   }
 }
 
@@ -107,7 +105,7 @@ function kernelBytes() {
     ...repeat(
       [
         ...a.flatMap((sum) => [...zero, ...set(sum)]),
-        ...[0x41, 0], ...set(i), // i32.const
+        0x41, 0, ...set(i), // i = 0
         ...repeat(
           [
             ...get(x), ...get(i), plus, ...load, ...set(numbers),
