@@ -102,7 +102,9 @@ def small(*pieces: str, merges: Sequence[tuple[str, str]] = (), **more: bool) ->
 
 
 STRANGE = [
-    small("▁", "a", "b", "ab", "▁a", "aab", "1", " x", merges=[("a", "b"), ("▁", "a"), ("a", "ab")]),
+    small(
+        "▁", "a", "b", "ab", "▁a", "aab", "1", " x", merges=[("a", "b"), ("▁", "a"), ("a", "ab")]
+    ),
     small("e", "n", "en", "▁▁e", "☃", merges=[("e", "n")]),  # no boundary mark
     small("▁", "1", "2", "▁1", "12", "▁12", merges=[("▁", "1"), ("1", "2")], single_digits=True),
     small("▁", "1", "2", "▁1", "12", "▁12", merges=[("1", "2"), ("▁", "12")], single_digits=False),
@@ -126,8 +128,12 @@ def test_strange_tokenizers(shared_page, values):
 
 def test_every_character_is_split_as_by_the_library(shared_page):
     """Punctuation and white space differ between Python, the library and browsers."""
-    codes = [c for c in range(0x20000) if unicodedata.category(chr(c)) not in ("Lo", "Cn", "Co", "Cs")]
-    many = [" ".join(f"a{chr(c)}b" for c in codes[at : at + 256]) for at in range(0, len(codes), 256)]
+    codes = [
+        c for c in range(0x20000) if unicodedata.category(chr(c)) not in ("Lo", "Cn", "Co", "Cs")
+    ]
+    many = [
+        " ".join(f"a{chr(c)}b" for c in codes[at : at + 256]) for at in range(0, len(codes), 256)
+    ]
     letters = small("▁", "a", "b")
     ids = "texts.map((text) => tokenizer.encode(text).map(({ id }) => id))"
     found = ask(shared_page, letters, ids, texts=many)
@@ -144,7 +150,10 @@ def test_lone_surrogates_are_replaced(shared_page):
 
 def test_decoding_and_single_tokens(shared_page):
     chance = random.Random(5)
-    work = "[sequences.map((ids) => tokenizer.decode(ids)), stored.pieces.map((_, id) => fields(tokenizer.token(id)))]"
+    work = """[
+        sequences.map((ids) => tokenizer.decode(ids)),
+        stored.pieces.map((_, id) => fields(tokenizer.token(id))),
+    ]"""
     for values in (SHIPPED, *STRANGE, small("▁", "a▁b", "▁▁c", "&", "amp", ";", " ", "x")):
         tokenizer = SubwordTokenizer.from_json(values)
         size = tokenizer.size
@@ -153,4 +162,6 @@ def test_decoding_and_single_tokens(shared_page):
         ]
         decoded, each = ask(shared_page, values, work, sequences=sequences)
         assert decoded == [tokenizer.decode(ids) for ids in sequences]
-        assert [tuple(fields) for fields in each] == [astuple(tokenizer.token(i)) for i in range(size)]
+        assert [tuple(fields) for fields in each] == [
+            astuple(tokenizer.token(i)) for i in range(size)
+        ]

@@ -83,18 +83,17 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
     const tokens = open.map(({ ids }) => ids.at(-1) ?? BOS);
     const logits = network.step(tokens, open.map(({ row }) => row), cache, edits);
     const survivors = [];
-    for (const [rank, candidate] of bestCandidates(open, logits, beam).entries()) {
-      const { ids, logProb } = candidate;
-      if (ids.at(-1) === EOS || step === limit) {
+    for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam).entries()) {
+      if (id === EOS || step === limit) {
         // Only the K best may finish; a worse one would displace better open hypotheses.
-        if (rank < beam) finished.push({ ...candidate, score: penalised(logProb, ids.length, alpha) });
-      } else if (survivors.length < beam) survivors.push(candidate);
+        if (rank < beam) finished.push({ ...extended(open[row], id, own), score: penalised(total, step, alpha) });
+      } else if (survivors.length < beam) survivors.push({ ...extended(open[row], id, own), row });
     }
     finished = finished.toSorted((a, b) => b.score - a.score).slice(0, beam);
     if (survivors.length && settled(finished, survivors[0].logProb, limit, { beam, alpha })) break;
     open = survivors;
   }
-  return finished.map(({ ids, logProbs, logProb, score }) => ({ ids, logProbs, logProb, score }));
+  return finished;
 }
 
 /* The 2K best continuations: at most K of them end, so K can continue. Of equal ones the first leads. */
@@ -105,8 +104,7 @@ function bestCandidates(open, logits, beam) {
     const best = topLogProbs(logits.subarray(row * V, (row + 1) * V), count, NEVER_WRITTEN);
     return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));
   });
-  const best = candidates.toSorted((a, b) => b.total - a.total).slice(0, count);
-  return best.map(({ row, id, own }) => ({ ...extended(open[row], id, own), row }));
+  return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);
 }
 
 /* Whether the beam is full and no open prefix can beat its best: totals only fall, and the length is limited. */
