@@ -59,10 +59,11 @@ function isInCapitals(text) {
 function lostFrom(source, translation) {
   const addresses = (source.match(ADDRESS) ?? []).filter((address) => !translation.includes(address));
   const digits = (number) => String(BigInt(number.replace(/\D/g, "")));
-  const written = new Set((translation.match(NUMBER) ?? []).map(digits));
-  for (const number of [...written]) if (Number(number) <= 12) written.add(String(Number(number) + 12));
+  const written = (translation.match(NUMBER) ?? []).map(digits);
+  const afternoons = written.filter((hour) => Number(hour) <= 12).map((hour) => String(Number(hour) + 12));
+  const known = new Set([...written, ...afternoons]);
   const numbers = (source.replace(ADDRESS, " ").match(NUMBER) ?? []).filter(
-    (number) => Number(digits(number)) > WRITTEN_OUT && !written.has(digits(number)),
+    (number) => Number(digits(number)) > WRITTEN_OUT && !known.has(digits(number)),
   );
   return [...addresses, ...numbers];
 }

@@ -21,7 +21,7 @@ export function offlineHost({ answer, edit }) {
   };
   /** @type {Host} */
   const host = {
-    answers: new Set(["quantity", "exact", "effects", "edit"]),
+    answers: new Set(["quantity", "effects", "edit"]),
     ask,
     listen: listener(receivers),
     link: {

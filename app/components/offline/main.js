@@ -7,7 +7,6 @@ import { displayTokens, tokenName } from "../shared/tokens.js";
 import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
-import { changedEdits } from "./edit_commands.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
@@ -41,7 +40,7 @@ export function openPage() {
   const models = JSON.parse(document.getElementById("models").textContent);
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
   const worker = startWorker(document.getElementById("worker").textContent);
-  const opened = new Map();
+  const opened = new Map(); // by direction: a promise of the network
   const isOpen = new Set();
 
   /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
@@ -60,15 +59,17 @@ export function openPage() {
 
   const { host, navigate } = offlineHost({
     answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
-    edit: (command, request) => {
+    edit: async (command, request) => {
       let problem = "";
       try {
-        choice = Object.freeze({ ...choice, edits: changedEdits(choice.edits, command) });
+        const { edits } = await worker.ask("edited", { edits: choice.edits, command });
+        choice = Object.freeze({ ...choice, edits });
         writeFragment(linkOfChoice(choice), true);
       } catch (error) {
         problem = error.message;
       }
-      refresh(null, request).then(() => problem && tell("problem", problem));
+      await refresh(null, request);
+      if (problem) tell("problem", problem);
     },
   });
   const paint = () => shown && render({ data: shown.payload, parentElement: parts.place, key: "explorer", host });
@@ -205,6 +206,8 @@ export function openPage() {
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (lessons.isOpen() ? lessons.paint() : paint()));
+  // A link to its name would replace the state in the fragment.
+  parts["to-about"].addEventListener("click", () => parts.about.scrollIntoView());
   parts["save-record"].addEventListener("click", async () => {
     const { npz, name } = await worker.ask("npz");
     save(name, new Blob([npz]));

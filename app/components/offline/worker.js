@@ -5,6 +5,7 @@ import { headEffects, InputError, inspect, translate } from "../network/record.j
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
+import { changedEdits } from "./edit_commands.js";
 import { openingView } from "./first_view.js";
 import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
@@ -17,6 +18,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *     without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
+ *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
  *   again {} → {translation, logProb}: searched under the edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
  *   npz {} → {npz, name}: the record of the pass as a file
@@ -28,7 +30,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const QUESTIONS = { open, translate: show, again, answer, npz, inspect: inspectText, lesson };
+const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText, lesson };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -52,6 +54,10 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config };
+}
+
+function edited({ edits, command }) {
+  return { edits: changedEdits(edits, command) };
 }
 
 /** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
@@ -86,16 +92,16 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     }
   }
   shown = { direction, text, beam, edits, before, after };
-  const edited = after !== before;
+  const isEdited = after !== before;
   /** @type {Quantity[]} */
   const offered = ["scores", "norms", "rollout"];
-  if (edited) offered.unshift("change");
+  if (isEdited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
     edits: listedEdits(listEdits(edits), before),
     problems,
     before: logProbOf(before),
-    change: edited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
+    change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
