@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,25 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
         assert page.evaluate(bundled, script) == [["default", function]], entry
         names = page.evaluate("async (entry) => Object.keys(await import(`/${entry}`))", entry)
         assert names == ["default" if function == "render" else function], entry
+
+
+HOSTS = {
+    *("explorer/streamlit.js", "answers/answers.js", "address/address.js", "shared/url.js"),
+    *("map_row/main.js", "beam_tree/main.js"),  # components of Streamlit alone
+}
+ONLY_HOSTS = re.compile(
+    r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"
+    r"|\b(?:alone|isAlone|inApp|offline|embedded)\b"
+)
+
+
+def test_only_hosts_know_the_page_around_a_component() -> None:
+    """Other scripts ask their host: no setters of Streamlit, no URL, no flag for a kind of page."""
+    found = {}
+    for file in COMPONENTS.rglob("*.js"):
+        name = str(file.relative_to(COMPONENTS))
+        script = re.sub(r"/\*.*?\*/|^ *//[^\n]*", "", file.read_text("utf-8"), flags=re.M | re.S)
+        if name not in HOSTS and not name.startswith("offline/") and name != "types.js":
+            found[name] = ONLY_HOSTS.findall(re.sub(r"^import .*$", "", script, flags=re.M))
+    assert len(found) > 40
+    assert {name: words for name, words in found.items() if words} == {}
