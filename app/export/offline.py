@@ -59,8 +59,8 @@ class Network:
     @property
     def languages(self) -> tuple[str, str]:
         """The names of both languages."""
-        card = self.card
-        return tuple(LANGUAGES.get(c, c) for c in (card.source_language, card.target_language))
+        source, target = self.card.source_language, self.card.target_language
+        return LANGUAGES.get(source, source), LANGUAGES.get(target, target)
 
     def to_json(self, precision: str) -> dict[str, Any]:
         """Return what the page's script reads: see `OfflineModel` in choice.js."""
@@ -271,7 +271,8 @@ def _described(network: Network) -> str:
             "Validation BLEU, on sentences that it was not trained on: "
             f"{html.escape(scores)}. Expect errors on other kinds of text."
         )
-    return f"{' '.join(said)}<br><code>SHA-256 of the checkpoint’s weights {card.weights_sha256}</code>"
+    hashed = f"SHA-256 of the checkpoint’s weights {card.weights_sha256}"
+    return f"{' '.join(said)}<br><code>{hashed}</code>"
 
 
 def _header(weights: bytes) -> dict[str, Any]:

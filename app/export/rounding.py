@@ -1,4 +1,4 @@
-"""Measure what 8-bit weights change: translations and attention weights of the example sentences."""
+"""Measure what 8-bit weights change in translations and attention of the example sentences."""
 
 from __future__ import annotations
 

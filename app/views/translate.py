@@ -23,7 +23,7 @@ def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig
     translated_again(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page("views/inside_head/page.py", query_params=link)
-    export(changed.after)
+    export(changed.after, card)
 
 
 st.title("See where each attention head looks", anchor=False)
