@@ -73,7 +73,7 @@
  *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
- *   host?: {key: string, answers: string[], address: boolean, inside: string | null}}} Payload  levels: null for 32-bit
+ *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
  *   quantities: those sent along; host: for explorer/streamlit.js
  */
