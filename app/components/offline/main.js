@@ -215,7 +215,9 @@ export function openPage() {
     const { npz, name } = await worker.ask("npz");
     save(name, new Blob([npz]));
   });
-  const ready = refresh(viewOfFragment(readFragment()));
+  const first = viewOfFragment(readFragment());
+  writeFragment(linkOfChoice(choice)); // also if the link left it to the page
+  const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
    * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
