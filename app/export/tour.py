@@ -33,13 +33,11 @@ class Found:
 
 
 def translator_of(folder: Path, int8: bool) -> core.Translator:
-    """Load a checkpoint on the CPU with the weights that the page holds.
+    """Load a checkpoint on the CPU with the rounded weights that the page holds.
 
-    With `int8` it is loaded from a temporary copy, so its card does not name the folder.
+    It is loaded from a temporary copy, so its card does not name the folder.
     """
-    if not int8:
-        return core.load(folder, device="cpu")
-    with rounded_checkpoint(folder) as rounded:
+    with rounded_checkpoint(folder, int8) as rounded:
         return core.load(rounded, device="cpu")
 
 

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 from app.export import site as command
 from app.export.picture import picture
+from app.export.rounding import rounded_checkpoint
 from app.export.tour import found_stops, tour, translator_of
 from app.look.palette import sequential_table
 from core.kinds import KINDS
@@ -250,6 +251,20 @@ def test_the_tours_numbers_are_those_of_the_rounded_weights(tmp_path):
         expected = {"kind": kind, "layer": str(layer), "head": str(head)}
         assert {name: stop["view"][name] for name in expected} == expected
         assert stop["translation"] == record.translation
+
+
+def test_weights_of_16_bits_are_rounded_too():
+    """A checkpoint may hold 32-bit floats, such as those of 8-bit weights."""
+    with rounded_checkpoint(FOLDERS[0]) as folder:
+        weights = load_file(folder / "model.safetensors")
+        model = translator_of(folder, int8=False)
+    exact = True
+    with model.exclusive_model() as network:
+        for name, parameter in network.named_parameters():
+            expected = weights[name].astype(np.float16).astype(np.float32)
+            np.testing.assert_array_equal(parameter.detach().numpy(), expected)
+            exact &= bool((expected == weights[name]).all())
+    assert not exact
 
 
 def test_bad_arguments_get_one_clear_line(tmp_path):
