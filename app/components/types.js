@@ -202,7 +202,7 @@
  *
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
- *   words: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
+ *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
@@ -220,6 +220,32 @@
 
 /**
  * The offline page.
+ *
+ * @typedef {{title: string, source: string, look_for: string, measured: [string, string, string], tokens: string,
+ *   view: Record<string, string>}} TourStop  measured: before the share, the share, and after it; see export/tour.py
+ *
+ * @typedef {object} Pass  of a lesson
+ * @property {string} text
+ * @property {string} translation
+ * @property {{source: string, target: string}} languages
+ * @property {SentToken[]} source
+ * @property {SentToken[]} targetIn
+ * @property {SentToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {number[]} probabilities  of the target's tokens
+ * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1 for unmasked
+ * @property {Float32Array} positions  what is added to the source tokens, [token, dimension]
+ *
+ * @typedef {{name: string, short: string, note: string}} MapName
+ * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
+ *
+ * @typedef {object} LessonTools  what a lesson needs of the page
+ * @property {HTMLElement} mapRow  markup of a map row, to clone
+ * @property {(shown: RowShown) => void} render  shows a map row
+ * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
+ *   edits, and the network's own translation under them; rejects with one line
  *
  * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
  *

@@ -21,10 +21,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from app.components.assets import joined, read
+from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples
 from app.export.rounding import measured_rounding
+from app.export.tour import tour, translator_of
 from app.export.weights import pack
 from app.look.glossary import TERMS
 from app.look.numbers import number, scientific
@@ -39,6 +40,7 @@ _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
 MOST = 2
 """Networks in one file: one for each direction."""
+_STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
 _SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
 
 
@@ -51,6 +53,8 @@ class Network:
     """As written by `app.export.weights.pack`."""
     rounding: str
     """How the weights are rounded and what that changes."""
+    tour: Sequence[dict[str, Any]] = ()
+    """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -71,6 +75,7 @@ class Network:
             "precision": precision,
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),
+            "tour": self.tour,
             "examples": [
                 {
                     "title": example.title,
@@ -91,7 +96,13 @@ def network(folder: Path, int8: bool = False) -> Network:
     card = read_card(folder)
     weights = pack(folder, int8)
     about_weights = _header(weights)["about"]
-    return Network(card, weights, _rounding(card, about_weights["rounding"], int8))
+    translator = translator_of(folder, int8)
+    return Network(
+        card,
+        weights,
+        _rounding(card, about_weights["rounding"], int8),
+        tour(card.direction, lambda text: translator.inspect(text, beam=5)),
+    )
 
 
 def _rounding(card: Card, largest: float, int8: bool) -> str:
@@ -117,15 +128,13 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
 
     Raises ValueError for two networks of the same direction, or for more than `MOST`.
     """
-    directions = [network.card.direction for network in networks]
-    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
-        raise ValueError(
-            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
-            f"give one checkpoint per direction, at most {MOST}"
-        )
+    check_directions(networks)
     parts = markup()
     script = _script(_COMPONENTS / "offline/main.js")
     script = f'(() => {{\n"use strict";\n{script}\nopenPage();\n}})();'
+    lessons = _script(_COMPONENTS / "offline/lessons.js")
+    add = "window.headlight.addLessons(mountLessons);"
+    lessons = f'(() => {{\n"use strict";\n{lessons}\n{add}\n}})();'
     precision = "int8" if int8 else "fp16"
     first, *others = (
         f'<script type="text/plain" id="weights-{network.card.direction}">'
@@ -133,10 +142,8 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         for network in networks
     )
     return Template(read(_HERE / "offline.html")).substitute(
-        policy=_policy(script),
-        css=_without_end(
-            "\n".join([_colours(), parts.css, read(_COMPONENTS / "offline/offline.css")])
-        ),
+        policy=_policy(script, lessons),
+        css=_without_end("\n".join([colours(), parts.css, *map(read, _STYLES)])),
         logo=read(_HERE.parent / "logo.svg").strip(),
         beam_search=html.escape(TERMS["beam search"]),
         explorer=parts.html,
@@ -146,15 +153,39 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         worker=_script(_COMPONENTS / "offline/worker.js"),
         first_weights=first,
         script=script,
+        lesson_files=_lesson_files(),
+        lesson_script=lessons,
         other_weights="\n".join(others),
     )
 
 
-def _policy(script: str) -> str:
-    """Return a policy that allows this one script, its worker and its pictures, and no request."""
-    own = base64.b64encode(sha256(script.encode()).digest()).decode()
+def check_directions(networks: Sequence[Network]) -> None:
+    """Raise ValueError for two networks of the same direction, and for more than `MOST`."""
+    directions = [network.card.direction for network in networks]
+    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
+        raise ValueError(
+            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
+            f"give one checkpoint per direction, at most {MOST}"
+        )
+
+
+def _lesson_files() -> str:
+    """Return the style and markup of the lessons, for a tree of their own."""
+    lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
+    css = [
+        palette(":is(.lessons, .map-row)"),
+        *(read(f.with_suffix(".css")) for f in (row, lesson)),
+    ]
+    html = "\n".join(read(file.with_suffix(".html")) for file in (lesson, row))
+    return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
+
+
+def _policy(*scripts: str) -> str:
+    """Return a policy that allows these scripts, their worker and pictures, and no request."""
+    own = (base64.b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in own)
     return (
-        f"default-src 'none'; script-src 'sha256-{own}' 'wasm-unsafe-eval'; worker-src blob:; "
+        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; worker-src blob:; "
         "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
@@ -175,13 +206,13 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _colours() -> str:
+def colours() -> str:
     """Return the palette as CSS variables that follow the reader's colour scheme."""
     rules = {}
-    for name, palette in PALETTES.items():
-        colours = {field.name: getattr(palette, field.name) for field in fields(palette)}
-        colours |= {"ink2": palette.second, "side": _SIDE[name]}
-        rules[name] = "".join(f" --{k.replace('_', '-')}: {v};" for k, v in colours.items())
+    for name, theme in PALETTES.items():
+        variables = {field.name: getattr(theme, field.name) for field in fields(theme)}
+        variables |= {"ink2": theme.second, "side": _SIDE[name]}
+        rules[name] = "".join(f" --{k.replace('_', '-')}: {v};" for k, v in variables.items())
     return (
         f":root {{{rules['light']} }}\n"
         f"@media (prefers-color-scheme: dark) {{ :root {{{rules['dark']} }} }}"
@@ -203,8 +234,8 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What runs here",
             [
-                "Tokens, search, attention, edits and checks are computed in this tab. Matrix "
-                "products run as WebAssembly where the browser offers it, else as JavaScript."
+                "Tokens, search, attention, edits and checks are computed in this tab. "
+                '<span data-page="products"></span>'
             ],
         ),
         (
@@ -258,6 +289,13 @@ def _version() -> str:
 def parser() -> Parser:
     """Return the command-line parser."""
     p = Parser(prog="python -m app.export.offline", description=__doc__)
+    add_networks(p)
+    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write")
+    return p
+
+
+def add_networks(p: Parser) -> None:
+    """Add the arguments that choose the networks and how they are rounded."""
     p.add_argument(
         "--checkpoint",
         dest="checkpoints",
@@ -268,8 +306,6 @@ def parser() -> Parser:
         help="a from-scratch network's folder; give a second one for the other direction",
     )
     p.add_argument("--int8", action="store_true", help="8-bit weights: half the size, less exact")
-    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write")
-    return p
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -37,13 +37,21 @@ class Rounding:
 
 
 @contextmanager
-def rounded_checkpoint(folder: Path) -> Generator[Path]:
-    """Yield a temporary copy of a checkpoint whose matrices are rounded to 8 bits by row."""
+def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
+    """Yield a temporary copy of a checkpoint with the weights as `app.export.weights` packs them.
+
+    That is in 16 bits or, with `int8`, matrices in 8 bits by row.
+    """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     weights = {}
     for name, weight in load_file(folder / "model.safetensors").items():
         exact = weight.astype(np.float32)
-        weights[name] = dequantised(*quantised(exact)) if weight.ndim == 2 else exact
+        in_rows = int8 and weight.ndim == 2
+        weights[name] = (
+            dequantised(*quantised(exact))
+            if in_rows
+            else weight.astype(np.float16).astype(np.float32)
+        )
     content = save(weights)
     with tempfile.TemporaryDirectory(prefix="headlight-rounded-") as place:
         rounded = Path(place)

@@ -77,12 +77,12 @@ function applyData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* Native radio buttons: one tab stop, arrow keys, accessible names. */
-function fillSegments({ parts, ...view }, name, places) {
+/* Native radio buttons: one tab stop, arrow keys, accessible names. Rows in the same tree have groups of their own. */
+function fillSegments({ parts, key, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
     const input = document.createElement("input");
-    Object.assign(input, { type: "radio", name, value: place, checked: place === view[name] });
+    Object.assign(input, { type: "radio", name: `${key} ${name}`, value: place, checked: place === view[name] });
     input.setAttribute("aria-label", `${name} ${shown + 1}`);
     label.append(input, element("span", "", shown + 1));
     return label;
@@ -169,7 +169,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, map.unmasked[cell] ? exactly(map.values[cell]) : "masked")));
   else statements.push(element("span", "part", "masked: its numbers are not used"));
   parts.readout.replaceChildren(...statements.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
@@ -226,7 +226,7 @@ function onMapKey(view, event) {
 
 const viewAt = mounts(createView);
 
-export default function render({ data, parentElement, key }) {
+export function render({ data, parentElement, key }) {
   const view = viewAt(parentElement, key);
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;

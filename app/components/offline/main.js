@@ -10,6 +10,8 @@ import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
+import { lessonPlace } from "./lesson_place.js";
+import { listenToTour } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
@@ -33,6 +35,7 @@ const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((na
 /** Open the page: translate what its link says. */
 export function openPage() {
   const parts = pageParts();
+  document.body.classList.toggle("embed", new URLSearchParams(window.location.search).get("embed") === "1");
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
@@ -47,7 +50,11 @@ export function openPage() {
   };
   const openNetwork = async (direction) => {
     const weights = await takeWeights(direction);
-    return worker.ask("open", { direction, weights, sha256: modelOf(models, direction).sha256 }, [weights]);
+    const plain = readFragment().plain === "1"; // to compare, and to test what other browsers do
+    const { sha256 } = modelOf(models, direction);
+    const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
+    tell("products", simd ? "Matrix products run as WebAssembly." : "Matrix products run as JavaScript, which takes longer: WebAssembly is not available.");
+    isOpen.add(direction);
   };
 
   let choice = choiceOf(readFragment(), models);
@@ -76,18 +83,20 @@ export function openPage() {
     const turn = ++latest;
     const { direction, source, target, beam, edits } = choice;
     paintForm(parts, models, choice, change);
+    paintTour();
     document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
     parts.own.hidden = true;
     tell("problem", "");
     tell("doubts", "");
     parts.again.hidden = true;
+    const lesson = lessons.paint();
+    if (lessons.isOpen()) return lesson;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
     tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
     tell("captions", "");
     parts.result.setAttribute("aria-busy", "true");
     try {
       await open(direction);
-      isOpen.add(direction);
       const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
@@ -173,26 +182,52 @@ export function openPage() {
     return refresh(viewOfFragment(link));
   };
 
+  /* Open a link: its parameters, and none of the present ones. */
+  const openLink = (link) => {
+    writeFragment({ ...Object.fromEntries(Object.keys(readFragment()).map((name) => [name, null])), ...link }, true);
+    return follow();
+  };
+  const paintTour = listenToTour(parts, {
+    model: () => modelOf(models, choice.direction),
+    source: () => choice.source,
+    link: readFragment,
+    open: openLink,
+    close: () => writeFragment({ stop: null }, true),
+  });
+
+  const openLesson = (name) => {
+    writeFragment({ lesson: name, stop: null }, true);
+    return follow();
+  };
+  const lessonPass = async (edits) => {
+    const { direction, source, beam } = choice;
+    await open(direction);
+    return worker.ask("lesson", { direction, text: source, beam, edits });
+  };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass });
+
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (lessons.isOpen() ? lessons.paint() : paint()));
   // A link to its name would replace the state in the fragment.
   parts["to-about"].addEventListener("click", () => parts.about.scrollIntoView());
   parts["save-record"].addEventListener("click", async () => {
     const { npz, name } = await worker.ask("npz");
     save(name, new Blob([npz]));
   });
-  const ready = refresh(viewOfFragment(readFragment()));
+  const first = viewOfFragment(readFragment());
+  writeFragment(linkOfChoice(choice)); // also if the link left it to the page
+  const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
     await open(direction);
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate }) });
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
 }
 
 const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
