@@ -24,7 +24,7 @@ why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sou
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
 open_decoder_lens, open_sources, open_score, beside, minimal_pairs, minimal_pair_0 …, second_source,
 second_of_two, two_at_once, first_of_two, second_explorer,
-tour_links, tour_0 …, examples, take_away, save_record, save_tables, open_record,
+tour_links, tour_0 …, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,

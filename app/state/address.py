@@ -103,9 +103,10 @@ def _index(text: str | None, count: int, default: int) -> str | int:
     return int(text) if text is not None and text in map(str, range(count)) else default
 
 
-def requested_quantity(key: str) -> str:
-    """Return the quantity that an explorer should show: the last choice, else the link's."""
-    return (visit.get(key) or {}).get("quantity") or asked("quantity") or "weights"
+def requested_quantity(key: str) -> dict[str, Any]:
+    """Return an explorer's request for a quantity: the last choice, else the link's."""
+    chosen = (visit.get(key) or {}).get("quantity")
+    return chosen or {"quantity": asked("quantity") or "weights"}
 
 
 def settle(key: str, options: Iterable[Any], usual: Any) -> None:

@@ -15,7 +15,7 @@ from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, visit, waiting
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
 from app.views.shared.what_if import asked_edits, edits_line
 from core.checkpoint.folder import Card
@@ -127,7 +127,7 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edi
     shown = st.toggle("All maps of this path", key="path_maps")
     address.keep_choice("path_maps", shown, False)
     if shown:
-        explored(path, address.first_view(path), card, key="path_explorer")
+        show_explorer(path, address.first_view(path), card, key="path_explorer")
 
 
 st.title("Step by step")

@@ -10,7 +10,7 @@ from app.look.numbers import number
 from app.state import address, models, results, visit
 from app.views.comparison.names import name
 from app.views.shared.choices import choose
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from app.views.shared.what_if import asked_edits, edits_line
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -108,4 +108,4 @@ with st.container(key="two_at_once"):
                 f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
                 + (", with edits" if compared == "edits" and one is second else "")
             )
-            explored(one, view, of, key=key, address=key == "first_of_two", together="two")
+            show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import controls
 from app.state import address, results, waiting
-from app.views.shared.explored import explored
+from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import edited, translated_again
@@ -17,11 +17,13 @@ from core.record.record import TranslationRecord
 def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
     """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
     changed = edited(card, record)
-    link = explored(changed.after, address.first_view(record), card, inside="head", changed=changed)
+    link = show_explorer(
+        changed.after, address.first_view(record), card, head_page="head", changed=changed
+    )
     translated_again(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page("views/inside_head/page.py", query_params=link)
-    export(changed.after)
+    export(changed.after, card)
 
 
 st.title("See where each attention head looks", anchor=False)

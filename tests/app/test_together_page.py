@@ -27,7 +27,7 @@ def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
     """Check that an explorer was sent this record's maps and probabilities."""
     header, raw = unpacked(page.payload(key))
     assert header["together"] == "two"
-    assert header["address"] == (key == "first_of_two")
+    assert header["host"]["address"] == (key == "first_of_two")
     texts = header["source_text"], header["translation"]
     assert texts == (record.source_text, record.translation)
     assert header["log_prob"] == pytest.approx(float(np.sum(record.log_probs)), abs=1e-4)

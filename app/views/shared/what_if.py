@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -20,6 +21,7 @@ from core.record.record import TranslationRecord
 
 _EDITS = "edits"  # their text form, in the session and in the URL
 _REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
+_REQUEST = "edit_request"  # the number of the last edit request
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class WhatIf:
             "problems": list(self.problems),
             "before": float(self.before.log_prob),
             "change": [round(float(nats), 6) for nats in change] if changed else None,
+            "request": visit.get(_REQUEST),
         }
 
 
@@ -82,10 +85,15 @@ def edits_line(edits: Edits | None, problems: list[str], record: TranslationReco
         st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
 
 
-def change(command: str | None) -> None:
+def change_by(request: Mapping[str, Any] | None) -> None:
+    """Follow an explorer's `edit` request, and remember which one it was."""
+    if request is not None:
+        visit.put(_REQUEST, request["request"])
+        change(request["command"])
+
+
+def change(command: str) -> None:
     """Add an edit ("+off.cross.2.0"), remove one ("-off.cross.2.0"), or remove all ("")."""
-    if command is None:
-        return
     edits, _ = Edits.parse(visit.get(_EDITS) or "")
     one, problems = Edits.parse(command[1:])
     if not command:

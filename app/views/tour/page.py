@@ -6,14 +6,11 @@ from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened, Side
 from app.look.glossary import meaning
-from app.look.labels import ATTENTION, label
 from app.look.markdown import plain
-from app.look.numbers import percent
 from app.state import address, models, results, visit
 from app.views.shared.axes import axes
-from app.views.shared.explored import explored
-from app.views.tour.stops import STOPS, Highlight
-from core.analysis.attribution import source_words
+from app.views.shared.explorer import show_explorer
+from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 
@@ -37,17 +34,6 @@ def other_half(direction: str) -> None:
     """Start the tour in another direction."""
     controls.choose_direction(direction)
     go_to(0)
-
-
-def tokens_in_words(record: TranslationRecord) -> str:
-    """Say how many tokens the sentence has, and how its first split word is split."""
-    tokens = record.source
-    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and {plain('<eos>')}"
-    split = [word for word in source_words(tokens) if len(word) > 1]
-    if not split:
-        return counted + "."
-    shown = " | ".join(label(tokens[place]) for place in split[0])
-    return counted + f", and parts of words, such as {plain(shown)}."
 
 
 def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
@@ -106,13 +92,10 @@ try:
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
-    measured = (
-        f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
-        f"{head.head + 1} does this most: it puts **{percent(head.share)}** of its weight "
-        f"{stop.measured}. {result.said}"
-    ).strip()
+    before, share, after = measured(stop, result)
+    found = f"{plain(before)} **{share}** {plain(after)}"
 except LookupError as missing:
-    measured = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = address.first_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
@@ -134,8 +117,8 @@ text, picture = st.columns([3, 4], gap="medium") if result else (st.container(),
 with text, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     st.write(stop.look_for)
-    st.markdown(measured, help=meaning("head", "weight"))
-    st.caption(tokens_in_words(record), help=meaning("token", "<eos>"))
+    st.markdown(found, help=meaning("head", "weight"))
+    st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if picture and result:
     with picture:
         map_row(row_of(record, result), key=f"tour_map_{number}")
@@ -156,4 +139,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")

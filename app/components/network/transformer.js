@@ -1,0 +1,400 @@
+// The Transformer of Vaswani et al. 2017, as in core/model/transformer.py: the same order, names and axes.
+//
+// Axes: S source length, T target length, B hypotheses, D d_model, V vocabulary, H head, E = d_k = d_v (the size of one
+// head), Q query, K key. Tensors are parts of one heap (product.js), row after row. A network reads one sentence at a
+// time, so there is no batch. The arithmetic of edits is in edits.js.
+
+import { makeHeap } from "./product.js";
+import { checkEdits, editScores, editWeights, editsAt, NO_EDITS } from "./edits.js";
+import { unpackTensor } from "./weights.js";
+
+const PADDING = 0; // the id of <pad>
+const MOST_BEAMS = 8; // for which memory is reserved
+
+/**
+ * @typedef {import("./edits.js").Edits} Edits
+ * @typedef {{columns: (row: number) => Int32Array, position: (row: number) => number}} Mask  for each query: the column
+ *   of every key in the scores, or −1 − column if it is masked, and the query's own position
+ * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
+ *   transposed to [D, step], step ≥ K, so that both products of attention read rows
+ * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
+ *   what to keep of a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
+ *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
+ * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source, projected to keys and
+ *   values of each decoder layer
+ * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
+ *   a search: keys and values of all tokens fed so far, and the columns of each hypothesis's own
+ */
+
+/** x ↦ xWᵀ + b. */
+class Linear {
+  constructor({ heap, weights, shapes }, name) {
+    this.heap = heap;
+    this.weight = weights[`${name}.weight`];
+    this.bias = weights[`${name}.bias`] ?? null;
+    this.outer = shapes[`${name}.weight`][0];
+    this.inner = shapes[`${name}.weight`][1];
+  }
+
+  /** x [T, inner] → `out` [T, outer]. @param {Float32Array} x @returns {Float32Array} */
+  forward(x, out = this.heap.take((x.length / this.inner) * this.outer)) {
+    const { weight: w, bias, inner, outer } = this;
+    this.heap.product({ x, w, bias, out, rows: x.length / inner, inner, outer });
+    return out;
+  }
+}
+
+/** Token and position embeddings of both sides, and the output projection (§3.4, §3.5). */
+class Embeddings {
+  constructor(network) {
+    const { config, weights } = network, target = config.share_embeddings ? "source_table" : "target_table";
+    this.network = network;
+    this.scale = config.scale_embeddings ? Math.fround(Math.sqrt(config.d_model)) : 1;
+    this.tables = { source: weights["embeddings.source_table.weight"], target: weights[`embeddings.${target}.weight`] };
+    this.classifier = new Linear(network, `embeddings.${config.tie_classifier ? target : "classifier"}`);
+    this.rates = Float64Array.from({ length: config.d_model / 2 }, (_, i) => 10_000 ** ((-2 * i) / config.d_model));
+  }
+
+  /**
+   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. <pad> becomes 0, whatever its row holds.
+   * @param {"source" | "target"} side @param {number[]} ids @param {Edits} edits
+   */
+  embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
+    const { heap, config } = this.network, D = config.d_model, table_VD = this.tables[side], x_TD = heap.take(ids.length * D);
+    for (let t = 0; t < ids.length; t++)
+      for (let i = 0; i < D; i++) {
+        const embedding = ids[t] === PADDING ? 0 : Math.fround(table_VD[ids[t] * D + i] * this.scale);
+        x_TD[t * D + i] = embedding + positions_TD[(t * D + i) % positions_TD.length]; // in a step, one position for all
+      }
+    return x_TD;
+  }
+
+  /**
+   * Return the encodings of `length` positions from `start`, [length, D]: learned ones, or those of §3.5,
+   * PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos of the same angle. Edits move and scale them.
+   * @param {"source" | "target"} side @param {Edits} edits
+   */
+  positions(side, start, length, edits = NO_EDITS) {
+    const { weights, config } = this.network, D = config.d_model, { scale, stretch, shift, order } = edits[`${side}Positions`];
+    const learned = weights[`embeddings.${side}_positions.weight`], found_TD = new Float32Array(length * D);
+    for (let t = 0; t < length; t++) {
+      const pos = stretch * (order[start + t] ?? start + t) + shift, last = learned?.length / D - 1;
+      if (learned && !(pos >= 0 && pos <= last))
+        throw new RangeError(`position ${pos} was never learned: this model's table ends at ${last}, so shift by less`);
+      for (let i = 0; i < D; i++) {
+        const angle = pos * this.rates[i >> 1], encoding = learned ? learned[pos * D + i] : i % 2 ? Math.cos(angle) : Math.sin(angle);
+        found_TD[t * D + i] = scale * Math.fround(encoding);
+      }
+    }
+    return found_TD;
+  }
+
+  /** Project hidden states [T, D] to logits [T, V]; tied: by the target table (§3.4). */
+  classify(hidden, out = undefined) {
+    return this.classifier.forward(hidden, out);
+  }
+}
+
+/** Let every query attend to all tokens but <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
+function paddingMask(ids, edits, hidden = edits.hiddenSource) {
+  const columns_K = Int32Array.from(ids, (id, k) => ((id === PADDING && edits.paddingMask) || hidden.includes(k) ? -1 - k : k));
+  return { columns: () => columns_K, position: (row) => row };
+}
+
+/** Let query t attend to keys 0…t (§3.2.3) but <pad>. @param {number[]} ids @param {Edits} edits @returns {Mask} */
+function causalMask(ids, edits) {
+  const columns_K = paddingMask(ids, edits, []).columns(0), last = (row) => (edits.causalMask ? row : ids.length);
+  const rows = ids.map((_, row) => columns_K.map((column, k) => (k <= last(row) ? column : -1 - k)));
+  return { columns: (row) => rows[row], position: (row) => row };
+}
+
+/**
+ * Turn the scores of one query [K] into weights, in place (§3.2.1, eq. 1); a masked score is −∞. A query with every key
+ * masked gets zeros or, in a network whose masked scores are finite (`maskScore`), attends to all keys equally.
+ */
+function softmax(scores_K, maskScore) {
+  let peak = -Infinity, total = 0;
+  for (let k = 0; k < scores_K.length; k++) if (scores_K[k] > peak) peak = scores_K[k];
+  if (peak === -Infinity) return scores_K.fill(maskScore === null ? 0 : 1 / scores_K.length);
+  for (let k = 0; k < scores_K.length; k++) total += scores_K[k] = Math.exp(scores_K[k] - peak);
+  for (let k = 0; k < scores_K.length; k++) scores_K[k] /= total;
+  return scores_K;
+}
+
+/** Concat(head_1 … head_h)Wᴼ with head_i = Attention(QWᵢ^Q, KWᵢ^K, VWᵢ^V) (§3.2.2). */
+class MultiHeadAttention {
+  constructor(network, kind, layer, name) {
+    this.network = network;
+    this.heap = network.heap;
+    this.kind = kind;
+    this.layer = layer;
+    this.D = network.config.d_model;
+    this.H = network.config.num_heads;
+    this.query = new Linear(network, `${name}.query`);
+    this.key = new Linear(network, `${name}.key`);
+    this.value = new Linear(network, `${name}.value`);
+    this.output = new Linear(network, `${name}.output`);
+  }
+
+  /** Reserve memory for the keys and values of K tokens. @returns {KeysValues} */
+  room(K) {
+    const step = 4 * Math.ceil(K / 4); // whole vectors for the product; the numbers past K stay 0
+    return { K: 0, step, keys: this.heap.take(K * this.D), values: this.heap.take(this.D * step).fill(0) };
+  }
+
+  /** Project memory [S, D] to keys and values and append them to `to`. @param {Float32Array} x_SD */
+  keysValues(x_SD, to = this.room(x_SD.length / this.D)) {
+    const { D } = this, S = x_SD.length / D, v_SD = this.value.forward(x_SD);
+    this.key.forward(x_SD, to.keys.subarray(to.K * D, (to.K + S) * D));
+    for (let s = 0; s < S; s++) for (let i = 0; i < D; i++) to.values[i * to.step + to.K + s] = v_SD[s * D + i];
+    to.K += S;
+    return to;
+  }
+
+  /**
+   * Attend from x [Q, D] to keys and values: softmax(QKᵀ/√d_k)V of each head (§3.2.1, eq. 1), then Wᴼ: [Q, D].
+   * @param {KeysValues} memory @param {Mask} mask @param {Edits} edits @param {Capture} capture
+   */
+  attend(x_QD, memory, mask, edits, capture) {
+    const { D, H, heap } = this, { K, step, keys, values } = memory;
+    const Q = x_QD.length / D, E = D / H, K4 = 4 * Math.ceil(K / 4), own = editsAt(edits, this.kind, this.layer);
+    const q_QD = this.query.forward(x_QD), z_QD = heap.take(Q * D), weights_QK = heap.take(Q * K4), root = Math.sqrt(E);
+    for (let i = 0; i < q_QD.length; i++) q_QD[i] /= root; // 1. scale
+    for (let h = 0; h < H; h++) {
+      const q = q_QD.subarray(h * E), k = keys.subarray(h * E), v = values.subarray(h * E * step), z = z_QD.subarray(h * E);
+      heap.product({ x: q, xStep: D, w: k, wStep: D, out: weights_QK, outStep: K4, rows: Q, inner: E, outer: K }); // 2. QKᵀ
+      if (capture?.scores) this.keep("scores", h, Q, K, weights_QK, capture);
+      for (let row = 0; row < Q; row++) this.weigh(weights_QK.subarray(row * K4, (row + 1) * K4), mask, row, h, own);
+      if (capture?.weights) this.keep("weights", h, Q, K, weights_QK, capture);
+      if (capture?.norms) this.keep("norms", h, Q, K, weights_QK, capture, this.lengths(h, memory, own));
+      heap.product({ x: weights_QK, w: v, wStep: step, out: z, outStep: D, rows: Q, inner: K4, outer: E }); // 5. ·V
+      if (own?.silent.includes(h)) for (let at = 0; at < z.length; at += D) z.fill(0, at, at + E);
+    }
+    const output_QD = this.output.forward(z_QD);
+    for (const h of own?.mean ?? []) {
+      const mean_D = this.network.weights[`means.${this.kind}`].subarray((this.layer * H + h) * D);
+      for (let i = 0; i < output_QD.length; i++) output_QD[i] += mean_D[i % D];
+    }
+    return output_QD;
+  }
+
+  /* The scores of one query, a row of QKᵀ, become its weights. @param {Mask} mask */
+  weigh(row_K, mask, row, head, own) {
+    const columns_K = mask.columns(row), scores_K = this.network.row.subarray(0, columns_K.length);
+    for (let k = 0; k < scores_K.length; k++) scores_K[k] = columns_K[k] < 0 ? -Infinity : row_K[columns_K[k]]; // 3. mask
+    if (own) editScores(scores_K, own, head, mask.position(row));
+    softmax(scores_K, own ? null : this.network.config.mask_score); // 4. softmax
+    if (own) editWeights(scores_K, own, head, mask.position(row), columns_K);
+    row_K.fill(0);
+    for (let k = 0; k < scores_K.length; k++) row_K[columns_K[k] < 0 ? -1 - columns_K[k] : columns_K[k]] = scores_K[k];
+  }
+
+  /* ‖vWᴼ‖ of each key: the length of its contribution to the output at a weight of 1, [K]; 0 in an ablated head. */
+  lengths(head, { K, step, values }, own) {
+    const { D, H, heap } = this, E = D / H, v_KE = heap.take(K * E), out = heap.take(K * D), w = this.output.weight.subarray(head * E);
+    for (let i = 0; i < K * E; i++) v_KE[i] = own?.silent.includes(head) ? 0 : values[(head * E + (i % E)) * step + Math.floor(i / E)];
+    heap.product({ x: v_KE, w, wStep: D, out, rows: K, inner: E, outer: D });
+    return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * D, (k + 1) * D)));
+  }
+
+  /* Copy one head's numbers, times `factors` of the keys, into the maps of this kind, [layer, head, query, key]. */
+  keep(name, head, Q, K, numbers_QK, capture, factors_K = null) {
+    const { kind, layer, H, network } = this, maps = (capture[kind] ??= {}), step = numbers_QK.length / Q;
+    const layers = (kind === "encoder" ? network.encoder : network.decoder).length;
+    const map = (maps[name] ??= new Float32Array(layers * H * Q * K)).subarray((layer * H + head) * Q * K);
+    for (let q = 0; q < Q; q++) for (let k = 0; k < K; k++) map[q * K + k] = numbers_QK[q * step + k] * (factors_K?.[k] ?? 1);
+  }
+}
+
+/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3). */
+class FeedForward {
+  constructor(network, name) {
+    this.inner = new Linear(network, `${name}.inner`);
+    this.outer = new Linear(network, `${name}.outer`);
+  }
+
+  forward(x) {
+    const inner = this.inner.forward(x);
+    for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
+    return this.outer.forward(inner);
+  }
+}
+
+/** Layer normalisation of each vector [T, D] (Ba et al. 2016): (x − mean) / √(variance + eps) · weight + bias. */
+class LayerNorm {
+  constructor({ heap, weights, config }, name) {
+    this.heap = heap;
+    this.weight = weights[`${name}.weight`];
+    this.bias = weights[`${name}.bias`];
+    this.eps = config.layer_norm_eps;
+  }
+
+  forward(x, out = this.heap.take(x.length)) {
+    const { weight, bias, eps } = this, D = weight.length;
+    for (let at = 0; at < x.length; at += D) {
+      let sum = 0, squares = 0;
+      for (let i = 0; i < D; i++) sum += x[at + i];
+      for (let i = 0; i < D; i++) squares += (x[at + i] - sum / D) ** 2;
+      const mean = sum / D, deviation = Math.sqrt(squares / D + eps);
+      for (let i = 0; i < D; i++) out[at + i] = ((x[at + i] - mean) / deviation) * weight[i] + bias[i];
+    }
+    return out;
+  }
+}
+
+/** Base of both layers: a residual connection and a norm around each sublayer. */
+class Layer {
+  constructor(network, name, norms) {
+    this.heap = network.heap;
+    this.normFirst = network.config.norm_first;
+    this.feedForward = new FeedForward(network, `${name}.feed_forward`);
+    this.norms = Array.from({ length: norms }, (_, i) => new LayerNorm(network, `${name}.norm${i + 1}`));
+  }
+
+  /** x becomes LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises the input instead. */
+  residual(x, norm, sublayer) {
+    const mark = this.heap.used;
+    if (this.normFirst) add(x, sublayer(norm.forward(x)));
+    else norm.forward(add(x, sublayer(x)), x);
+    this.heap.used = mark; // what the sublayer computed is not needed again
+  }
+}
+
+function add(x, y) {
+  for (let i = 0; i < x.length; i++) x[i] += y[i];
+  return x;
+}
+
+/** Self-attention, then feed-forward (§3.1). */
+class EncoderLayer extends Layer {
+  constructor(network, layer) {
+    super(network, `encoder.${layer}`, 2);
+    this.selfAttention = new MultiHeadAttention(network, "encoder", layer, `encoder.${layer}.self_attention`);
+  }
+
+  forward(x_SD, sourceMask, edits, capture) {
+    const attention = this.selfAttention, [norm1, norm2] = this.norms;
+    this.residual(x_SD, norm1, (x) => attention.attend(x, attention.keysValues(x), sourceMask, edits, capture));
+    this.residual(x_SD, norm2, (x) => this.feedForward.forward(x));
+  }
+}
+
+/** Masked self-attention, cross-attention to the encoder's output, then feed-forward (§3.1). */
+class DecoderLayer extends Layer {
+  constructor(network, layer) {
+    super(network, `decoder.${layer}`, 3);
+    this.selfAttention = new MultiHeadAttention(network, "decoder", layer, `decoder.${layer}.self_attention`);
+    this.crossAttention = new MultiHeadAttention(network, "cross", layer, `decoder.${layer}.cross_attention`);
+  }
+
+  /** `own` are the keys and values of earlier tokens in a step; in a whole pass, x holds all tokens. */
+  forward(x_TD, memory, targetMask, sourceMask, edits, capture, own) {
+    const attention = this.selfAttention, cross = this.crossAttention, [norm1, norm2, norm3] = this.norms;
+    this.residual(x_TD, norm1, (x) => attention.attend(x, attention.keysValues(x, own), targetMask, edits, capture));
+    this.residual(x_TD, norm2, (x) => cross.attend(x, memory, sourceMask, edits, capture));
+    this.residual(x_TD, norm3, (x) => this.feedForward.forward(x));
+  }
+}
+
+/** Encoder, decoder and output projection (figure 1). */
+export class Transformer {
+  /** @param {any} stored what `readWeights` returns @param {import("./product.js").Heap} heap */
+  constructor({ about, config, tensors }, heap) {
+    this.about = about;
+    this.config = config;
+    this.heap = heap;
+    this.weights = {};
+    this.shapes = {};
+    for (const [name, tensor] of Object.entries(tensors)) {
+      this.shapes[name] = tensor.shape;
+      this.weights[name] = heap.take(tensor.values.length);
+      unpackTensor(tensor, this.weights[name]);
+    }
+    const norm = (name) => (config.final_norm ? new LayerNorm(this, name) : { forward: (x) => x });
+    this.embeddings = new Embeddings(this);
+    this.encoder = Array.from({ length: config.num_encoder_layers }, (_, i) => new EncoderLayer(this, i));
+    this.encoderNorm = norm("encoder_norm");
+    this.decoder = Array.from({ length: config.num_decoder_layers }, (_, i) => new DecoderLayer(this, i));
+    this.decoderNorm = norm("decoder_norm");
+    this.row = new Float64Array(config.max_length); // the scores of one query
+    this.empty = heap.used;
+  }
+
+  /**
+   * Encode source ids, which end with <eos>, to a memory that is valid until `free`. Throws a RangeError of one line for
+   * too many tokens and for edits that do not fit.
+   * @param {number[]} ids @param {Edits} edits @param {Capture} [capture] @returns {Memory}
+   */
+  encode(ids, edits = NO_EDITS, capture = undefined) {
+    this.check(ids, edits, ids.length);
+    const cross = this.decoder.map((layer) => layer.crossAttention.room(ids.length)), end = this.heap.used;
+    const mask = paddingMask(ids, edits), x_SD = this.embeddings.embed("source", ids, edits);
+    for (const layer of this.encoder) layer.forward(x_SD, mask, edits, capture);
+    const memory_SD = this.encoderNorm.forward(x_SD);
+    for (const [i, layer] of this.decoder.entries()) layer.crossAttention.keysValues(memory_SD, cross[i]);
+    this.heap.used = end;
+    return { S: ids.length, mask, cross, end };
+  }
+
+  /**
+   * Decode target ids, which begin with <bos>, to next-token logits [T, V]; row t depends on tokens 0…t only. The logits
+   * are valid until the next call of any method. Throws what `encode` throws.
+   * @param {number[]} ids @param {Memory} memory @param {Edits} edits @param {Capture} [capture]
+   */
+  decode(ids, memory, edits = NO_EDITS, capture = undefined) {
+    this.check(ids, edits, memory.S);
+    const start = this.heap.used, mask = causalMask(ids, edits), x_TD = this.embeddings.embed("target", ids, edits);
+    for (const [i, layer] of this.decoder.entries()) layer.forward(x_TD, memory.cross[i], mask, memory.mask, edits, capture);
+    const logits_TV = this.embeddings.classify(this.decoderNorm.forward(x_TD));
+    this.heap.used = start;
+    return logits_TV;
+  }
+
+  // End of the forward pass; the rest serves decoding step by step (core/model/decoding.py).
+
+  /** Start a search of up to `beams` hypotheses and `limit` steps. @param {Memory} memory @returns {Cache} */
+  start(memory, beams, limit) {
+    const own = this.decoder.map((layer) => layer.selfAttention.room(beams * limit));
+    return { memory, length: 0, own, prefixes: [], logits: this.heap.take(beams * this.config.target_vocab_size) };
+  }
+
+  /**
+   * Feed one token per hypothesis, which extends hypothesis `parents[b]` of the step before (ignored in the first step).
+   * Returns the logits [B, V] of the next tokens, valid until the next step.
+   * @param {number[]} ids @param {number[]} parents @param {Cache} cache @param {Edits} edits
+   */
+  step(ids, parents, cache, edits = NO_EDITS) {
+    const start = this.heap.used, { memory, own, length } = cache, column = own[0].K, position = () => length;
+    cache.prefixes = parents.map((parent, b) => Int32Array.of(...(length ? cache.prefixes[parent] : []), column + b));
+    const mask = { columns: (b) => cache.prefixes[b], position }, sourceMask = { ...memory.mask, position };
+    const x_BD = this.embeddings.embed("target", ids, edits, this.embeddings.positions("target", length, 1, edits));
+    for (const [i, layer] of this.decoder.entries())
+      layer.forward(x_BD, memory.cross[i], mask, sourceMask, edits, undefined, own[i]);
+    const out = cache.logits.subarray(0, ids.length * this.config.target_vocab_size);
+    this.embeddings.classify(this.decoderNorm.forward(x_BD), out);
+    this.heap.used = start;
+    cache.length += 1;
+    return out;
+  }
+
+  /** Forget every memory and search; with `memory`, only what came after it. @param {Memory} [memory] */
+  free(memory) {
+    this.heap.used = memory?.end ?? this.empty;
+  }
+
+  check({ length }, edits, S) {
+    const most = this.config.max_length, isMissing = edits.headsMean.length && !this.weights["means.encoder"];
+    const missing = "the means of the heads are not on this page: switch heads off instead";
+    const [problem] = length > most ? [`${length} tokens are too many: the limit is ${most}`] : checkEdits(edits, this.config, S);
+    if (problem || isMissing) throw new RangeError(problem ?? missing);
+  }
+}
+
+/** Unpack weights (see `readWeights`) into a network; `plain` avoids WebAssembly. @returns {Promise<Transformer>} */
+export async function makeNetwork(stored, { plain = false } = {}) {
+  const { d_model: D, dim_feedforward: F, target_vocab_size: V, max_length: M, num_decoder_layers: L } = stored.config;
+  const weights = Object.values(stored.tensors).reduce((count, { values }) => count + values.length + 4, 0);
+  const pass = M * (V + F + M + 12 * D), memories = 2 * L * D * M * (2 + MOST_BEAMS);
+  const step = MOST_BEAMS * (2 * V + F + MOST_BEAMS * M + 12 * D);
+  return new Transformer(stored, await makeHeap(weights + pass + memories + step + 1024, plain));
+}

@@ -1,0 +1,143 @@
+"""Pack a checkpoint folder into one weights file for the offline page.
+
+Layout: uint32 little-endian header length, JSON header padded with spaces, tensors. Every tensor
+starts at a multiple of 16 bytes, so app/components/network/weights.js reads it in place.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load as from_bytes
+
+from core.checkpoint.configuration import Configuration, read_configuration
+from core.checkpoint.head_means import FILE as MEANS_FILE
+from core.checkpoint.head_means import HeadMeans, load_means
+from core.checkpoint.validate import read_verified
+from core.kinds import KINDS
+from core.model.baseline import scratch_names
+
+_ALIGNMENT = 16  # bytes, of a 128-bit vector
+_LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
+
+
+def pack(folder: Path, int8: bool = False) -> bytes:
+    """Return the weights file of a verified checkpoint folder, with its head means if it has any.
+
+    A baseline's weights get the names of the scratch model. Raises CheckpointError, and ValueError
+    for a tokenizer that the page lacks.
+    """
+    config = read_configuration(folder)
+    files = read_verified(folder, config)
+    header = {
+        "about": {
+            "name": folder.name,
+            "source_language": config.source_language,
+            "target_language": config.target_language,
+            "parameters": config.parameters,
+            "weights_sha256": config.weights.sha256,
+        },
+        "config": config.model.to_json(),
+        "tokenizer": _tokenizer(files.source_tokenizer, files.target_tokenizer),
+    }
+    means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
+    return packed(header, _tensors(config, files.weights), means, int8)
+
+
+def packed(
+    header: dict[str, Any],
+    weights: Mapping[str, NDArray],
+    means: HeadMeans | None = None,
+    int8: bool = False,
+) -> bytes:
+    """Return a weights file of weights by their names in the scratch model.
+
+    They are stored as float16 or, with `int8`, matrices as one signed byte per weight times one
+    float16 per row. `about.rounding` is the largest change of a weight by that.
+    """
+    tensors = _Tensors()
+    for name, weight in weights.items():
+        tensors.add_weight(name, weight, int8)
+    header = copy.deepcopy(header) | {"means": None}
+    header["about"] |= {"precision": "int8" if int8 else "fp16", "rounding": tensors.rounding}
+    if means is not None:
+        header["means"] = {"sentences": means.sentences, "corpus": means.corpus}
+        for kind in KINDS:
+            parts = [part.numpy() for (of, _), part in sorted(means.parts.items()) if of == kind]
+            tensors.add(f"means.{kind}", "f32", np.stack(parts))
+    header["tensors"] = tensors.entries
+    content = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    content += b" " * (-(4 + len(content)) % _ALIGNMENT)
+    return len(content).to_bytes(4, "little") + content + b"".join(tensors.blobs)
+
+
+class _Tensors:
+    """Tensors laid out one after the other, with offsets from the end of the header."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, dict[str, Any]] = {}
+        self.blobs: list[bytes] = []
+        self.size = 0
+        self.rounding = 0.0
+
+    def add_weight(self, name: str, weight: NDArray, int8: bool) -> None:
+        if int8 and weight.ndim == 2:
+            values, scales = quantised(weight)
+            self.add(name, "i8", values)
+            self.entries[name]["scales"] = self._place(scales)
+            stored = dequantised(values, scales)
+        else:
+            stored = weight.astype(np.float16)
+            self.add(name, "f16", stored)
+        change = np.abs(stored.astype(np.float32) - weight.astype(np.float32))
+        self.rounding = max(self.rounding, float(change.max()))
+
+    def add(self, name: str, kind: str, values: NDArray) -> None:
+        self.entries[name] = {"shape": values.shape, "kind": kind, "at": self._place(values)}
+
+    def _place(self, values: NDArray) -> int:
+        content = values.astype(values.dtype.newbyteorder("<")).tobytes()
+        at = self.size
+        self.blobs.append(content + bytes(-len(content) % _ALIGNMENT))
+        self.size += len(self.blobs[-1])
+        return at
+
+
+def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
+    """Round each row to multiples, from -127 to 127, of the float16 scale of the row."""
+    largest_R1 = np.abs(weight_RC).max(1, keepdims=True).astype(np.float32)
+    scale_R1 = np.maximum((largest_R1 / 127).astype(np.float16), _LEAST_SCALE)
+    values_RC = np.rint(weight_RC.astype(np.float32) / scale_R1.astype(np.float32))
+    return values_RC.clip(-127, 127).astype(np.int8), scale_R1[:, 0]
+
+
+def dequantised(values_RC: NDArray[np.int8], scale_R: NDArray[np.float16]) -> NDArray[np.float32]:
+    """Return the weights that the page computes with; the products are exact in float32."""
+    return values_RC.astype(np.float32) * scale_R.astype(np.float32)[:, None]
+
+
+def _tensors(config: Configuration, content: bytes) -> dict[str, NDArray]:
+    """Return the weights by their names in the scratch model."""
+    found: dict[str, NDArray] = {}
+    for name, weight in from_bytes(content).items():
+        names = scratch_names(name) if config.architecture == "baseline" else (name,)
+        found |= dict(zip(names, np.split(weight, len(names)), strict=True))
+    return found
+
+
+def _tokenizer(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
+    """Return the pieces by id, the merges as pairs of ids, and what else the tokenizer holds."""
+    if source is not target or source["kind"] != "subwords":
+        raise ValueError(
+            "the page needs one subword tokenizer for both languages: choose another checkpoint"
+        )
+    ids = source["vocabulary"]
+    rest = {name: source[name] for name in source if name not in ("kind", "vocabulary", "merges")}
+    merges = [[ids[first], ids[second]] for first, second in source["merges"]]
+    return {"pieces": sorted(ids, key=ids.__getitem__), "merges": merges, **rest}
