@@ -604,6 +604,22 @@ def test_embedded_pages_show_the_explorer_alone(german):
     assert len(page.evaluate(visible)) > 20
 
 
+def test_the_walk_through_names_what_the_page_has(german):
+    """Names in italics are texts of the page."""
+    text = (
+        (ROOT / "app/export/README.md").read_text(encoding="utf-8").partition("## Ten minutes")[2]
+    )
+    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text))
+    assert len(named) > 8
+    page = german(f"source={quote(SENTENCE)}&stop=1")
+    expect(explorer(page)).to_be_visible()
+    found = page.locator("body").inner_text()
+    part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
+    found += lesson(page, "positions", SENTENCE).inner_text()
+    found += " ".join(page.locator(".lessons option").all_inner_texts())
+    assert {name for name in named if name not in found} == set()
+
+
 def test_page_parts_are_found_by_screen_readers(german):
     page = german(f"stop=1&source={quote(SENTENCES['de-en'][0])}")
     expect(page.get_by_role("region", name="A word that moves")).to_be_visible()
