@@ -175,7 +175,13 @@ def test_a_record(translator, offline):
 
 @pytest.mark.parametrize(
     "edits",
-    ["hide.2", "off.cross.2.0~uniform.encoder.1.3", "cut.decoder.0.1.all.0", "temp.cross.3.1.0.2"],
+    [
+        "hide.2",
+        "off.cross.2.0~uniform.encoder.1.3",
+        "cut.decoder.0.1.all.0",
+        "temp.cross.3.1.0.2",
+        "row.cross.1.2.3.0.5-0-0.5",
+    ],
 )
 def test_searches_and_records_under_edits(translator, offline, edits):
     own = translator.inspect(TEXT, edits=Edits.parse(edits)[0])
@@ -258,3 +264,46 @@ def test_effects_of_all_heads(translator, offline, edits):
         np.testing.assert_allclose(found[kind].reshape(changes.shape), changes, atol=1e-4)
     if edits:
         assert np.abs(expected.changes["encoder"][0, 1]).max() < 1e-9
+
+
+NAMES = [
+    "Every row sums to 1",
+    "A masked cell is exactly 0",
+    "Recording leaves the output unchanged",
+    "A later token changes no earlier row",
+    "Search and pass agree",
+]
+BROKEN = {
+    "a weight is too large": ("if (capture) capture.cross.weights[0] += 1e-4;", {0}),
+    "a masked cell holds weight": ("if (capture) capture.decoder.weights[1] = 1e-9;", {1}),
+    "recording changes the last row": ("if (capture) logits[logits.length - 1] += 1e-6;", {2}),
+    "recording loses a number": ("if (capture) logits[0] = NaN;", {2, 3, 4}),
+    "the first row sees the last token": ("logits[0] += 1e-6 * ids.at(-1);", {3}),
+    "the pass is another one": ("logits.forEach((x, i) => (logits[i] = 1.01 * x));", {4}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_checks_notice_a_broken_network(offline, broken):
+    change, failing = BROKEN[broken]
+    work = """([text, change]) => {
+        const broken = Object.create(offline.network);
+        const wrong = new Function("ids", "logits", "capture", change);
+        broken.decode = (ids, memory, edits, capture) => {
+            const logits = offline.network.decode(ids, memory, edits, capture);
+            wrong(ids, logits, capture);
+            return logits;
+        };
+        const check = (network) => offline.inspect(network, offline.tokenizer, text).checks;
+        return [check(offline.network), check(broken)];
+    }"""
+    whole, found = offline.page.evaluate(work, [TEXT, change])
+    assert [check["name"] for check in whole] == [check["name"] for check in found] == NAMES
+    assert all(check["passed"] and check["figure"] <= check["limit"] for check in whole)
+    assert {i for i, check in enumerate(found) if not check["passed"]} == failing
+    S, T = 11, 11
+    rows = 4 * 4 * (S + 2 * T)
+    assert f"each of {rows} rows" in whole[0]["words"]
+    assert f"{4 * 4 * T * (T - 1) // 2} cells are masked" in whole[1]["words"]
+    assert f"in the {T - 1} rows before it" in whole[3]["words"]
+    assert f"over all {T} tokens" in whole[4]["words"]

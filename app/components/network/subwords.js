@@ -44,6 +44,9 @@ const token = (id, piece, text, startsWord = true, { special = false, unknown = 
 
 const withoutMarks = (piece) => piece.replace(/^[\u2581 ]+/, "");
 
+/** The ids of tokens. @param {{id: number}[]} tokens */
+export const idsOf = (tokens) => tokens.map(({ id }) => id);
+
 /** Cased BPE that keeps word boundaries in its tokens; special tokens that a user types are plain text. */
 export class Tokenizer {
   /** @param {{pieces: string[], merges: [number, number][], single_digits?: boolean}} tokenizer of a weights file */
