@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -30,7 +30,6 @@ from core.benchmarks.options import Missing
 _FOLDERS = {d: ROOT / f"checkpoints/scratch-{d}" for d in ("de-en", "en-de")}
 _LENGTHS = (13, 60)
 _MOST = 15  # rounds in the served app, which answers more slowly
-_PLAIN = "delete WebAssembly.Memory;"  # the page then multiplies in JavaScript
 # Resolves with the milliseconds since the page was requested, once the explorer is painted.
 _OPENED = """() => new Promise((resolve) => {
   const painted = () => document.querySelector(".explorer[data-painted]");
@@ -94,8 +93,8 @@ def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             times = [_opened(browser, file) for _ in range(min(rounds, 9))]
             yield row("open to first translation painted", name, 17, statistics.median(times))
         file = files["two directions, fp16"]
-        for contestant, script in (("headlight", ""), ("plain JavaScript", _PLAIN)):
-            page = _page(browser, file, script)
+        for contestant, link in (("headlight", {}), ("plain JavaScript", {"plain": 1})):
+            page = _page(browser, file, **link)
             for tokens in _LENGTHS:
                 took = sentences(page, tokens, rounds)
                 what = "new sentence to painted"
@@ -116,12 +115,13 @@ def _written(folder: Path) -> Iterator[tuple[str, Path]]:
             yield f"{words}, {precision}", file
 
 
-def _page(browser: Any, file: Path, script: str = "") -> Any:
-    """Open the file in a new context without a network; `script` runs before the page's own."""
+def _page(browser: Any, file: Path, **link: object) -> Any:
+    """Open the file at a link, in a new context without a network."""
     context = browser.new_context(viewport=SIZE, offline=True)
     page = context.new_page()
-    page.add_init_script(f"{_FIRST_PAINT}{script}")
-    page.goto(f"{file.as_uri()}#{urlencode({'source': SENTENCES[0]})}", wait_until="commit")
+    page.add_init_script(_FIRST_PAINT)
+    link = {"source": SENTENCES[0]} | link
+    page.goto(f"{file.as_uri()}#{urlencode(link)}", wait_until="commit")
     wait_for_explorer(page)
     return page
 

@@ -73,7 +73,7 @@
  *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
- *   host?: {key: string, answers: string[], address: boolean, inside: string | null}}} Payload  levels: null for 32-bit
+ *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
  *   quantities: those sent along; host: for explorer/streamlit.js
  */
@@ -138,7 +138,7 @@
  * @property {Unit} unit
  * @property {Set<string>} hide
  * @property {string} sort
- * @property {boolean} whole  ablation effects on the whole translation, even if a word is pinned
+ * @property {boolean} wholeTranslation  ablation effects on the whole translation, even if a word is pinned
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
@@ -154,7 +154,7 @@
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, whole: number, numbered: boolean, gap: number}} MapGeometry
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number}} MapGeometry
  * @typedef {{size: string, room: number, tallest: number, reserved: number, tickWidth: number, zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
@@ -208,7 +208,7 @@
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
  * @typedef {{parent: number | null, id: number, step: number, rank: number, log_prob: number, total: number,
  *   score: number, status: string, forced: boolean, next: [number, number][], probability: number, ended: boolean,
- *   winner: boolean, childless: boolean, place: number}} TreeNode
+ *   winner: boolean, childless: boolean, finalRank: number}} TreeNode
  * @typedef {{tree: string, beam: number, alpha: number, limit: number, first: number, pinned: number,
  *   tokens: Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>, nodes: TreeNode[],
  *   hypotheses: {text: string, end: number, log_prob: number, score: number}[],

@@ -234,8 +234,8 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What runs here",
             [
-                "Tokens, search, attention, edits and checks are computed in this tab. Matrix "
-                "products run as WebAssembly where the browser offers it, else as JavaScript."
+                "Tokens, search, attention, edits and checks are computed in this tab. "
+                '<span data-page="products"></span>'
             ],
         ),
         (

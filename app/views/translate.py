@@ -18,7 +18,7 @@ def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig
     """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
     changed = edited(card, record)
     link = show_explorer(
-        changed.after, address.first_view(record), card, inside="head", changed=changed
+        changed.after, address.first_view(record), card, head_page="head", changed=changed
     )
     translated_again(card, changed, own, decode)
     if link:  # a plain link would start a new session

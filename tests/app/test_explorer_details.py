@@ -135,7 +135,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
         )
     )
     assert said["entropy"] == TERMS["entropy"]
-    assert said["off the diagonal"].startswith("Off the diagonal: how many source tokens")
+    assert said["off the diagonal"].startswith("Off the diagonal: the number of source tokens")
     at.does(("set", "[data-part=quantity]", "weights"))
     place = at.page.evaluate(
         """() => {
@@ -152,7 +152,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
             return [over(left - 20, ends[1] + 20), over(ends[0] + 20, ends[1] - 10), over(ends[0] - 10, ends[1] - 10)];
         }"""
     )
-    assert place[0].startswith("Share received: how much of all weight")
+    assert place[0].startswith("Share received: the share of this map")
     assert place[1:] == [TERMS["entropy"], ""]
 
 

@@ -175,7 +175,7 @@ def test_nothing_pinned(shown: Mounted) -> None:
         said = shown.does(*press_head(kind, layer, head))
         peak = fixed(weights(kind, layer, head).max(-1).mean())
         assert said["first"] == (
-            f"On average, head {head + 1} of layer {layer + 1} puts {peak} of a row on a single token"
+            f"On average, the largest weight in a row of head {head + 1} of layer {layer + 1} is {peak}"
         )
         assert said["parts"]["title"] == f"Layer {layer + 1}, head {head + 1}{DIRECTION[kind]}"
         data = said["data"]
@@ -317,12 +317,17 @@ WORDING = {
         "attention weight after the edit minus before",
     ),
     "norms": (
-        *("takes a vector of length", "from", "takes most from", "contributes most"),
+        *(
+            "adds a vector of length",
+            "from",
+            "adds the longest vector from",
+            "adds the longest vector",
+        ),
         "the length of the vector that a key adds in this head",
     ),
     "rollout": (
-        *("brings", "from", "brings most from", "counts most"),
-        "Each row sums to 1. Rollout: this layer’s weights averaged over heads",
+        *("attributes", "to", "attributes most to", "gets the largest share"),
+        "Each row sums to 1. Rollout: this layer’s weights, averaged over heads",
     ),
 }
 
@@ -466,14 +471,14 @@ def measures(kind: str, values: NDArray) -> list[list[str]]:
         "off the diagonal" if kind == "cross" else "distance": f"{fixed(far, 1)} tokens",
     }
     if kind == "decoder":
-        lines |= {"on the token before": on(0, 2), "two tokens before": on(-1, 2)}
+        lines |= {"on the previous token": on(0, 2), "on the one before it": on(-1, 2)}
         lines["attention to <bos>"] = share(values[2:, 0].mean())
         return [list(line) for line in lines.items()]
     if kind == "encoder":
         lines |= {
-            "on the token before": on(-1),
+            "on the previous token": on(-1),
             "on itself": on(0),
-            "on the token after": on(1),
+            "on the next token": on(1),
         }
     lines["attention to <eos>"] = share(values[:, -1].mean())
     return [list(line) for line in lines.items()]

@@ -543,13 +543,15 @@ def test_the_page_says_what_it_contains(visit):
         assert folder.name in about and config["files"]["model.safetensors"]["sha256"] in about
         assert f"{config['parameters'] / 1e6:.1f} million weights" in about
     assert "this file holds exactly these" in about
+    assert "Matrix products run as WebAssembly." in about
 
 
 def test_browsers_without_the_newest_functions(offline_context, file, inspect):
     page = offline_context.new_page()
-    page.add_init_script("delete Uint8Array.fromBase64; delete WebAssembly.instantiate;")
-    page.goto(f"{file.as_uri()}#{urlencode({'source': SHORT})}")
+    page.add_init_script("delete Uint8Array.fromBase64")
+    page.goto(f"{file.as_uri()}#{urlencode({'source': SHORT, 'plain': 1})}")
     shown(page)
+    assert "run as JavaScript" in page.locator("#about").inner_text()
     expect(part(page, "translation")).to_have_text(inspect(SHORT).translation)
     page.close()
 

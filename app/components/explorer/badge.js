@@ -43,10 +43,10 @@ export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;
   const held = data.checks.filter(({ passed }) => passed).length;
-  const whole = held === data.checks.length;
+  const allPassed = held === data.checks.length;
   root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
-  parts.badge.classList.toggle("failed", !whole);
-  parts.badge.replaceChildren(checkMark(whole), `Checks: ${held} of ${data.checks.length} passed`);
+  parts.badge.classList.toggle("failed", !allPassed);
+  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed`);
   parts.checks.replaceChildren(...data.checks.map(checkLine));
 }
 

@@ -32,13 +32,13 @@ class Host:
 
     `key` is the component's. `answers` are the requests that get an answer: see `Requests` in
     types.js. `address`: whether the page's URL stores the view: for at most one explorer per page.
-    `inside`: URL of a page that opens one head and takes the same parameters.
+    `head_page`: URL of a page that opens one head and takes the same parameters.
     """
 
     key: str = "explorer"
     answers: tuple[str, ...] = ("quantity", "exact", "page")
     address: bool = True
-    inside: str | None = None
+    head_page: str | None = None
 
 
 APP = Host()

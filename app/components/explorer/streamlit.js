@@ -26,7 +26,7 @@ class StreamlitHost {
   update(raw, setState, trigger) {
     Object.assign(this, { about: raw.host, together: Boolean(raw.together), setState, trigger });
     this.answers = new Set(raw.host.answers);
-    this.headPage = raw.host.inside ? this.pageOf(raw.host.inside) : null;
+    this.headPage = raw.host.head_page ? this.pageOf(raw.host.head_page) : null;
   }
 
   ask(name, value) {

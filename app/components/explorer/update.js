@@ -43,9 +43,9 @@ const shareView = (explorer) =>
  */
 export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
-  const { picture, unit, hide, sort, combine, whole } = FIRST_VIEW;
+  const { picture, unit, hide, sort, combine, wholeTranslation } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
+  const usual = { ...before, picture, unit, hide, sort, combine, wholeTranslation, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
   if (wanted !== now.wanted) cancelRequest(explorer, "quantity");

@@ -50,7 +50,11 @@ export function openPage() {
   };
   const openNetwork = async (direction) => {
     const weights = await takeWeights(direction);
-    return worker.ask("open", { direction, weights, sha256: modelOf(models, direction).sha256 }, [weights]);
+    const plain = readFragment().plain === "1"; // to compare, and to test what other browsers do
+    const { sha256 } = modelOf(models, direction);
+    const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
+    tell("products", simd ? "Matrix products run as WebAssembly." : "Matrix products run as JavaScript, which takes longer: WebAssembly is not available.");
+    isOpen.add(direction);
   };
 
   let choice = choiceOf(readFragment(), models);
@@ -93,7 +97,6 @@ export function openPage() {
     parts.result.setAttribute("aria-busy", "true");
     try {
       await open(direction);
-      isOpen.add(direction);
       const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
@@ -212,7 +215,9 @@ export function openPage() {
     const { npz, name } = await worker.ask("npz");
     save(name, new Blob([npz]));
   });
-  const ready = refresh(viewOfFragment(readFragment()));
+  const first = viewOfFragment(readFragment());
+  writeFragment(linkOfChoice(choice)); // also if the link left it to the page
+  const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
    * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.

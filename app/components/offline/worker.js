@@ -14,8 +14,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
- *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config}; refuses weights with another SHA-256; plain:
- *     without WebAssembly
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
@@ -52,8 +52,9 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   const { about, config } = stored;
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
-  networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
-  return { about, config };
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, tokenizer: new Tokenizer(stored.tokenizer) });
+  return { about, config, simd: network.heap.kernel !== null };
 }
 
 function edited({ edits, command }) {
@@ -91,7 +92,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
       edits = NO_EDITS;
     }
   }
-  shown = { direction, text, beam, edits, before, after };
+  const next = { direction, text, beam, edits, before, after };
   const isEdited = after !== before;
   /** @type {Quantity[]} */
   const offered = ["scores", "norms", "rollout"];
@@ -104,8 +105,9 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
-  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
+  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
+  shown = next;
   return { payload, translation: before.translation };
 }
 

@@ -22,7 +22,7 @@ def show_explorer(
     *,
     key: str = APP.key,
     in_url: bool = True,
-    inside: str | None = None,
+    head_page: str | None = None,
     changed: what_if.WhatIf | None = None,
     **further: Any,
 ) -> dict[str, str] | None:
@@ -33,20 +33,22 @@ def show_explorer(
     `changed` enables editing of the pass and describes the current edits; `record` is their result.
     `in_url` says whether the page's URL stores the explorer's view.
 
-    Returns the query parameters for the page `inside` if the visitor opens it now, else None.
+    Returns the query parameters for `head_page` if the visitor opens it now, else None.
     """
     names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
         numbers = {"change": changed.weights, **numbers}
     effects = None if card is None else lambda: results.head_effects(card, record)
-    more = [*["effects"] * (effects is not None), *["edit"] * (changed is not None)]
+    more = ["effects"] if effects else []
+    if changed:
+        more.append("edit")
     data = payload(
         record,
         view,
         quantities=dict.fromkeys(numbers),
         what_if=changed.payload() if changed else None,
-        host=Host(key, (*APP.answers, *more), in_url, inside),
+        host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,
     )
     requests = {**(visit.get(key) or {}), "quantity": address.requested_quantity(key)}
