@@ -42,7 +42,7 @@ def product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _forget(reference: weakref.ref) -> None:
-    # A copy, for an allocation may collect other weights and so change the dictionary meanwhile.
+    # Iterate over a copy: garbage collection may remove other entries during the loop.
     for key, entry in _packed.copy().items():
         if entry[0] is reference:
             _packed.pop(key, None)
@@ -72,7 +72,7 @@ class Dropout(nn.Dropout):
         x = input
         if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():  # which cannot trace the views
+        if x.device.type != "cpu" or torch.compiler.is_compiling():  # cannot trace the views
             return F.dropout(x, self.p)
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device="cpu")
         drawn = words.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
