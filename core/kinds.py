@@ -4,3 +4,8 @@ from typing import Literal
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+
+
+def map_sizes(source: int, target: int) -> dict[Kind, tuple[int, int]]:
+    """Return the numbers of queries and keys of each kind's maps, given the tokens of each side."""
+    return {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}

@@ -38,7 +38,7 @@ from core.record.record import (
 from core.record.teacher_forced import (
     PassInput,
     TeacherForcedPass,
-    batches,
+    plan_batches,
     teacher_forced_pass,
     teacher_forced_passes,
 )
@@ -430,7 +430,7 @@ class Translator:
             )
         inputs = [self._pass_input(task, own) for task, own in zip(tasks, hypotheses, strict=True)]
         by_number: dict[int, TranslationRecord] = {}
-        for batch in batches(inputs, batch_tokens):
+        for batch in plan_batches(inputs, batch_tokens):
             with self._lock:
                 results = teacher_forced_passes(
                     self._model, [inputs[i] for i in batch], activations=activations

@@ -295,7 +295,7 @@ def snapshots() -> bytes:
     for kind in KINDS:
         found = []
         for sentence in sentences:
-            Q, K = sentence.shape(kind)
+            Q, K = sentence.map_sizes[kind]
             weights = draw.random((3, 2, 2, Q, K))
             weights *= np.tri(Q, K) if kind == "decoder" else 1
             found.append((weights / weights.sum(-1, keepdims=True)).astype(np.float16))

@@ -386,8 +386,8 @@ def test_agreement_intervals_are_bootstrap_percentiles():
         "far": np.random.default_rng(8).normal(size=(2, 6)),
         "turned": -found.values,
     }
-    agrees = agreement(Attributions(words(6), (7, 8), scores), found, seed=9)
-    chosen = np.random.default_rng(9).integers(32, size=(500, 32))
+    agrees = agreement(Attributions(words(6), (7, 8), scores), found)
+    chosen = np.random.default_rng(0).integers(32, size=(500, 32))
     for method, score in scores.items():
         again = np.array(
             [

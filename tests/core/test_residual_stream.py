@@ -73,7 +73,7 @@ def test_a_heads_part_is_the_difference_its_ablation_makes(models, head):
         missing_ND = next_on.input_ND - next_off.input_ND
         assert np.abs(missing_ND).max() > 1e-2
         for norm in (*(() if trace.norm_first else norms[place:]), *([last] if last else ())):
-            missing_ND = norm.held(missing_ND)
+            missing_ND = norm.linearised(missing_ND)
         stream = trace.final(side)
         part_ND = stream.parts[stream.components.index(Component("head", *head))]
         assert np.abs(part_ND - missing_ND).max() < 1e-6
