@@ -76,7 +76,7 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     if config["format"] != FORMAT:
         raise ValueError(f"a checkpoint of format {config['format']}, which must be {FORMAT}")
     if require_checksum:
-        _check_own_sha256(file, config)
+        _check_sha256(file, config)
     for side in ("source", "target"):
         language = config.get(f"{side}_language")
         if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
@@ -116,7 +116,7 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     )
 
 
-def _check_own_sha256(file: Path, config: dict[str, Any]) -> None:
+def _check_sha256(file: Path, config: dict[str, Any]) -> None:
     if "sha256" not in config:
         raise unusable(
             file,
