@@ -309,10 +309,7 @@ class TranslationRecord(Frozen):
 
     def _repr_html_(self) -> str:
         """Show texts, model and checks in a notebook."""
-        texts = (
-            (self.source_language, self.source_text),
-            (self.target_language, self.translation),
-        )
+        texts = ((self.source_language, self.source_text), (self.target_language, self.translation))
         return card(texts, self._facts(), [(check.name, check.passed) for check in self.checks])
 
     def _facts(self) -> str:

@@ -185,9 +185,7 @@ def test_exponents_are_log_log_slopes(monkeypatch):
     assert scale.exponent([10, 100], [5, 5]) == pytest.approx(0)
     assert scale.exponent([10], [5]) is None and scale.exponent([1, 2], [0, 3]) is None
     monkeypatch.setattr(
-        scale,
-        "AXES",
-        {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()},
+        scale, "AXES", {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()}
     )
     found = list(scale.rows(tiny(rounds=3)))
     slopes = {row["what"] for row in found if row["unit"] == "exponent"}

@@ -123,10 +123,7 @@ def averaged(weights: np.ndarray) -> np.ndarray:
 
 
 FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
-    "transposed map": (
-        lambda r: {"encoder": r.encoder.swapaxes(2, 3)},
-        {RECOMPUTED, ROWS},
-    ),
+    "transposed map": (lambda r: {"encoder": r.encoder.swapaxes(2, 3)}, {RECOMPUTED, ROWS}),
     "transposed decoder map": (
         lambda r: {"decoder": r.decoder.swapaxes(2, 3)},
         {RECOMPUTED, ROWS, MASKED},
@@ -137,10 +134,7 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
     "averaged heads": (lambda r: {"cross": averaged(r.cross)}, {RECOMPUTED}),
     "heads averaged to one": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
     "off-by-one row": (lambda r: {"cross": shifted(r.cross)}, {RECOMPUTED}),
-    "off-by-one decoder row": (
-        lambda r: {"decoder": shifted(r.decoder)},
-        {RECOMPUTED, MASKED},
-    ),
+    "off-by-one decoder row": (lambda r: {"decoder": shifted(r.decoder)}, {RECOMPUTED, MASKED}),
     "source labels on the target axis": (lambda r: {"target_in": r.source}, {LABELS}),
     "the two sides swapped": (
         lambda r: {"source": r.target_in, "target_in": r.source},
@@ -149,10 +143,7 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
     "labels in another order": (lambda r: {"source": r.source[::-1]}, {LABELS, TEXT}),
     "an extra label": (lambda r: {"source": (*r.source, r.source[-1])}, {LABELS, TEXT}),
     "scaled weights": (lambda r: {"cross": r.cross * np.float32(0.999)}, {RECOMPUTED, ROWS}),
-    "nonzero masked cells": (
-        lambda r: {"decoder": r.decoder + np.float32(1e-9)},
-        {MASKED},
-    ),
+    "nonzero masked cells": (lambda r: {"decoder": r.decoder + np.float32(1e-9)}, {MASKED}),
     "a wrong mask": (lambda r: {"decoder_mask": np.ones_like(r.decoder_mask)}, {MASKED}),
     "NaN": (lambda r: {"cross": r.cross * np.float32(np.nan)}, {RECOMPUTED, ROWS}),
 }

@@ -10,11 +10,7 @@ import torch
 from core.analysis.head_effects import HeadEffects, PairEffects
 from core.experiments import head_effects as module
 from core.experiments.experiment import Progress
-from core.experiments.head_effects import (
-    head_effects,
-    log_probs_without,
-    pair_effects,
-)
+from core.experiments.head_effects import head_effects, log_probs_without, pair_effects
 from core.kinds import KINDS
 from core.model.baseline import copy_to_baseline
 from core.model.build import build
