@@ -64,11 +64,11 @@ def alternate(
 
     After three rounds, stops before a round that would exceed `max_seconds` in total.
     """
-    order, shuffled = list(range(len(works))), random.Random(0)
+    order, rng = list(range(len(works))), random.Random(0)
     times: list[list[float]] = [[] for _ in works]
     started = time.perf_counter()
     for number in range(1, rounds + 1):
-        shuffled.shuffle(order)
+        rng.shuffle(order)
         for i in order:
             times[i].append(seconds(works[i]))
         spent = time.perf_counter() - started

@@ -99,16 +99,16 @@ class Weights:
 
     def sources(self, batch: int, length: int) -> Tensor:
         """Return different random sentences as ids [batch, length], <eos> included."""
-        chosen = random.Random(0)
+        rng = random.Random(0)
         parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []
         for _ in range(batch):
             ids: list[int] = []
             while len(ids) < length - 1:
                 if self.tokenizers is None:
-                    ids.append(chosen.randrange(4, self.network.config.source_vocab_size))
+                    ids.append(rng.randrange(4, self.network.config.source_vocab_size))
                 else:
-                    text = " ".join(chosen.choice(options) for options in parts) + "."
+                    text = " ".join(rng.choice(options) for options in parts) + "."
                     ids += [token.id for token in self.tokenizers[0].encode(text)]
             rows.append([*ids[: length - 1], EOS])
         return pad(rows)

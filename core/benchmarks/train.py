@@ -125,15 +125,15 @@ def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
     if options.data and weights.tokenizers:
         text = read_pairs("multi30k", "train", *weights.languages, options.data)
         return list(encode_pairs(text, *weights.tokenizers))
-    drawn = random.Random(0)
+    rng = random.Random(0)
 
     def row(length: int, size: int) -> list[int]:
-        return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
+        return [*(rng.randrange(4, size) for _ in range(length - 1)), EOS]
 
     pairs = []
     for _ in range(200 * (steps + 1)):
-        length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
-        other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
+        length = min(round(rng.lognormvariate(2.6, 0.3)), config.max_length)
+        other = min(max(2, round(length * rng.gauss(1.0, 0.15))), config.max_length)
         pairs.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
     return pairs
 

@@ -114,7 +114,7 @@ class AttentionSnapshots(Frozen):
         count = int((self.steps <= step).sum())
         return self._mapped(lambda values: values[:count])
 
-    def followed_by(self, later: AttentionSnapshots) -> AttentionSnapshots:
+    def append(self, later: AttentionSnapshots) -> AttentionSnapshots:
         """Append the points of a later part of the same run."""
         if self.sentences != later.sentences:
             raise ValueError("the two parts have different sentences")

@@ -167,7 +167,7 @@ def test_dropped_positions_equal_hidden_ones(models):
 
 
 @torch.inference_mode()
-def looks_of(model) -> list:
+def attention_calls(model) -> list:
     with capture(model) as captured:
         model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
     return captured.calls()
@@ -181,7 +181,7 @@ def test_weights_norms_and_leave_one_out_match_their_definitions(models):
     for model in models:
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
         assert tuple(scores) == METHODS
-        cross = [call for call in looks_of(model) if call.site.kind == "cross"]
+        cross = [call for call in attention_calls(model) if call.site.kind == "cross"]
         weights = np.mean([call.weights[0].numpy() for call in cross], (0, 1))
         np.testing.assert_allclose(scores["weights"], merged(weights), rtol=0, atol=1e-12)
         norms = np.mean([value_norm(call) for call in cross], (0, 1))
@@ -210,7 +210,7 @@ def value_norm(call) -> np.ndarray:
 def test_norm_rollout_matches_its_definition(models):
     """The layer inputs are read with hooks of this test."""
     for model in models:
-        calls = sorted(looks_of(model), key=lambda call: call.site.layer)
+        calls = sorted(attention_calls(model), key=lambda call: call.site.layer)
         encoder = [call for call in calls if call.site.kind == "encoder"]
         entered = []
         hooks = [

@@ -28,7 +28,7 @@ def tiny(**more: object) -> Options:
 
 
 @pytest.fixture
-def alone(monkeypatch):
+def no_alternatives(monkeypatch):
     """Simulate that no alternative is installed."""
     for name in ALTERNATIVES:
         monkeypatch.setitem(sys.modules, name, None)
@@ -43,7 +43,7 @@ def by_contestant(found: list) -> dict[str, list[dict]]:
 
 
 @pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
-def test_own_decoders_write_what_the_tutorial_does(alone, norm):
+def test_own_decoders_write_what_the_tutorial_does(no_alternatives, norm):
     found = list(decode.rows(tiny(random=TINY + norm, sizes=SIZES)))
     rows = by_contestant(found)
     assert set(rows) == {BASELINE, "headlight", "headlight+maps", "headlight-baseline"}
@@ -58,7 +58,7 @@ def test_own_decoders_write_what_the_tutorial_does(alone, norm):
     assert "transformers is not installed: pip install -e .[benchmark]" in missing[-1].reason
 
 
-def test_a_different_output_is_rejected(alone, monkeypatch):
+def test_a_different_output_is_rejected(no_alternatives, monkeypatch):
     real = decode.run_search
 
     def other(*given: object, **more: object) -> list[tuple[int, ...]]:
@@ -83,7 +83,7 @@ def test_lower_precision_is_marked():
     assert "reason" not in rows["exact"][0]
 
 
-def test_contestants_take_turns_and_stop_in_time():
+def test_rounds_are_interleaved_and_limited_in_time():
     done: list[int] = []
     works = [lambda i=i: done.append(i) for i in range(3)]
     assert [len(own) for own in alternate(works, 5, 60.0)] == [5, 5, 5]
@@ -137,7 +137,7 @@ def test_unsupported_networks_are_reported():
     assert "norm" in reasons["hf"] and "norm" in reasons["ct2"]
 
 
-def test_capture_says_what_maps_cost(checkpoint_folder):
+def test_capture_reports_the_cost_of_maps(checkpoint_folder):
     options = Options(rounds=2, checkpoint=checkpoint_folder, sizes=(Size(2, 1, 5), Size(2, 2, 5)))
     found = list(capture.rows(options))
     assert all(row.keys() >= KEYS for row in found)
@@ -154,7 +154,7 @@ def test_capture_says_what_maps_cost(checkpoint_folder):
     ]
 
 
-def test_training_contestants_begin_alike(monkeypatch):
+def test_training_contestants_start_with_equal_losses(monkeypatch):
     found = list(train.rows(tiny()))
     rows = by_contestant(found[:-1])
     assert set(rows) == {BASELINE, "baseline-tuned", "headlight", "headlight-baseline"}
@@ -206,7 +206,7 @@ def command(*given: object) -> None:
     benchmark.run(benchmark.parser().parse_args([str(x) for x in given]))
 
 
-def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
+def test_the_command_writes_rows_and_what_is_missing(no_alternatives, tmp_path, capsys):
     file = tmp_path / "rows.json"
     command("decode", "--random", TINY, "--size", "1,1,3", "--rounds", 1, "--json", file)
     result = json.loads(file.read_text())

@@ -101,12 +101,12 @@ def model(request, checkpoint_folder):
 
 
 @pytest.fixture(scope="module")
-def look(model):
+def recorded(model):
     return record_of(model, SOURCE, TARGET)
 
 
-def test_an_unmodified_record_passes(look):
-    record, evidence = look
+def test_an_unmodified_record_passes(recorded):
+    record, evidence = recorded
     lines = check(record, evidence, TOKENIZERS)
     assert len(lines) == 8 and all(line.passed for line in lines)
     assert all(lines[i].figure < 1e-6 for i in (RECOMPUTED, ROWS, POSITIONS))
@@ -150,15 +150,15 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_injected_fault_fails_its_check(look, fault):
-    record, evidence = look
+def test_an_injected_fault_fails_its_check(recorded, fault):
+    record, evidence = recorded
     plant, expected = FAULTS[fault]
     assert failed(with_values(record, **plant(record)), evidence) == expected
 
 
-def test_maps_of_another_sentence_fail(model, look):
+def test_maps_of_another_sentence_fail(model, recorded):
     other, _ = record_of(model, [5, 16, 17, 18, 19, EOS], [20, 21, 22, 23, 24, EOS])
-    record, evidence = look
+    record, evidence = recorded
     for names in (["encoder"], ["decoder"], ["cross"], ARRAYS):
         stale = with_values(record, **{name: getattr(other, name) for name in names})
         assert failed(stale, evidence) == {RECOMPUTED}

@@ -41,9 +41,9 @@ def largest_errors(trace) -> list[float]:
     for (kind, layer), site in trace.sites.items():
         found.append(trace.queries(kind, layer).largest_error(site.inputs_QD))
         found.append(trace.keys(kind, layer).largest_error(site.memory_KD))
-    for side, (_, handed_on) in trace.ends.items():
-        found.append(trace.final(side).largest_error(handed_on))
-        found.append(trace.final(side, by_key=True).largest_error(handed_on))
+    for side, (_, output) in trace.ends.items():
+        found.append(trace.final(side).largest_error(output))
+        found.append(trace.final(side, by_key=True).largest_error(output))
     return found
 
 

@@ -113,7 +113,7 @@ def test_a_snapshot_keeps_the_models_mode(run, tmp_path):
     recorder = SnapshotRecorder(tmp_path, ("de", "en"), tokenizers, list(SENTENCES), 4, "cpu")
     for training in (True, False):
         found.model.train(training)
-        recorder.started(found.model, 0)
+        recorder.on_start(found.model, 0)
         assert found.model.training == training
 
 
@@ -144,7 +144,7 @@ def test_a_snapshot_of_a_trained_network_is_as_measured_here(tmp_path):
     """Compare every value of one snapshot with passes and a search made here."""
     found = load(SHIPPED)
     both = found.source_tokenizer, found.target_tokenizer
-    SnapshotRecorder(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").started(found.model, 0)
+    SnapshotRecorder(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").on_start(found.model, 0)
     point = AttentionSnapshots.load(tmp_path / "history.npz")
 
     def ids(pair):
