@@ -116,13 +116,6 @@ def test_a_batch_is_sharded():
     assert max(map(len, shares)) - min(map(len, shares)) == 1
 
 
-def test_one_process_needs_no_other():
-    alone = Processes()
-    assert alone.first and alone.sums(1.5, 2) == [1.5, 2.0]
-    assert alone.broadcast(b"x") == b"x" and alone.gather(torch.ones(2)).shape == (1, 2)
-    assert isinstance(alone.wrap(network := nn.Linear(1, 1)), nn.Linear) and network
-
-
 def test_the_command_trains_with_two_processes(data, tmp_path):
     arguments = ("--recipe", "smoke", "--data", data, "--out", tmp_path / "d")
     done = torchrun("--nproc-per-node", 2, "-m", "core.train", *arguments)

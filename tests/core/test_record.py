@@ -87,20 +87,6 @@ def test_two_passes_in_one_capture_are_rejected(checkpoint_folder):
         model(source, target)
 
 
-def test_alternatives_are_sorted_by_probability(record):
-    assert len(record.alternatives) == len(record.target_out)
-    for tokens, log_probs in zip(record.alternatives, record.alternative_log_probs, strict=True):
-        assert len(tokens) == 5
-        assert (np.diff(log_probs) <= 0).all()
-    for t, chosen in enumerate(record.target_out):
-        ids = [token.id for token in record.alternatives[t]]
-        if chosen.id in ids:
-            alternative = record.alternative_log_probs[t][ids.index(chosen.id)]
-            assert alternative == pytest.approx(record.log_probs[t], abs=1e-5)
-        else:
-            assert record.log_probs[t] <= record.alternative_log_probs[t][-1]
-
-
 @pytest.mark.parametrize("text", [SENTENCE, "Ein Hund."])
 def test_the_other_implementation_gives_the_same_record(translator, text):
     ours, theirs = translator.inspect(text), translator.other_implementation().inspect(text)
@@ -110,13 +96,6 @@ def test_the_other_implementation_gives_the_same_record(translator, text):
     np.testing.assert_allclose(theirs.log_probs, ours.log_probs, rtol=0, atol=1e-4)
     back = translator.other_implementation().other_implementation()
     assert back.inspect(text).id == ours.id
-
-
-def test_a_given_target_replaces_the_translation(translator):
-    record = translator.inspect(SENTENCE, target="A dog runs.")
-    assert record.translation == "A dog runs."
-    assert record.search == "given target" and record.hypotheses == ()
-    assert record.target_out[-1].id == EOS
 
 
 def assert_rejected(content: bytes | Path, *patterns: str) -> None:
