@@ -1,9 +1,10 @@
-"""The three kinds of attention in an encoder-decoder, in order of execution."""
+"""The three kinds of attention in an encoder-decoder, in order of execution, and its two sides."""
 
 from typing import Literal
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+Side = Literal["encoder", "decoder"]
 
 
 def map_sizes(source: int, target: int) -> dict[Kind, tuple[int, int]]:

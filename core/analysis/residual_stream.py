@@ -13,9 +13,8 @@ import numpy as np
 
 from core.analysis.inside_head import Site, heads_of
 from core.frozen import Doubles, Frozen
-from core.kinds import Kind
+from core.kinds import Kind, Side
 
-Side = Literal["encoder", "decoder"]
 What = Literal[
     "token",
     "position",
