@@ -180,8 +180,8 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
         [
             {
                 "mask": shape.name,
-                "as stored": str(list(shape.held)),
-                "broadcast to": str(list(shape.used)),
+                "as stored": str(list(shape.stored)),
+                "broadcast to": str(list(shape.broadcast)),
             }
             for shape in result.shapes
         ]

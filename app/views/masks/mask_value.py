@@ -108,7 +108,7 @@ def _values(variants: Sequence[MaskedRow]) -> None:
             {
                 "mask value": FILLS[v.fill],
                 "precision": v.precision,
-                "stored as": number(v.held, 0),
+                "stored as": number(v.rounded, 0),
                 "weight on masked cells": scientific(v.on_masked),
                 "largest change of another weight": scientific(v.change),
                 "all masked, written in": _span(v.all_written),
