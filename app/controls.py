@@ -127,13 +127,13 @@ def _target(direction: str, source: str) -> str:
 
 
 def target_shown() -> None:
-    """Allow the target box's old text for a new sentence, once the page has fully rendered."""
+    """Once the page has rendered with an empty target box, let a later target have any text."""
     if not selection().target:
         visit.put(_TARGET_OF, None)
 
 
 def _directions() -> list[str]:
-    """Return all directions, known languages first, because a page opens on the first one."""
+    """Return all directions; those between known languages first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -312,7 +312,7 @@ def ask(chosen: Selection) -> NoReturn:
 
 def learned(card: Card) -> str:
     """Describe the sentences a model was trained on, by its validation corpora."""
-    return about(card.metrics.get("final", {})) or "the sentences of its training"
+    return about(card.metrics.get("final", {})) or "other sentences"
 
 
 def model_note() -> None:
@@ -334,7 +334,7 @@ def model_note() -> None:
         )
         if scores:
             st.caption(
-                f"Validation BLEU, on sentences that it was not trained on: {scores}. "
+                f"Validation BLEU, on sentences outside its training data: {scores}. "
                 "Expect errors on other kinds of text.",
                 help=meaning("BLEU"),
             )

@@ -168,7 +168,7 @@ def extrapolation_figure(
         ),
         layout(
             theme,
-            "The same sentence, moved up the table",
+            "The same sentence at later positions",
             "mean probability of its translation's tokens",
             height=300,
         ),

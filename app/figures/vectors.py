@@ -217,7 +217,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     figure = go.Figure(
         layout=layout(
             theme,
-            "The words in a plane",
+            "The tokens in two dimensions",
             "ring: embedding · √d_model · dot: with its position (stronger: later)<br>"
             f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,

@@ -95,7 +95,7 @@ def terms_figure(
                 orientation="h",
                 width=0.3,
                 marker={"color": PALETTES[theme].third, "line": {"width": 0}},
-                customdata=[f"switching off {tick(' '.join(name))} takes away" for name in lines],
+                customdata=[f"lost without {tick(' '.join(name))}" for name in lines],
                 hovertemplate=hover,
             )
         ).update_layout(barmode="overlay")

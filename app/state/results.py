@@ -171,7 +171,7 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping
 
         return kept((name, record.id), lambda: rollout(record))
     if card is None:
-        raise ValueError(f"{name} need the weights that made this record, and they are not here")
+        raise ValueError(f"{name} need the weights that made this record, which are not available")
     return ask(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
 
 

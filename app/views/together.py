@@ -67,7 +67,7 @@ def second_of(
         edits_line(edits, problems, record)
         if edits is None:
             raise ValueError(
-                "Nothing is changed: make a change under “What if” on the page Translate."
+                "There are no edits yet: make one under “What if” on the page Translate."
             )
         return results.inspect(card, record.source_text, edits=edits, target_ids=target), card
     others = {
@@ -86,8 +86,8 @@ st.title("Two at once")
 card, record = controls.sentence(given_target=False)
 chosen = controls.selection()
 st.caption(
-    "Two passes side by side, drawn on one scale. Choose a head or pin a word in one and the other "
-    "follows: look for where its attention differs.",
+    "Two passes side by side, drawn on one scale. Choose a head or pin a word on one side, and the "
+    "other side follows. Look for where the attention differs.",
     help=meaning("head", "weight", "log-probability", "entropy"),
 )
 compared = choose("Compare with", SECONDS, "sentence", "beside")

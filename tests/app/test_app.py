@@ -185,7 +185,7 @@ def test_the_lessons_use_the_sentence_of_the_main_page(app, translator):
     expect(app.locator(".st-key-translation")).to_have_text(
         translator.inspect(SENTENCE).translation
     )
-    for name, last in (("Masks", "one word were masked away"), ("Positions", "score is position")):
+    for name, last in (("Masks", "one word were masked"), ("Positions", "score is position")):
         app.get_by_role("link", name=name).click()
         expect(app.locator(".st-key-lesson_sentence")).to_contain_text(SENTENCE, timeout=30_000)
         expect(app.get_by_role("heading", name=last)).to_be_visible(timeout=60_000)
@@ -214,7 +214,7 @@ def run_with(folder: Path, monkeypatch) -> AppTest:
 def test_no_checkpoint_is_a_one_line_error(tmp_path, monkeypatch):
     app = run_with(tmp_path, monkeypatch)
     assert [e.value for e in app.error] == [
-        plain(f"{tmp_path}/ holds no checkpoint: make one with `make train`")
+        plain(f"{tmp_path}/ contains no checkpoint: make one with `make train`")
     ]
 
 

@@ -168,12 +168,12 @@ def test_the_page_in_a_browser(local_page, serve):
     main.locator(".st-key-run_checks button").click()
     verdict = main.locator(".st-key-checks")
     expect(verdict).to_contain_text(
-        "lines hold. They compare the two on 3 sentence pairs", timeout=120_000
+        "checks passed. They compare the two models on 3 sentence pairs", timeout=120_000
     )
     count = int(re.search(r"All (\d+) lines", verdict.text_content()).group(1))
     assert count >= 40
     expect(verdict.locator("tbody tr").filter(has_text="✓")).to_have_count(count)
     local_page.get_by_role("link", name="Masks").click()
     local_page.get_by_role("link", name="Scratch and baseline").click()
-    expect(verdict).to_contain_text("lines hold", timeout=30_000)  # kept for the session
+    expect(verdict).to_contain_text("checks passed", timeout=30_000)  # kept for the session
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

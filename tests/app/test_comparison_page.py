@@ -239,13 +239,13 @@ def test_which_head_is_which(pages, similarities, which):
     if which == SAME:
         assert kept == N
         page.claim(
-            f"All {N} heads are matched to themselves; the pair least alike has "
-            f"{percent(matched.min())} of its attention in common."
+            f"All {N} heads are matched to themselves; the least similar pair shares "
+            f"{percent(matched.min())} of its attention."
         )
     else:
         page.claim(
-            f"Matched heads have {percent(matched.mean())} of their attention in common on "
-            f"average, heads of the same number {percent(own.mean())}."
+            f"On average, matched heads share {percent(matched.mean())} of their attention, heads "
+            f"with the same number {percent(own.mean())}."
         )
     page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences, .*")
 
@@ -354,11 +354,11 @@ def test_the_verdict_says_how_much_was_compared(failed):
     state = {f"kept checks {sha256('scratch-de-en')}": checks}
     page = render("comparison", source="Ein Hund.", state=state)
     if failed:
-        assert [e.value for e in page.app.error] == ["2 of 5 lines failed: the two models differ."]
+        assert [e.value for e in page.app.error] == ["2 of 5 checks failed: the two models differ."]
     else:
         page.claim(
-            "✓ All 5 lines hold. They compare the two on 3 sentence pairs, with padding and "
-            "without; other inputs could still show a difference.",
+            "✓ All 5 checks passed. They compare the two models on 3 sentence pairs, with and "
+            "without padding; other inputs could still show a difference.",
             "checks",
         )
     for n, row in enumerate(page.table("checks").to_numpy().tolist()):

@@ -195,7 +195,7 @@ def test_one_row_from_score_to_weight(shown, records):
     (hatched,) = traces(figure, name="masked")
     for name, values in (("y", [1, 2]), ("base", [row + 0.5] * 2), ("x", [masked] * 2)):
         assert array(hatched[name]).tolist() == values
-    shown.claim_matching(rf"Look at the {masked} masked cells: .*they hold exactly 0, and .*")
+    shown.claim_matching(rf"Look at the {masked} masked cells: .* weight is exactly 0\. .*")
 
 
 @pytest.mark.parametrize("masked", [1, -1])
@@ -206,12 +206,12 @@ def test_one_masked_or_unmasked_cell_is_singular(net, masked):
     page = render("masks", source="Schnee", direction="de-en", closing_row=str(row))
     page.claim(
         (
-            "Look at the masked cell: before the mask it scores like any other; after the softmax "
-            f"it holds exactly 0, and the other {T - 1} share all the weight."
+            "Look at the masked cell: it has a score like any other, but after the softmax its "
+            f"weight is exactly 0. The other {T - 1} share all the weight."
         )
         if masked == 1
-        else f"Look at the {masked} masked cells: before the mask they score like any other; after "
-        "the softmax they hold exactly 0, and the only other cell gets all the weight."
+        else f"Look at the {masked} masked cells: they have scores like any other, but after the "
+        "softmax their total weight is exactly 0. The only other cell gets all the weight."
     )
 
 

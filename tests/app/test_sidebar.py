@@ -34,7 +34,7 @@ def test_the_note_is_the_checkpoints(direction, model):
         f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
     )
     page.claim(
-        f"Validation BLEU, on sentences that it was not trained on: {scores}. Expect errors on "
+        f"Validation BLEU, on sentences outside its training data: {scores}. Expect errors on "
         "other kinds of text.",
         "model_note",
     )

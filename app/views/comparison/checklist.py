@@ -17,9 +17,9 @@ from core.checkpoint.folder import Card
 def checklist(card: Card) -> None:
     """Run the checklist line by line on request; keep the lines for the session."""
     st.write(
-        "If the scratch code is right, it computes what the library's model computes: with the "
-        "same weights copied into both, the two may differ by rounding alone. Each line compares "
-        "one thing, from the masks to the gradients, with its largest difference and the limit."
+        "If the scratch code is correct, it computes the same as the library's model: with the "
+        "same weights in both, they may differ only by rounding. Each check compares one thing, "
+        "from the masks to the gradients, and shows the largest difference and the limit."
     )
     kept = f"checks {card.weights_sha256}"
     run = st.button(f"Run the checklist on {plain(card.folder.name)}", key="run_checks")
@@ -31,7 +31,7 @@ def checklist(card: Card) -> None:
                 with closing(results.checks(card, bar.waits)) as checks:
                     for total, check in checks:
                         lines.append(check)
-                        bar.done(len(lines), total, f"lines · {plain(check.name)}")
+                        bar.done(len(lines), total, f"checks · {plain(check.name)}")
                         if time.monotonic() - drawn > 0.4:  # each update sends the whole table
                             drawn = time.monotonic()
                             show_checks(place, lines[::-1])
@@ -42,13 +42,13 @@ def checklist(card: Card) -> None:
         if lines := visit.kept(kept):
             failed = sum(not check.passed for check in lines)
             if failed:
-                verdict.error(f"{failed} of {len(lines)} lines failed: the two models differ.")
+                verdict.error(f"{failed} of {len(lines)} checks failed: the two models differ.")
             else:
                 from core.parity.networks import SENTENCES
 
                 verdict.write(
-                    f"✓ All {len(lines)} lines hold. They compare the two on "
-                    f"{len(SENTENCES['en'])} sentence pairs, with padding and without; other "
+                    f"✓ All {len(lines)} checks passed. They compare the two models on "
+                    f"{len(SENTENCES['en'])} sentence pairs, with and without padding; other "
                     "inputs could still show a difference."
                 )
             show_checks(place, sorted(lines, key=lambda check: check.passed))
@@ -61,7 +61,7 @@ def show_checks(place: Any, lines: list) -> None:
         "compared": [check.name for check in lines],
         "largest difference": [scientific(check.max_abs_diff) for check in lines],
         "limit": [scientific(check.limit) for check in lines],
-        "of what": [check.detail for check in lines],
+        "details": [check.detail for check in lines],
     }
     height = 400 if len(lines) > 8 else "content"
     with place.container(height=height, border=False):

@@ -24,20 +24,19 @@ def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
         with st.container(width=340):
             if same_weights and matching.kept == N:
                 st.write(
-                    f"All {N} heads are matched to themselves; the pair least alike has "
-                    f"{percent(matching.matched.min())} of its attention in common."
+                    f"All {N} heads are matched to themselves; the least similar pair shares "
+                    f"{percent(matching.matched.min())} of its attention."
                 )
             else:
                 st.write(
-                    f"Matched heads have {percent(matching.matched.mean())} of their attention in "
-                    f"common on average, heads of the same number "
-                    f"{percent(matching.same_number.mean())}."
+                    f"On average, matched heads share {percent(matching.matched.mean())} of their "
+                    f"attention, heads with the same number {percent(matching.same_number.mean())}."
                 )
             st.latex(r"s(a, b) = \frac{1}{Q} \sum_{q} \sum_{k} \min\left(A_{qk}, B_{qk}\right)")
             st.caption(
-                "s is the share of attention that two heads put on the same cells, as the mean of "
-                "all rows. The rings are the one-to-one pairs with the largest sum of s "
-                "(Hungarian method)."
+                "s is the share of attention that two heads put on the same cells, averaged over "
+                "all rows. The rings mark the one-to-one matching with the largest total s "
+                "(Hungarian algorithm)."
             )
             heads_of = [divmod(n, matching.heads) for n in range(N)]
             st.dataframe(

@@ -165,9 +165,9 @@ def maps(
     map_row(row(pair, records, kind, scale == "own", matching), key="compared_maps")
     st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
     scale_words = (
-        f"Its scale is as long as its largest difference; one below {scientific(SAME)} is rounding."
+        f"The scale ends at the largest difference; one below {scientific(SAME)} is rounding."
         if scale == "own"
-        else "The scale is as long as the weights' own: a difference looks its size."
+        else "The scale is as wide as that of the weights, so a small difference looks small."
     )
     st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
     if kind == "decoder":

@@ -63,14 +63,14 @@ if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
 
-st.subheader("Is the scratch code right?")
+st.subheader("Is the scratch code correct?")
 checklist(chosen.card)
 
 st.subheader("One sentence, one translation, two models")
 st.markdown(
-    "Both models read the same sentence and are fed the same translation, so each cell of one map "
-    "has its cell in the other and the two can be subtracted. With the same weights the difference "
-    "must be zero, up to rounding.",
+    "Both models read the same sentence and are fed the same translation, so their maps have the "
+    "same cells and can be subtracted. With the same weights the difference must be zero, up to "
+    "rounding.",
     help=meaning("teacher-forced", "weight"),
 )
 names = list(options)
@@ -155,15 +155,15 @@ elif same_weights:
 if result is not None:
     heads(result, same_weights)
 else:
-    st.caption("These two cannot be matched: see the line above.")
+    st.caption("The heads of these two models cannot be matched; the reason is given above.")
 
 st.subheader("Side by side")
 if same_weights:
     st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
 else:
     st.markdown(
-        "Compare independently trained models by their BLEU; the checklist says whether the code "
-        "is right.",
+        "Compare independently trained models by their BLEU. The checklist tests whether the code "
+        "is correct.",
         help=meaning("BLEU", "log-probability", "nats"),
     )
 lowest = float(min(record.log_probs.min() for record in own))

@@ -99,5 +99,5 @@ section(
     card,
     record,
     place,
-    promise="The score of this cell, split by what wrote its query and its key",
+    promise="The score of this cell, split by the parts of its query and its key",
 )

@@ -24,9 +24,9 @@ _TERMS = 8
 def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
     """Show one score by kinds of components, its largest terms, and the effect of removals."""
     st.write(
-        "The vector that the query is computed from is a sum: the token's embedding, its position, "
-        "and what earlier heads and feed-forward layers added. So is the vector of the key. Their "
-        "dot product is therefore a sum of products, each part of one times each part of the other."
+        "The query is computed from a vector that is a sum: the token's embedding, its position, "
+        "and the outputs of earlier heads and feed-forward layers. The same holds for the key. So "
+        "the score is a sum of products: each part of the query times each part of the key."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
     split: ScoreSplit = results.ask(card, core.score_split, record, *cell)
@@ -44,17 +44,17 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
                     for r, row in enumerate(rows)
                 ],
             ),
-            f"The score {number(split.score, 3, sign='+')} as a sum: query × key",
-            "rows: what wrote the query; columns: what wrote the key; "
-            f"all cells add up to it to {scientific(split.largest_error)}",
+            f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
+            "rows: parts of the query; columns: parts of the key; "
+            f"all cells add up to the score within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
             visit.theme(),
         ),
         "why_score",
-        "Much in position × position: the head attends by position. Much in token × token: by "
-        "word. A row or column of heads: it builds on earlier heads. What is the same for every "
-        "key changes no weight, and what norms and biases add is often nearly so.",
+        "Large position × position: the head attends by position. Large token × token: it attends "
+        "by word. A large row or column of heads: it builds on earlier heads. A part that is the "
+        "same for every key changes no weight; that of norms and biases often nearly is.",
     )
     largest = split.largest(_TERMS)
     rest = split.score - sum(term for *_, term in largest)
@@ -63,8 +63,8 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         terms_figure(
             [*shown, f"{split.terms.size - len(largest):,} others"],
             [*(term for *_, term in largest), rest],
-            "Its largest single terms",
-            f"of {split.terms.size:,}; layer norm at its actual scale",
+            "The largest single terms",
+            f"of {split.terms.size:,}; layer norms fixed at their actual scale",
             "score",
             visit.theme(),
         ),
@@ -75,7 +75,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
             "Δ score, norm fixed": [_move(one.predicted.score) for one in split.removals],
             "Δ score, norm recomputed": [_move(one.true.score) for one in split.removals],
-            "Δ score, head off everywhere": [
+            "Δ score, head off in the whole pass": [
                 "" if one.whole is None else _move(one.whole.score) for one in split.removals
             ],
             "Δ weight, norm recomputed": [_move(one.true.weight) for one in split.removals],
@@ -84,9 +84,9 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         hide_index=True,
     )
     st.caption(
-        "The largest parts, removed one at a time: the change of the score with the layer norm "
-        "fixed at its scale, with the norm recomputed, and, for a head, with the head switched off "
-        "in the whole pass. Last, the change of the weight with the norm recomputed."
+        "Each row removes one of the largest parts. Columns: the change of the score with the "
+        "layer norm fixed at its scale; with the norm recomputed; for a head, with the head "
+        "switched off in the whole pass. Last, the change of the weight with the norm recomputed."
     )
 
 

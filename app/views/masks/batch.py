@@ -32,8 +32,8 @@ Words = dict[str, list[list[str]]]
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
 LOOK_FOR = {
-    "encoder": "Padding is masked as a key, in whole columns: for every query alike. Nothing else "
-    "is masked. The rows of padding itself are computed and never used.",
+    "encoder": "Padding is masked as a key: whole columns, the same for every query. Nothing else "
+    "is masked. The rows of the padding are computed too, but never used.",
     "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
     "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
     "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
@@ -54,8 +54,8 @@ PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combin
 def batch(lesson: Lesson) -> tuple[str, ...]:
     """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
-        "Several sentences are computed in one tensor, so the shorter ones are filled up with "
-        "padding, id 0. Enter one sentence per line, and each is translated; or enter ids.",
+        "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "
+        "Enter one sentence per line, and each is translated. Or enter token ids.",
         help=meaning("token", "<bos>", "<eos>"),
     )
     typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
@@ -172,9 +172,9 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(FORMULA[kind])
     st.write(
-        "In torch a mask is a boolean tensor, True = may attend. It is stored once per "
-        "sentence, with axes of length 1 where all heads or all queries share it, and broadcasts "
-        "to [batch, head, query, key] where it is used."
+        "In torch a mask is a boolean tensor: True = may attend. An axis along which the mask is "
+        "shared, such as that of the heads, has length 1 or is left out. Attention broadcasts the "
+        "mask to [batch, head, query, key]."
     )
     st.table(
         [

@@ -83,11 +83,11 @@ def mask_value(lesson: Lesson) -> None:
 def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
     """Say what to look for in the strip: the masked cells, and the cells that get the weight."""
     one = masked == 1
-    held = "exactly 0" if on_masked == 0 else scientific(on_masked)
+    cells = "masked cell: it has a score" if one else f"{masked} masked cells: they have scores"
+    weight = "exactly 0" if on_masked == 0 else scientific(on_masked)
     return (
-        f"Look at the {'masked cell' if one else f'{masked} masked cells'}: before the mask "
-        f"{'it scores' if one else 'they score'} like any other; after the softmax "
-        f"{'it holds' if one else 'they hold'} {held}, and the "
+        f"Look at the {cells} like any other, but after the softmax "
+        f"{'its' if one else 'their total'} weight is {weight}. The "
         + ("only other cell gets" if unmasked == 1 else f"other {unmasked} share")
         + (" all the weight." if on_masked == 0 else " the rest.")
     )
@@ -96,31 +96,32 @@ def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
 def _values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
-        "Other code writes a very low number into masked cells, or adds it to the score. As long "
-        "as one cell is unmasked, only rounding differs, because the exponential of either is 0. "
-        "The difference shows in a fully masked row, such as one of a sentence that is all "
-        "padding: −∞ gives NaN, so the attention here returns 0 instead; a number written in "
-        "spreads attention evenly over the masked cells; a number added preserves the score "
-        "differences if the precision allows, so the row looks unmasked."
+        "Other implementations replace a masked score by a very low number, or add that number to "
+        "it. As long as one cell is unmasked, only rounding differs, because the exponential of "
+        "either is 0. The choice matters in a fully masked row, such as one of a sentence that is "
+        "all padding. There −∞ gives NaN, so the attention here returns 0 instead. Replacing gives "
+        "all masked cells the same weight. Adding preserves the score differences if the precision "
+        "allows, so the row looks unmasked."
     )
     st.table(
         [
             {
                 "mask value": FILLS[v.fill],
                 "precision": v.precision,
-                "stored as": number(v.held, 0),
+                "in this precision": number(v.held, 0),
                 "weight on masked cells": scientific(v.on_masked),
-                "largest change of another weight": scientific(v.change),
-                "all masked, written in": _span(v.all_written),
-                "all masked, added": _span(v.all_added),
+                "largest change of an unmasked weight": scientific(v.change),
+                "fully masked, replaced": _span(v.all_written),
+                "fully masked, added": _span(v.all_added),
             }
             for v in variants
         ]
     )
     st.caption(
-        "In the last column, a range means that the sum preserved the score differences, as if "
-        "nothing were masked; one number for each cell means that it lost them. Near −10⁴, "
-        "float32 has steps of 0.001 and bfloat16 of 64: a score smaller than half a step is lost."
+        "The last two columns show the weights of a fully masked row. In the last one, a range "
+        "means that adding preserved the score differences, as if nothing were masked; one number "
+        "for all cells means that rounding removed them. Near −10⁴, float32 has steps of 0.001 and "
+        "bfloat16 of 64: a score smaller than half a step is lost."
     )
 
 

@@ -44,7 +44,7 @@ section(
     promise="One sentence alone, in its batch, and in its batch without the mask",
 )
 section(
-    "What if one word were masked away?",
+    "What if one word were masked?",
     "open_word",
     without_a_word,
     lesson,

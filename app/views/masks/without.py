@@ -157,7 +157,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     lengths = [len(record.source) for record in records]
     st.write(
         "A sentence must give the same probabilities alone and in a batch with longer ones. The "
-        "padding mask makes it so."
+        "padding mask ensures that."
     )
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
@@ -176,7 +176,7 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
             control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",
-        "Compare the ticks (with the mask) and the dots (without it) with the ends of the bars.",
+        "Compare the ticks (with the mask) and the dots (without it) with the bars (alone).",
     )
     with_mask = float(np.abs(result.masked - result.alone).max())
     without = float(np.abs(result.open - result.alone).max())
@@ -188,8 +188,8 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
         f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
         "padding."
         if result.padded
-        else "No sentence of the batch is longer, so this one has no padding and nothing can "
-        "change but the last digits. Choose a shorter one."
+        else "No sentence of the batch is longer, so this one has no padding and only the last "
+        "digits can change. Choose a shorter one."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
@@ -213,7 +213,7 @@ def without_a_word(lesson: Lesson) -> None:
     names = word_labels(record.source, words, 1)
     content = [at for at, name in enumerate(names) if not is_punctuation(name)] or [0]
     with st.container(width=280):
-        chosen = choose_word("Word to mask away", names, content[-2:][0], "hidden_word")
+        chosen = choose_word("Word to mask", names, content[-2:][0], "hidden_word")
     edits = Edits(hidden_source=words[chosen])
     if result := edited(lesson, edits):
         show_edited(

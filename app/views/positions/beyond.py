@@ -24,15 +24,15 @@ def learned(lesson: Lesson) -> None:
         card.folder.name: card for card in models.cards().values() if card.model.learned_positions
     }
     st.write(
-        "The paper also learned one vector for each position and found nearly the same BLEU (§3.5, "
-        "table 3, row E). It kept the sinusoids because they may extrapolate beyond the longest "
-        "training sentence; a learned table ends."
+        "The paper also tried learned vectors, one for each position, and found nearly the same "
+        "BLEU (§3.5, table 3, row E). It kept the sinusoids because they may extrapolate beyond "
+        "the longest training sentence; a learned table has a last row."
     )
     if not cards:
         st.write(
-            "No checkpoint here has learned its positions, so there is no such table to show. "
-            "Train a network with learned_positions in its configuration and put its folder next "
-            "to the others: this section then shows its table and the sinusoids."
+            "No checkpoint here has learned positions, so there is no learned table to show. Train "
+            "a network with learned_positions in its configuration and put its folder next to the "
+            "others. This section then compares its table with the sinusoids."
         )
         return
     names = {name: plain(name) for name in cards}
@@ -50,8 +50,8 @@ def learned(lesson: Lesson) -> None:
             show(positions.table_figure(rows, None, theme, title), f"table_{kind}")
             show(positions.dot_product_figure(rows, theme), f"products_{kind}")
     st.caption(
-        "Look at the lower pair: products of sinusoids depend on the distance alone. Where learned "
-        "ones have long bars, the table tells positions apart that are equally far from each other."
+        "Compare the lower figures: dot products of sinusoids depend only on the distance. A long "
+        "bar means that pairs at the same distance have different products."
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
 
@@ -60,8 +60,8 @@ def beyond(lesson: Lesson) -> None:
     """Show the same sentence with k added to every position of both sides."""
     longest, reached = _longest(lesson.card)
     st.write(
-        f"{reached} A longer text would bring new words as well as new positions. So here the "
-        "words stay the same, and k is added to every position of both sides."
+        f"{reached} A longer text would have new words as well as new positions. So here the words "
+        "stay the same, and k is added to every position of both sides."
     )
     own = max(len(lesson.record.source), len(lesson.record.target_out))
     last = 4 * longest
@@ -77,29 +77,28 @@ def beyond(lesson: Lesson) -> None:
     show(
         extrapolation_figure(result.shift, result.probability, longest - own, visit.theme()),
         "extrapolation",
-        "Look right of the dashed line: what changes there changes for the positions alone."
+        "The words are the same everywhere, so every change is caused by the positions. Right of "
+        "the dashed line, some of them never occurred in training."
         if own <= longest
-        else "Some positions of this sentence are beyond all of training, wherever it is moved: "
-        "what changes along the line changes for the positions alone.",
+        else "The words are the same everywhere, so every change is caused by the positions. "
+        "Whatever k is, some of them never occurred in training.",
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
     within = result.shift <= longest - own
     inside, outside = result.probability[within], result.probability[~within]
     if not len(inside):
         st.write(
-            f"With {own} tokens this sentence has more positions than any in training: mean "
-            f"probability of its translation's tokens {percent(outside[0])} as it is, "
-            f"{percent(outside[1:].mean())} further up."
+            f"With {own} tokens, this sentence has more positions than any in training. The mean "
+            f"probability of its translation's tokens is {percent(outside[0])} for k = 0 and "
+            f"{percent(outside[1:].mean())} for larger k."
         )
     elif len(outside):
         st.write(
-            f"Mean probability of its translation's tokens: **{percent(inside.mean())}** at "
-            f"positions that training could reach, **{percent(outside.mean())}** beyond. The "
-            "formula has a row for every position; the shares say how well this network "
-            "uses them here."
+            f"Mean probability of the translation's tokens: **{percent(inside.mean())}** within "
+            f"the positions of training, **{percent(outside.mean())}** beyond them."
         )
     else:
-        st.write("A learned table ends before that: there is no row to add.")
+        st.write("The learned table has no rows for positions beyond those of training.")
 
 
 def _longest(card: Card) -> tuple[int, str]:

@@ -54,7 +54,7 @@ section(
     beyond,
     lesson,
     anchor="beyond",
-    promise="The probability of the translation as the sentence moves up the table",
+    promise="The probability of the translation as k is added to all positions",
 )
 section(
     CONTENTS["order"],

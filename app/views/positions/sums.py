@@ -31,7 +31,7 @@ def sums(lesson: Lesson) -> None:
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare the dashes with the bars: the length of the position with that of the embedding.",
+        "Compare each dash, the length of the position, with its bar, that of the embedding.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
@@ -45,10 +45,10 @@ def sums(lesson: Lesson) -> None:
         "sum_plane",
         "Follow the line from each ring to its dot. "
         + (
-            "A token that comes twice has one ring, and two dots by which the network can tell "
-            "the two apart."
+            "A token that occurs twice has one ring but two dots, so the network can tell the two "
+            "apart."
             if len({token.id for token in tokens}) < len(tokens)
-            else "No token comes twice in this sentence; one that did would have a single ring, "
+            else "No token occurs twice in this sentence; one that did would have a single ring, "
             "and a dot for each position."
         ),
     )

@@ -31,10 +31,10 @@ def table(lesson: Lesson) -> None:
     show(
         positions.table_figure(rows, tokens, theme, first=first),
         "position_table",
-        "Look from left to right: on the left, neighbouring rows differ strongly; on the right, "
-        "the column hardly changes over the whole sentence."
+        "On the left, neighbouring rows differ strongly; on the right, a column hardly changes "
+        "over the whole sentence."
         if positions.is_sinusoidal(rows)
-        else "Look for rows that are alike: positions that this network hardly tells apart.",
+        else "Look for similar rows: the network can hardly tell their positions apart.",
     )
     st.caption(
         f"pos counts from 0, as the formula does: {plain(f'“{label(tokens[0])}”')} is token "
@@ -66,8 +66,8 @@ def table(lesson: Lesson) -> None:
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
-        "Look at the wavelengths: fast waves tell neighbours apart, slow ones tell the beginning "
-        "from the end, as the digits of a number do.",
+        "Short waves tell neighbouring positions apart, long waves tell the beginning of the "
+        "sentence from its end. Together they work like the digits of a number.",
     )
     if positions.is_sinusoidal(rows):
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
@@ -80,12 +80,11 @@ def distance(lesson: Lesson) -> None:
     show(
         positions.dot_product_figure(rows, visit.theme()),
         "position_products",
-        "Each dot is the mean of all pairs at one distance. An error bar would reach from the "
-        "least to the greatest; there is none to see, because the product depends on the distance "
-        "alone."
+        "Each dot is the mean of all pairs at one distance. There are no error bars, because all "
+        "these pairs have the same product: it depends only on the distance."
         if sinusoidal
-        else "A bar reaches from the least to the greatest of the pairs at one distance: where "
-        "it is long, the product depends on the positions and not on their distance alone.",
+        else "Each dot is the mean of all pairs at one distance; its error bar spans all of them. "
+        "Where the bar is long, the product depends on more than the distance.",
     )
     if sinusoidal:
         st.latex(
@@ -104,7 +103,7 @@ def rotation(lesson: Lesson) -> None:
     )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
-        st.write("This model learned its positions: there is no formula and no such matrix.")
+        st.write("This model learned its positions, so there is no formula and no rotation matrix.")
         return
     st.write(
         "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
@@ -135,11 +134,11 @@ def rotation(lesson: Lesson) -> None:
             show(
                 vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
-                "From the ring to the dot: move p and see that the angles stay the same.",
+                "Each pair turns from the ring to the dot. Change p: the angles stay the same.",
             )
     error = rotation_error(rows, k)
     st.write(
         f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
-        f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**"
-        + (": the rounding of float32, in which the table is held." if error < 1e-6 else ".")
+        f"difference between R·PE(p) and PE(p+{k}) is **{scientific(error)}**"
+        + (", the rounding error of the float32 table." if error < 1e-6 else ".")
     )

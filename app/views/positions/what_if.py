@@ -79,7 +79,7 @@ def what_if(lesson: Lesson) -> None:
     record = lesson.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
         change = choose("Positions", CHANGES, "off", "position_change")
-        side = choose("Of the", SIDES, "both", "position_change_side")
+        side = choose("Side", SIDES, "both", "position_change_side")
         seed = shift = 0
         with st.container(width=150):
             if change == "shuffled":

@@ -13,9 +13,9 @@ def export(record: TranslationRecord) -> None:
     """Offer files of a record, built only when requested, and open a saved record."""
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (
-            ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
-             record.to_bytes),
-            ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
+            ("Record", "npz", "application/octet-stream",
+             "all arrays and tokens; can be opened here again", record.to_bytes),
+            ("Tables", "csv.zip", "application/zip", "all arrays as CSV, labelled with the tokens",
              lambda: csv_zip(record)),
         )  # fmt: skip
         with st.container(horizontal=True):

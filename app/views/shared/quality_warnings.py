@@ -22,9 +22,9 @@ def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = 
             reasons = result.reasons(record.source_language, _visible)
             st.warning(
                 plain(
-                    f"Do not trust this translation: {'; '.join(reasons)}. The network knows "
-                    f"{learned}. The maps are still exact: this is how attention looks when the "
-                    "network is out of its depth."
+                    f"Do not trust this translation: {'; '.join(reasons)}. The network was trained "
+                    f"on {learned}. The maps are still exact: they show what attention does when a "
+                    "translation fails."
                 ),
                 icon=":material/warning:",
             )

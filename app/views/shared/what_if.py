@@ -79,7 +79,7 @@ def edits_line(edits: Edits | None, problems: list[str], record: TranslationReco
     words = "; ".join(described(one, record) for one in edits.listed())
     with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
         st.markdown(plain(f"With the edits made on the page Translate: {words}."), width="content")
-        st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
+        st.button("Remove all edits", key="remove_edits", on_click=change, args=("",))
 
 
 def change(command: str | None) -> None:
@@ -130,7 +130,7 @@ def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig
         else:
             words = _marked(own, again.translation)
             st.markdown(f"Translated again, it now writes: {words}")
-        st.caption(f"Log-probability {number(again.log_prob, 2)} under the changes, {decode.label}")
+        st.caption(f"Log-probability {number(again.log_prob, 2)} with the edits, {decode.label}")
 
 
 def _marked(before: str, after: str) -> str:

@@ -55,10 +55,10 @@ def matters(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_heads",
-        f"{harm} of these {len(shown)} heads {'do' if harm > 1 else 'does'} harm here: the "
-        "probability rises when the head is switched off."
+        f"{harm} of these {len(shown)} heads {'make' if harm > 1 else 'makes'} the translation "
+        "less probable: the probability rises when the head is switched off."
         if harm
-        else "The probability falls with each of these heads switched off.",
+        else "Switching off any of these heads lowers the probability.",
     )
     share = percent(little / len(ranked))
     st.caption(
@@ -87,9 +87,9 @@ def _from_to(what: str, before: float, after: float) -> str:
 def pairs(lesson: Lesson) -> None:
     """Show the interaction of all pairs of heads of a kind."""
     st.write(
-        "Switch off two heads at once. If more is lost than the two changes added, the heads cover "
-        "for each other: each can do the other's work. If less is lost, they need each other: once "
-        "one is off, the other is of less use, or even does harm."
+        "Switch off two heads at once. If the loss exceeds the sum of the two single losses, the "
+        "heads back each other up: each can do the other's work. If the loss is smaller, they "
+        "depend on each other: once one is off, the other helps less, or even hurts."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = Bar()
@@ -108,8 +108,8 @@ def pairs(lesson: Lesson) -> None:
         with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
             for pair, sign, meaning in (
-                (ranked[0], -1, "cover for each other"),
-                (ranked[-1], 1, "need each other"),
+                (ranked[0], -1, "back each other up"),
+                (ranked[-1], 1, "depend on each other"),
             ):
                 if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
                     st.markdown(f"**No two heads {meaning}**")

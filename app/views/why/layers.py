@@ -17,15 +17,16 @@ from app.views.shared.lesson import Lesson
 def lens(lesson: Lesson) -> None:
     """Show the logit lens: the output layer applied after every sub-layer of the decoder."""
     st.write(
-        "The output layer was trained on the decoder's last state only. Apply it to earlier states"
-        f"{_norm(lesson, 'decoder')}: which token would the network write if it ended there?"
+        "The output layer was trained on the decoder's last state only. Applied to earlier states"
+        f"{_norm(lesson, 'decoder')}, it shows which token the network would write if it ended "
+        "there."
     )
     _grid(
         lesson,
         core.lens,
         "The most probable token after each sub-layer",
         "why_lens",
-        "Read a column from top to bottom: in which row does the token at its foot first appear?",
+        "Read each column from top to bottom: where does its final token first appear?",
     )
 
 
@@ -33,16 +34,16 @@ def decoder_lens(lesson: Lesson) -> None:
     """Show the DecoderLens: the decoder reads an earlier layer of the encoder."""
     st.write(
         "Let the decoder read an earlier layer of the encoder instead of the last"
-        f"{_norm(lesson, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row it "
-        "is still fed the translation up to the token before."
+        f"{_norm(lesson, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row "
+        "the decoder is still fed the translation up to the previous token."
     )
     _grid(
         lesson,
         core.decoder_lens,
         "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
-        "A token that is in its column from the first row on needs no context in the source: the "
-        "source tokens one by one and the translation so far suffice.",
+        "A token that fills its whole column needs no context from the encoder: the source "
+        "embeddings and the translation so far are enough.",
     )
 
 
@@ -75,7 +76,7 @@ def _grid(lesson: Lesson, experiment: Function, title: str, key: str, look_for: 
         words_grid_figure(
             grid,
             title,
-            f"the more probable, the {stronger}; the last row is the output"
+            f"{stronger} = more probable; the last row is the output"
             + (", bit for bit" if result.exact else ""),
             1.0,
             False,

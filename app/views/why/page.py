@@ -16,9 +16,9 @@ _STEPS = 40  # passes for one token: terms, alternatives, removals
 
 st.title("Ask why")
 st.caption(
-    "Looking is not explaining: a large attention weight need not change the translation. Every "
-    "answer here comes from running the network again. Sums add up to rounding, predictions are "
-    "shown next to the true effect, and sampled values with their 95 % intervals."
+    "Attention is not explanation: a large attention weight need not change the translation. "
+    "So every answer here comes from running the network again. Sums are exact up to rounding, "
+    "predictions are shown next to the true effect, and sampled values have 95 % intervals."
 )
 lesson = ask_for_sentence()
 record = lesson.record
@@ -28,12 +28,12 @@ matters(lesson)
 
 kind = visit.get("why_pairs") or "cross"
 section(
-    "Who covers for whom?",
+    "Which heads back each other up?",
     "open_pairs",
     pairs,
     lesson,
     choices=("why_pairs",),
-    promise="A map of all pairs of heads, and the two pairs furthest from a plain sum",
+    promise="A map of all pairs of heads, and the pairs that interact most",
     seconds=cost.seconds(lesson, cost.pairs_passes(lesson, kind)),
     help=meaning("head", "ablation", "log-probability"),
 )
@@ -43,7 +43,7 @@ section(
     word_choice,
     lesson,
     choices=("why_step", "why_other"),
-    promise="Bars that add up to the difference between two words, next to the true effects",
+    promise="Terms that add up to the logit difference of two words, next to the true effects",
     seconds=cost.seconds(lesson, _STEPS),
     help=meaning("logit", "residual stream"),
 )
@@ -66,12 +66,12 @@ section(
     help=meaning("cross-attention", "teacher-forced"),
 )
 section(
-    "Where did it come from?",
+    "Where did this token come from?",
     "open_sources",
     sources,
     lesson,
     choices=("why_token",),
-    promise="Each source word's part in one token, by Shapley values and seven quicker methods",
+    promise="What each source word contributes: Shapley values and seven faster methods",
     seconds=cost.seconds(lesson, cost.sources_passes(lesson)),
     help=meaning("Shapley value", "nats", "rollout", "value norms", "Spearman"),
 )

@@ -23,19 +23,20 @@ from core.analysis.attribution import MAX_LIVE, Agreement, Shapley, agreement, s
 
 REFEREE = "Shapley values"
 METHODS = {
-    "weights": "Attention weights of the cross-attention, the mean over layers and heads "
-    "(Bahdanau et al. 2015 read them so).",
-    "norms": "Weights times the length of what each value adds (Kobayashi et al. 2020), the same "
-    "mean.",
-    "rollout": "Weights followed back through the encoder's layers, half of each passing straight "
-    "on (Abnar & Zuidema 2020).",
-    "norm rollout": "The same with norms of what attention and residual path bring (after "
-    "Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
-    "gradient × input": "The slope of the log-probability along each word's embedding, times the "
-    "embedding (Shrikumar et al. 2016).",
-    "value zeroing, all layers": "What log-probability is lost with the word's values set to 0 in "
-    "all encoder and cross layers. Mohebbi et al. (2023) zero one layer and compare states.",
-    "leave-one-out": "What log-probability is lost with the word hidden (Li et al. 2016).",
+    "weights": "Cross-attention weights, averaged over layers and heads (read this way by "
+    "Bahdanau et al. 2015).",
+    "norms": "Cross-attention weights times the length of the vector that each key adds, averaged "
+    "in the same way (Kobayashi et al. 2020).",
+    "rollout": "Weights traced back through the encoder's layers, half of each layer being its "
+    "residual connection (Abnar & Zuidema 2020).",
+    "norm rollout": "The same with the norms of what attention and the residual connection add "
+    "(after Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
+    "gradient × input": "The gradient of the log-probability with respect to each word's "
+    "embedding, times the embedding (Shrikumar et al. 2016).",
+    "value zeroing, all layers": "The loss of log-probability when the word's values are set to 0 "
+    "in all encoder and cross-attention layers. Mohebbi et al. (2023) zero one layer and compare "
+    "states.",
+    "leave-one-out": "The loss of log-probability when the word is hidden (Li et al. 2016).",
 }
 """Description and source of each method."""
 
@@ -49,14 +50,13 @@ def sources(lesson: Lesson) -> None:
         return
     sampled = len(words) > MAX_LIVE
     st.write(
-        "Attention weights are one answer to where a token came from; there are others, and they "
-        "disagree. Shapley values are the standard they are compared with: what a word adds to "
-        "the token's log-probability when it is shown, averaged over all orders of showing the "
-        "words. "
+        "Attention weights are one answer to the question where a token came from; other methods "
+        "give other answers. All are compared with Shapley values: how much revealing a word adds "
+        "to the token's log-probability, averaged over all orders of revealing the words. "
         + (
-            f"For more than {MAX_LIVE} words there are too many orders and subsets to try: with "
-            f"{len(words)} words here, the values are sampled from {PERMUTATIONS} orders, and "
-            "the bars show how far they may be off."
+            f"More than {MAX_LIVE} words have too many orders to try them all: with {len(words)} "
+            f"words here, the values are sampled from {PERMUTATIONS} orders and have 95 % "
+            "intervals."
             if sampled
             else f"With {len(words)} word{'s' if len(words) > 1 else ''} here they are exact: "
             "every subset of the words was hidden once."
@@ -81,7 +81,7 @@ def sources(lesson: Lesson) -> None:
     _agreement(agreement(answers, referee), referee, chosen)
     if not lesson.card.model.norm_first:
         st.caption(
-            "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
+            "This network applies a layer norm after each sub-layer. Norm rollout ignores them."
         )
 
 
@@ -122,21 +122,18 @@ def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> No
             intervals=None if referee.exact else (low.tolist(), high.tolist()),
         ),
         "why_shapley",
-        "For every token, the bars add up to the difference between all words and none"
-        f"{within(referee.largest_error)}; they come from {referee.subsets:,} subsets of the words."
-        + ("" if referee.exact else _open(open_signs, len(columns))),
+        "For every token, the values add up to the difference between all words and none"
+        f"{within(referee.largest_error)}. They were computed from {referee.subsets:,} subsets of "
+        "the words." + ("" if referee.exact else _open(open_signs, len(columns))),
     )
 
 
 def _open(count: int, intervals: int) -> str:
-    """Say how many intervals hold 0, and what that leaves open."""
+    """Say how many intervals include 0, and what that leaves open."""
     if not count:
-        return f" None of the {intervals} intervals holds 0."
-    hold, words = ("holds", "that word counts") if count == 1 else ("hold", "those words count")
-    return (
-        f" {count} of the {intervals} intervals {hold} 0: whether {words} for the token or "
-        "against it stays open."
-    )
+        return f" None of the {intervals} intervals includes 0."
+    include, words = ("includes", "that word helps") if count == 1 else ("include", "these help")
+    return f" {count} of the {intervals} intervals {include} 0: whether {words} is uncertain."
 
 
 def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
@@ -168,15 +165,15 @@ def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[st
         words_grid_figure(
             Grid(rows, columns, shares, texts, hovers),
             f"Where “{token}” came from, by each method",
-            "each row is coloured by its own largest; the first four rows are shares and lengths, "
+            "colours: relative to the row's largest; the first four rows are shares or lengths, "
             "the others nats",
             1.0,
             True,
             visit.theme(),
         ),
         "why_sources",
-        "Compare each row with the Shapley values: where a method colours other words, it does "
-        "not tell what the words did to the log-probability.",
+        "Compare each row with the Shapley values. A method that highlights other words does not "
+        "show how the words affect the log-probability.",
     )
 
 
@@ -207,10 +204,9 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
             for token in (chosen, None)
         ]
         note += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
-            f"methods is nearer to the Shapley values, the sample leaves open for "
-            f"{open_pairs[0] or 'none'} of the {len(both)} pairs on this token, and for "
-            f"{open_pairs[1] or 'none'} on all tokens."
+            " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
+            "whose order they leave undecided: "
+            f"{open_pairs[0]} of {len(both)} for this token, {open_pairs[1]} for all tokens."
         )
     st.container(key="why_agreement_note").caption(note)
 

@@ -58,10 +58,10 @@ def word_choice(lesson: Lesson) -> None:
             f"the difference of their logits, {number(choice.difference, 3, sign='+')}."
         )
     st.write(
-        "A token's logit is the dot product of the decoder's last state with a vector of the "
-        "token, and that state is a sum of what token, position, heads and feed-forward layers "
-        "wrote. So the difference of two logits is a sum, too: each bar is one term of it, the "
-        "last one all smaller terms together."
+        "A token's logit is the dot product of the decoder's final state with the token's output "
+        "vector. That state is a sum: the embedding, the position, and the outputs of all heads "
+        "and feed-forward layers. So the difference of two logits is a sum too. Each bar is one "
+        "of its terms; the last bar adds up all smaller terms."
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
@@ -73,17 +73,17 @@ def word_choice(lesson: Lesson) -> None:
         terms_figure(
             [component.label for component, _ in largest] + ["all others"],
             [term for _, term in largest] + [rest],
-            f"Blue: for “{pair[0]}”, orange: for “{pair[1]}”",
-            "colour: a term; grey: what is lost without the head",
+            f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+            "colour: a term; grey: the true effect, measured by switching the head off",
             "logit",
             visit.theme(),
             [*tried, math.nan],
         ),
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference"
-        f"{within(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
-        "what the difference really loses when the head is switched off. Cross heads carry "
-        "information from the source.",
+        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Grey bars "
+        "show how much the difference really falls when the head is switched off. Cross-attention "
+        "heads bring in information from the source.",
     )
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, tried))
@@ -96,11 +96,10 @@ def word_choice(lesson: Lesson) -> None:
             visit.theme(),
         ),
         "why_ribbons",
-        f"{plain(record.source_language)} tokens contribute through the cross heads, "
-        f"{plain(record.target_language)} "
-        "ones through the decoder's. "
-        f"The widths add up: blue minus orange is the difference. Blue is for “{plain(pair[0])}”"
-        f", orange for “{plain(pair[1])}”.",
+        f"{plain(record.source_language)} tokens contribute through cross-attention heads, "
+        f"{plain(record.target_language)} tokens through the decoder's self-attention heads. The "
+        "total width of the blue ribbons minus that of the orange ones is the difference. Blue "
+        f"favours “{plain(pair[0])}”, orange “{plain(pair[1])}”.",
     )
     _tried(lesson, choice)
 
@@ -121,9 +120,9 @@ def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
     if not lesson.record.hypotheses:
         why = ": the translation was given, not searched for"
     elif lesson.decode.beam > 1:
-        why = ": beam search compares whole translations, and the best one it found goes through it"
+        why = ": beam search compares whole translations, and its best one has this token here"
     elif all(token.special for token in above):
-        why = f": {', '.join(label(token) for token in above)} is never written"
+        why = f": {', '.join(label(token) for token in above)} is never generated"
     else:
         why = ""
     return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
@@ -182,27 +181,26 @@ def _disagreement(largest: list, tried: list[float]) -> str:
     heads = "the one head shown" if len(both) == 1 else f"the {len(both)} heads shown"
     if not wrong and not off:
         return (
-            f"Switched off, {'' if len(both) == 1 else 'each of '}{heads} takes away between half "
-            "of its term and twice as much: here the terms tell what the heads do."
+            f"The true effect of {'' if len(both) == 1 else 'each of '}{heads} is between half and "
+            "twice its term: here the terms describe the effects well."
         )
     what = (
         "the terms as effects" if 2 * len([*wrong, *off]) > len(both) else "every term as an effect"
     )
     name, term, true = max([*wrong, *off], key=lambda one: abs(one[1] - one[2]))
     counts = [
-        f"{len(ones)} {'takes' if len(ones) == 1 else 'take'} away {share}"
+        f"{len(ones)} {'has a true effect' if len(ones) == 1 else 'have true effects'} {share}"
         for ones, share in (
-            (wrong, "the opposite of"),
-            (off, "less than half of, or more than twice,"),
+            (wrong, "of the opposite sign"),
+            (off, "below half or above twice the term"),
         )
         if ones
     ]
-    counts = [f"{text} {'its' if text.startswith('1 ') else 'their'} term" for text in counts]
     return (
-        f"Do not read {what}. Of {heads}, {' and '.join(counts)} when switched off. The furthest "
-        f"off of these is {name}: its term predicts that the difference changes by "
-        f"{number(-term, 3, sign='+')} without it; in truth it changes by "
-        f"{number(-true, 3, sign='+')}, because layer norms and later layers react."
+        f"Do not read {what}. Of {heads}, {' and '.join(counts)}. The largest error is that of "
+        f"{name}: its term predicts that switching it off changes the difference by "
+        f"{number(-term, 3, sign='+')}; the true change is {number(-true, 3, sign='+')}, because "
+        "layer norms and later layers react."
     )
 
 
@@ -261,15 +259,15 @@ def _tried(lesson: Lesson, choice: WordChoice) -> None:
     for kind, layer, head, key in places:
         name = f"{kind} {layer + 1}.{head + 1}"
         rows["switched off"].append(
-            name if key is None else plain(f"the link to {names[kind][key]} in {name}")
+            name if key is None else plain(f"the attention edge to {names[kind][key]} in {name}")
         )
         rows["predicted"].append(number(choice.predicted(kind, layer, head, key), 3, sign="+"))
         rows["true"].append(number(_true(lesson, choice, (kind, layer, head), key), 3, sign="+"))
     st.container(key="why_tried").table(rows, border="horizontal", hide_index=True)
     st.caption(
-        "Change of the difference of the logits when a head is switched off or one link is cut. "
-        "The prediction is the direct part, with layer norms held; the true change includes how "
-        "layer norms and later layers react."
+        "Change of the logit difference when a head is switched off or one attention edge is cut. "
+        "The prediction counts only the direct effect, with layer norms fixed; the true change "
+        "includes how layer norms and later layers react."
     )
 
 
