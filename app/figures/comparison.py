@@ -24,8 +24,8 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     palette = PALETTES[theme]
     words = labels(record.target_out, 1)
     ticks, bottom, _ = words_below(words, _LONGEST, 330)
-    whole = number(record.log_prob, 3)
-    subtitle = f"log-probability of the whole: {whole} ({len(words)} tokens)"
+    total = number(record.log_prob, 3)
+    subtitle = f"log-probability of the translation: {total} ({len(words)} tokens)"
     figure = go.Figure(
         go.Bar(
             x=np.arange(len(words)),

@@ -42,27 +42,27 @@ def terms_figure(
     subtitle: str,
     unit: str,
     theme: str,
-    tried: Sequence[float] = (),
+    measured: Sequence[float] = (),
     intervals: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> go.Figure:
     """Draw the terms of a sum as horizontal bars in the given order: blue > 0, orange < 0.
 
-    A name may have two lines. `tried` adds a second, grey bar per term, such as the measured effect
-    of its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
+    A name may have two lines. `measured` adds a second, grey bar per term, such as the effect of
+    its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
     """
     below, above = signed_colours(theme)
     lines = [name.split("\n") for name in names]
     left = 24 + text_width([line for name in lines for line in name], 13, _LONGEST)
-    N, bar = len(names), _BAR if max(map(len, lines)) == 1 and not tried else _TALL_BAR
-    known = [value for value in tried if not isnan(value)]
+    N, bar = len(names), _BAR if max(map(len, lines)) == 1 and not measured else _TALL_BAR
+    known = [value for value in measured if not isnan(value)]
     low, high = intervals or ((), ())
     hover = f"%{{customdata}}: <b>%{{x:+.3f}}</b> {unit}<extra></extra>"
     figure = go.Figure(
         go.Bar(
-            y=[n - 0.2 for n in range(N)] if tried else list(range(N)),
+            y=[n - 0.2 for n in range(N)] if measured else list(range(N)),
             x=list(values),
             orientation="h",
-            width=0.36 if tried else 0.66,
+            width=0.36 if measured else 0.66,
             marker={"color": [above if v >= 0 else below for v in values], "line": {"width": 0}},
             customdata=[tick(" ".join(name)) for name in lines],
             hovertemplate=hover,
@@ -87,11 +87,11 @@ def terms_figure(
             [name, f"{number(a, 2, sign='+')} to {number(b, 2, sign='+')}"]
             for name, a, b in zip(figure.data[0].customdata, low, high, strict=True)
         ]
-    if tried:
+    if measured:
         figure.add_trace(
             go.Bar(
                 y=[n + 0.2 for n in range(N)],
-                x=[None if isnan(value) else value for value in tried],
+                x=[None if isnan(value) else value for value in measured],
                 orientation="h",
                 width=0.3,
                 marker={"color": PALETTES[theme].third, "line": {"width": 0}},

@@ -298,7 +298,7 @@ def test_side_by_side(pages, models, which):
         whole = number(record.log_probs.sum(), 3)
         assert titles(figure) == (
             f"{label}: {code}",
-            f"log-probability of the whole: {whole} ({len(words)} tokens)",
+            f"log-probability of the translation: {whole} ({len(words)} tokens)",
         )
         assert axis_titles(figure)[1] == "log-probability (nats)"
         assert bars["hovertemplate"] == (
@@ -351,7 +351,7 @@ def test_the_verdict_says_how_much_was_compared(failed):
     checks = [
         Check(f"line {n}", n >= failed, 2e-13 * (n + 1), 1e-12, f"detail {n}") for n in range(5)
     ]
-    state = {f"kept checks {sha256('scratch-de-en')}": checks}
+    state = {f"saved checks {sha256('scratch-de-en')}": checks}
     page = render("comparison", source="Ein Hund.", state=state)
     if failed:
         assert [e.value for e in page.app.error] == ["2 of 5 checks failed: the two models differ."]

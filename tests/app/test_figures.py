@@ -16,7 +16,7 @@ from app.figures.grid import numbers
 from app.figures.style import diverging, sequential
 from app.figures.why import terms_figure
 from app.look.labels import label, labels
-from app.views.why.sources import cells
+from app.views.why.sources import narrow_numbers
 from core.analysis.position_table import sums
 from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
@@ -239,10 +239,10 @@ def test_intervals_are_drawn_from_low_to_high():
 
 
 def test_a_row_of_small_numbers_shows_more_decimals():
-    assert cells(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
-    assert cells(np.array([0.0004, -0.0024])) == [".000", "−.002"]
-    assert cells(np.array([0.1, 0.0])) == [".10", ".00"]
-    assert cells(np.zeros(2)) == [".00", ".00"]
+    assert narrow_numbers(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
+    assert narrow_numbers(np.array([0.0004, -0.0024])) == [".000", "−.002"]
+    assert narrow_numbers(np.array([0.1, 0.0])) == [".10", ".00"]
+    assert narrow_numbers(np.zeros(2)) == [".00", ".00"]
 
 
 def test_a_very_long_row_of_scores_prints_the_chosen_one_only():

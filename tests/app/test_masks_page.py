@@ -381,7 +381,7 @@ def test_two_small_networks_and_what_they_learned():
     from core.experiments.cheating import STEPS, WORDS, CheatingPoint
 
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
-    page = render("masks", "open_causal", source=SENTENCE, state={"kept cheating": points})
+    page = render("masks", "open_causal", source=SENTENCE, state={"saved cheating": points})
     page.claim_matching(
         rf"After {STEPS} steps the right token gets 75\u00a0% without the mask and 12\u00a0% with "
         rf"it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"

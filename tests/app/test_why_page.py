@@ -211,9 +211,9 @@ def test_heads_whose_terms_are_wrong_are_counted(terms, losses, text):
     ],
 )
 def test_intervals_that_include_0_are_counted(count, text):
-    from app.views.why.sources import _open
+    from app.views.why.sources import _zero_in_intervals
 
-    assert _open(count, 14) == text
+    assert _zero_in_intervals(count, 14) == text
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
@@ -265,7 +265,7 @@ def test_pairs_without_interaction(monkeypatch):
     from app.state import results
     from core.analysis.head_effects import PairEffects
 
-    original = results.ask
+    original = results.run_experiment
 
     def additive(card, experiment, *rest, **callbacks):
         answer = original(card, experiment, *rest, **callbacks)
@@ -276,7 +276,7 @@ def test_pairs_without_interaction(monkeypatch):
         pairs[range(len(one)), range(len(one))] = one[:, None]
         return PairEffects(answer.kind, answer.layers, answer.heads, pairs)
 
-    monkeypatch.setattr(results, "ask", additive)
+    monkeypatch.setattr(results, "run_experiment", additive)
     page = render("why", state=CLOSED | {"open_pairs": True}, source=SHORT)
     bold = [t for t in page.texts("why_pairs_most", "markdown") if t.startswith("**")]
     assert bold == ["**No two heads back each other up**", "**No two heads depend on each other**"]
@@ -754,7 +754,7 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
     """For a post-norm model without final norms, the texts say what is left out."""
     from app import controls
 
-    original = controls.sentence
+    original = controls.ask_for_record
 
     def post_norm(**options):
         card, rec = original(**options)
@@ -765,7 +765,7 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
     every = ("open_lens", "open_decoder_lens", "open_sources")
     usual = render("why", *every, source=SHORT)
     assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))
-    monkeypatch.setattr(controls, "sentence", post_norm)
+    monkeypatch.setattr(controls, "ask_for_record", post_norm)
     page = render("why", *every, source=SHORT)
     page.claim(note)
     for fold in every[:2]:
@@ -797,7 +797,9 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
     """At 1 ms for each token of each pass."""
     from app.state import results
 
-    monkeypatch.setattr(results, "took", lambda card, function: results.Took(0.001 * 49 * 10, 10))
+    monkeypatch.setattr(
+        results, "last_run", lambda card, function: results.LastRun(0.001 * 49 * 10, 10)
+    )
     page = render("why", state={"open_sources": False}, source=source)
     rec = record(source)
     passes = subsets + 3 * len(rec.target_out) + 2 * len(source_words(rec.source))

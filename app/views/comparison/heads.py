@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.figures import comparison
 from app.look.numbers import percent
-from app.state import visit, waiting
+from app.state import session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from core.analysis.matching import Matching
@@ -14,13 +14,13 @@ from core.kinds import KINDS
 
 
 @waiting.fragment
-def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
+def show_matching(matchings: Mapping[str, Matching], same_weights: bool) -> None:
     """Show the matched heads of one kind."""
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")
     matching = matchings[kind]
     N = len(matching.partner)
     with st.container(horizontal=True, gap="medium"):
-        show(comparison.matching_figure(matching, kind, visit.theme()), "matched_heads")
+        show(comparison.matching_figure(matching, kind, session.theme()), "matched_heads")
         with st.container(width=340):
             if same_weights and matching.kept == N:
                 st.write(

@@ -15,7 +15,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import waiting
-from app.views.shared.figure import show as show_figure
+from app.views.shared.figure import show
 from core.analysis.inside_head import PLACES, InsideHead, largest
 
 _WEIGHTS = 3  # number of largest weights shown by name
@@ -42,7 +42,7 @@ class Stage:
     table: Callable[[], pd.DataFrame] | None = None
 
 
-def overview(stages: list[Stage]) -> None:
+def show_overview(stages: list[Stage]) -> None:
     """Show all stages in a row, each with a linked title, a small figure and its result."""
     with st.container(horizontal=True, gap="xsmall", key="overview"):
         for n, stage in enumerate(stages, start=1):
@@ -61,7 +61,7 @@ def overview(stages: list[Stage]) -> None:
                 st.caption(stage.result)
 
 
-def show(stages: list[Stage], architecture: str) -> None:
+def show_stages(stages: list[Stage], architecture: str) -> None:
     """Show the stages: formula and text on the left; figure, table and code on the right."""
     for n, stage in enumerate(stages, start=1):
         with st.container(key=f"stage_{stage.name}"):
@@ -76,9 +76,9 @@ def show(stages: list[Stage], architecture: str) -> None:
                 st.write(stage.words)
             with right:
                 if stage.figure is not None:
-                    show_figure(stage.figure, f"inside_{stage.name}", alt=stage.title)
+                    show(stage.figure, f"inside_{stage.name}", alt=stage.title)
                 if stage.table is not None:
-                    _numbers(stage.name, stage.table_title, stage.table)
+                    _show_table(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
                     for place in PLACES[architecture][stage.name]
@@ -87,7 +87,7 @@ def show(stages: list[Stage], architecture: str) -> None:
 
 
 @waiting.fragment
-def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
+def _show_table(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
     """Show a table in an expander, computed when it is opened."""
     fold = st.expander(title, key=f"numbers_{name}", on_change="rerun")
     if fold.open:

@@ -10,7 +10,7 @@ import streamlit as st
 import core
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.numbers import number, scientific
-from app.state import results, visit
+from app.state import results, session
 from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
 _TERMS = 8
 
 
-def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
+def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
     """Show one score by kinds of components, its largest terms, and the effect of removals."""
     st.write(
         "The query is computed from a vector that is a sum: the token's embedding, its position, "
@@ -29,7 +29,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         "the score is a sum of products: each part of the query times each part of the key."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
-    split: ScoreSplit = results.ask(card, core.score_split, record, *cell)
+    split: ScoreSplit = results.run_experiment(card, core.score_split, record, *cell)
     rows, columns, sums = split.by_group()
     added = [[number(value, 2, sign="+") for value in row] for row in sums]
     show(
@@ -49,7 +49,7 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             f"all cells add up to the score within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
-            visit.theme(),
+            session.theme(),
         ),
         "why_score",
         "Large position × position: the head attends by position. Large token × token: it attends "
@@ -66,19 +66,19 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
             "The largest single terms",
             f"of {split.terms.size:,}; layer norms fixed at their actual scale",
             "score",
-            visit.theme(),
+            session.theme(),
         ),
         "why_terms",
     )
     st.container(key="why_removals").table(
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
-            "Δ score, norm fixed": [_move(one.predicted.score) for one in split.removals],
-            "Δ score, norm recomputed": [_move(one.true.score) for one in split.removals],
+            "Δ score, norm fixed": [_change(one.predicted.score) for one in split.removals],
+            "Δ score, norm recomputed": [_change(one.true.score) for one in split.removals],
             "Δ score, head off in the whole pass": [
-                "" if one.whole is None else _move(one.whole.score) for one in split.removals
+                "" if one.whole is None else _change(one.whole.score) for one in split.removals
             ],
-            "Δ weight, norm recomputed": [_move(one.true.weight) for one in split.removals],
+            "Δ weight, norm recomputed": [_change(one.true.weight) for one in split.removals],
         },
         border="horizontal",
         hide_index=True,
@@ -90,5 +90,5 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
     )
 
 
-def _move(value: float) -> str:
+def _change(value: float) -> str:
     return number(value, 3, sign="+")

@@ -16,10 +16,10 @@ from app.figures.grid import Axes
 from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, visit, waiting
+from app.state import address, results, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # imports torch
@@ -51,51 +51,53 @@ FORMULA = {
 PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
-def batch(lesson: Lesson) -> tuple[str, ...]:
+def show_batch(inspection: Inspection) -> tuple[str, ...]:
     """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
         "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "
         "Enter one sentence per line, and each is translated. Or enter token ids.",
         help=meaning("token", "<bos>", "<eos>"),
     )
-    typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
-    first = lesson.record.source_text
-    others = [example.text(lesson.direction) for example in examples(lesson.direction)[1:3]]
-    opening = "\n".join([first, *(text for text in others if text != first)])
-    if typed == "sentences":
+    chosen_input = choose(
+        "Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input"
+    )
+    first = inspection.record.source_text
+    others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
+    default_text = "\n".join([first, *(text for text in others if text != first)])
+    if chosen_input == "sentences":
         # Until it is edited, the box follows the visitor's sentence.
-        key = f"mask_batch_{lesson.record.id}"
-        address.settle_text(key, opening, "mask_batch")
+        key = f"mask_batch_{inspection.record.id}"
+        address.initialise_text(key, default_text, "mask_batch")
         text = st.text_area(
-            f"{LANGUAGES[lesson.card.source_language]} sentences, one per line",
+            f"{LANGUAGES[inspection.card.source_language]} sentences, one per line",
             key=key,
             height=110,
             persist_state="session",
         )
-        address.keep_choice("mask_batch", text, opening)
+        address.write_choice("mask_batch", text, default_text)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
         st.caption("The target is fed in without its last id, which is only predicted.")
         columns = st.columns(2)
         typed_ids = []
-        for column, side, usual in zip(
+        for column, side, default in zip(
             columns, ("source", "target"), (BLOG_SOURCE, BLOG_TARGET), strict=True
         ):
             key = f"mask_{side}_ids"
-            address.settle_text(key, usual)
+            address.initialise_text(key, default)
             label = f"{side.capitalize()} ids"
             typed_ids.append(column.text_area(label, key=key, persist_state="session"))
-            address.keep_choice(key, typed_ids[-1], usual)
+            address.write_choice(key, typed_ids[-1], default)
     from core.experiments.batch_masks import parse_rows
 
     try:
-        if typed == "sentences":
-            source, target, words = _sentences(lesson, texts)
+        if chosen_input == "sentences":
+            source, target, words = _sentences(inspection, texts)
         else:
             source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        result = lesson.run(core.batch_masks, source, target)
+        result = inspection.run(core.batch_masks, source, target)
     except ValueError as error:  # one user-facing line
         st.error(plain(error))
         return ()
@@ -109,27 +111,27 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         if padded
         else "This batch needs no padding: on each side all rows are equally long."
     )
-    _masks(result, words, visit.theme())
+    _show_masks(result, words, session.theme())
     return texts
 
 
-def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
+def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Return the ids of the texts and translations as fed in, and their labels."""
     from core.experiments.batch_masks import check_count
 
     check_count(len(texts), "sentences")  # before translating any
-    records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
+    records = [results.inspect(inspection.card, text, decode=inspection.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
         "target": [labels(record.target_in, 0) for record in records],
     }
-    source = tuple(results.ids(record.source) for record in records)
-    target = tuple(results.ids(record.target_in) for record in records)
+    source = tuple(results.token_ids(record.source) for record in records)
+    target = tuple(results.token_ids(record.target_in) for record in records)
     return source, target, words
 
 
 @waiting.fragment
-def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
+def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(

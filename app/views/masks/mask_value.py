@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from app.figures import masks
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
-from app.state import results, visit, waiting
+from app.state import results, session, waiting
 from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.mask_value import MaskedRow
@@ -26,11 +26,11 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
 @waiting.fragment
-def mask_value(lesson: Lesson) -> None:
+def show_mask_values(inspection: Inspection) -> None:
     """Show a row of the decoder's self-attention: scores, masked scores, weights."""
     from core.experiments.mask_value import masked_rows
 
-    record = lesson.record
+    record = inspection.record
     st.markdown(
         "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
         "is one row of the decoder's self-attention, which may look at the tokens written so far.",
@@ -46,7 +46,7 @@ def mask_value(lesson: Lesson) -> None:
             row = choose_token("Row, producing", produced, len(words) // 2, "closing_row")
         fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
-    scores = results.quantity(lesson.card, record, "scores")["decoder"]
+    scores = results.quantity(inspection.card, record, "scores")["decoder"]
     mask = record.decoder_mask[row]
     variants = masked_rows(scores[layer, head, row], mask)
     variant = next(v for v in variants if (v.fill, v.precision) == (fill, precision))
@@ -61,7 +61,7 @@ def mask_value(lesson: Lesson) -> None:
             FILLS[fill],
             words,
             title,
-            visit.theme(),
+            session.theme(),
         ),
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked)
@@ -77,7 +77,7 @@ def mask_value(lesson: Lesson) -> None:
     )
     if fold.open:
         with fold:
-            _values(variants)
+            _show_values(variants)
 
 
 def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
@@ -93,7 +93,7 @@ def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
     )
 
 
-def _values(variants: Sequence[MaskedRow]) -> None:
+def _show_values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
         "Other implementations replace a masked score by a very low number, or add that number to "

@@ -7,10 +7,10 @@ from app.figures import positions
 from app.figures.experiments import extrapolation_figure
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import models, results, visit, waiting
+from app.state import models, results, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 
@@ -18,7 +18,7 @@ _ROWS = 48  # rows of a table that are drawn
 
 
 @waiting.fragment
-def learned(lesson: Lesson) -> None:
+def compare_tables(inspection: Inspection) -> None:
     """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
     cards = {
         card.folder.name: card for card in models.cards().values() if card.model.learned_positions
@@ -37,7 +37,7 @@ def learned(lesson: Lesson) -> None:
         return
     names = {name: plain(name) for name in cards}
     name = choose("Learned by", names, next(iter(names)), "learned_model")
-    card, theme = cards[name], visit.theme()
+    card, theme = cards[name], session.theme()
     length = min(_ROWS, card.model.max_length)
     tables = {
         "waves": positions.sinusoid_table(length, card.model.d_model),
@@ -56,26 +56,26 @@ def learned(lesson: Lesson) -> None:
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
 
 
-def beyond(lesson: Lesson) -> None:
+def show_extrapolation(inspection: Inspection) -> None:
     """Show the same sentence with k added to every position of both sides."""
-    longest, reached = _longest(lesson.card)
+    longest, reached = _longest_in_training(inspection.card)
     st.write(
         f"{reached} A longer text would have new words as well as new positions. So here the words "
         "stay the same, and k is added to every position of both sides."
     )
-    own = max(len(lesson.record.source), len(lesson.record.target_out))
+    own = max(len(inspection.record.source), len(inspection.record.target_out))
     last = 4 * longest
-    if lesson.card.model.learned_positions:
-        last = lesson.card.model.max_length - own
+    if inspection.card.model.learned_positions:
+        last = inspection.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
-    result = lesson.run(
+    result = inspection.run(
         core.extrapolation,
-        lesson.source_ids,
-        lesson.target_ids,
+        inspection.source_ids,
+        inspection.target_ids,
         steps,
     )
     show(
-        extrapolation_figure(result.shift, result.probability, longest - own, visit.theme()),
+        extrapolation_figure(result.shift, result.probability, longest - own, session.theme()),
         "extrapolation",
         "The words are the same everywhere, so every change is caused by the positions. Right of "
         "the dashed line, some of them never occurred in training."
@@ -101,7 +101,7 @@ def beyond(lesson: Lesson) -> None:
         st.write("The learned table has no rows for positions beyond those of training.")
 
 
-def _longest(card: Card) -> tuple[int, str]:
+def _longest_in_training(card: Card) -> tuple[int, str]:
     """Return the number of positions that training can have used, and a sentence about it."""
     if sides := card.training.get("longest"):
         source, target = sides

@@ -12,7 +12,7 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
 from app.views.shared.choices import choose
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # imports torch
@@ -23,22 +23,22 @@ PARTS = ("content", "position")
 LIMIT = 1e-5
 
 
-def scores(lesson: Lesson) -> None:
+def show_score_parts(inspection: Inspection) -> None:
     """Show the four content and position maps and the bias map, which add up to the score."""
-    record = lesson.record
+    record = inspection.record
     st.write(
         "In the first layer, query and key are computed from sums of content (the token's "
         "embedding) and position. So their dot product splits into four: content or position of "
         "the query times content or position of the key."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
-    parts = lesson.run(
+    parts = inspection.run(
         core.score_parts,
-        lesson.source_ids,
-        lesson.target_ids,
+        inspection.source_ids,
+        inspection.target_ids,
         kind,
     )
-    map_row(_row(record, kind, parts), key="score_parts")
+    map_row(_map_row(record, kind, parts), key="score_parts")
     st.caption(
         "All six maps share one scale, which fits the chosen head. A map's first name is the part "
         "of the query (row), the second that of the key (column). Diagonal stripes in position · "
@@ -76,7 +76,7 @@ def scores(lesson: Lesson) -> None:
     )
 
 
-def _row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
+def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
     """Return all heads of the first layer; the six maps of a head share one scale."""
     tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
     language = record.source_language if kind == "encoder" else record.target_language

@@ -6,17 +6,17 @@ import streamlit as st
 import core
 from app.figures import positions, vectors
 from app.look.labels import labels
-from app.state import results, visit, waiting
+from app.state import results, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.analysis.position_table import sums as summed
 
 
 @waiting.fragment
-def sums(lesson: Lesson) -> None:
+def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
-    record = lesson.record
+    record = inspection.record
     st.write(
         "The first layer reads one vector for each token: its embedding, times √d_model (§3.4 of "
         "the paper), plus the row of its position."
@@ -26,8 +26,8 @@ def sums(lesson: Lesson) -> None:
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
     vectors_of = core.embedded
-    result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
-    theme = visit.theme()
+    result = summed(*inspection.run(vectors_of, results.token_ids(tokens), side))
+    theme = session.theme()
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",

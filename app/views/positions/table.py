@@ -7,10 +7,10 @@ from app.figures import positions, vectors
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import address, visit, waiting
+from app.state import address, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
@@ -19,9 +19,9 @@ _ROWS = 64  # rows of the table used for steps: longer than most sentences
 
 
 @waiting.fragment
-def table(lesson: Lesson) -> None:
+def show_table(inspection: Inspection) -> None:
     """Show this sentence's rows of the table, and a few columns as waves."""
-    record, theme = lesson.record, visit.theme()
+    record, theme = inspection.record, session.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -48,12 +48,12 @@ def table(lesson: Lesson) -> None:
             r"\end{aligned}"
         )
     d_model = rows.shape[1]
-    usual = list(positions.some_dimensions(d_model))
-    linked = (address.take("wave_dimensions") or "").split(".")
+    default = list(positions.some_dimensions(d_model))
+    linked = (address.pop("wave_dimensions") or "").split(".")
     if all(dimension in map(str, range(d_model)) for dimension in linked):
-        visit.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
-    elif visit.get("wave_dimensions") is None:
-        visit.put("wave_dimensions", usual)
+        session.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
+    elif session.get("wave_dimensions") is None:
+        session.put("wave_dimensions", default)
     chosen = st.multiselect(
         "Dimensions drawn as waves",
         list(range(d_model)),
@@ -61,8 +61,8 @@ def table(lesson: Lesson) -> None:
         key="wave_dimensions",
         persist_state="session",
     )
-    drawn = sorted(chosen or usual)
-    address.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
+    drawn = sorted(chosen or default)
+    address.write_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, default)))
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
@@ -73,12 +73,12 @@ def table(lesson: Lesson) -> None:
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
-def distance(lesson: Lesson) -> None:
+def show_products(inspection: Inspection) -> None:
     """Show the dot products of all pairs of rows by distance."""
-    rows = lesson.record.source_positions
+    rows = inspection.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, visit.theme()),
+        positions.dot_product_figure(rows, session.theme()),
         "position_products",
         "Each dot is the mean of all pairs at one distance. There are no error bars, because all "
         "these pairs have the same product: it depends only on the distance."
@@ -94,12 +94,12 @@ def distance(lesson: Lesson) -> None:
 
 
 @waiting.fragment
-def rotation(lesson: Lesson) -> None:
+def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
-    theme = visit.theme()
-    rows = lesson.run(
+    theme = session.theme()
+    rows = inspection.run(
         core.position_encodings,
-        min(_ROWS, lesson.card.model.max_length),
+        min(_ROWS, inspection.card.model.max_length),
     )
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
@@ -115,12 +115,12 @@ def rotation(lesson: Lesson) -> None:
         r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
     )
     columns = st.columns(2)
-    address.settle("rotation_k", range(1, half + 1), 3)
-    address.settle("rotation_p", range(half), 0)
+    address.initialise("rotation_k", range(1, half + 1), 3)
+    address.initialise("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
     position = columns[1].slider("p, the starting pos", 0, half - 1, key="rotation_p")
-    address.keep_choice("rotation_k", k, 3)
-    address.keep_choice("rotation_p", position, 0)
+    address.write_choice("rotation_k", k, 3)
+    address.write_choice("rotation_p", position, 0)
     pairs = positions.some_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from app.components.explorer.answers import answered
 from app.components.explorer.mount import explorer
 from app.components.explorer.payload import Arrays
-from app.state import address, results, visit
+from app.state import address, results, session
 from app.views.shared import what_if
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -31,10 +31,10 @@ def explored(
     Returns the query parameters for the page `inside` if the visitor opens it now, else None.
     """
     names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
-    asked = {**(visit.get(key) or {}), "quantity": address.requested_quantity(key)}
+    asked = {**(session.get(key) or {}), "quantity": address.requested_quantity(key)}
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
-        numbers = {"change": changed.weights, **numbers}
+        numbers = {"change": changed.map_changes, **numbers}
     query = explorer(
         answered(
             record,
@@ -46,7 +46,7 @@ def explored(
             **further,
         ),
         key=key,
-        on_edit=lambda: what_if.change((visit.get(key) or {}).get("edit")),
+        on_edit=lambda: what_if.edit((session.get(key) or {}).get("edit")),
     )
     return dict(parse_qsl(query, keep_blank_values=True)) if query else None
 

@@ -40,10 +40,10 @@ def export(record: TranslationRecord) -> None:
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     with st.spinner("Checking the record…"):
-        rechecked = results.rechecked(opened)
+        rechecked = results.recheck(opened)
     verdict = "here" if rechecked else "saved"
     opened, card = rechecked or (opened, None)
-    view = address.first_view(opened)
+    view = address.initial_view(opened)
     try:
         explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
     except ValueError as error:  # its tokens and texts alone exceed the payload limit

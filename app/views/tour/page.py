@@ -9,7 +9,7 @@ from app.look.glossary import meaning
 from app.look.labels import ATTENTION, label
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import address, models, results, visit
+from app.state import address, models, results, session
 from app.views.shared.axes import axes
 from app.views.shared.explored import explored
 from app.views.tour.stops import STOPS, Highlight
@@ -28,9 +28,9 @@ LESSONS = (
 
 def go_to(number: int) -> None:
     """Go to a stop, with its own view instead of the current link's."""
-    visit.put("stop", number + 1)
+    session.put("stop", number + 1)
     for name in address.VIEW:
-        address.take(name)
+        address.pop(name)
 
 
 def other_half(direction: str) -> None:
@@ -90,10 +90,10 @@ if not stops:
     )
     st.stop()
 
-address.settle("stop", range(1, len(stops) + 1), 1)
-number = visit.get("stop") - 1
+address.initialise("stop", range(1, len(stops) + 1), 1)
+number = session.get("stop") - 1
 stop = stops[number]
-address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
+address.write({"stop": number + 1}, "stop", entry=address.VIEW)
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError, CheckpointError: one user-facing line
@@ -113,7 +113,7 @@ try:
     ).strip()
 except LookupError as missing:
     measured = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
-    at, row = address.first_view(record), {"q": None, "k": None}
+    at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
