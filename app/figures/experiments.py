@@ -8,7 +8,16 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import curve, dots, escape, layout, ruled, signed_colours, tick, words_below
+from app.figures.style import (
+    curve,
+    escape,
+    layout,
+    marker_style,
+    ruled_axis,
+    signed_colours,
+    tick,
+    words_below,
+)
 from app.look.palette import PALETTES
 
 _LONGEST = 14
@@ -72,7 +81,7 @@ def change_figure(
                 x=at,
                 y=after[at],
                 mode="markers",
-                marker=dots(float(np.clip(pitch * 0.4, 5, 9)), colour),
+                marker=marker_style(float(np.clip(pitch * 0.4, 5, 9)), colour),
                 customdata=data[at],  # a very low bar is hard to hover
                 hovertemplate=hover,
             )
@@ -84,7 +93,9 @@ def change_figure(
                 y=control[1],
                 name=control[0],
                 mode="markers",
-                marker=dots(float(np.clip(pitch * 0.4, 6, 16)), palette.ink, "line-ew-open"),
+                marker=marker_style(
+                    float(np.clip(pitch * 0.4, 6, 16)), palette.ink, "line-ew-open"
+                ),
                 hoverinfo="skip",
             )
         )
@@ -95,7 +106,7 @@ def change_figure(
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
             "title": {"text": "probability"},
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )
     return figure
@@ -146,7 +157,7 @@ def cheating_figure(
                 showarrow=False,
                 font={"size": 13, "color": palette.second},
             )
-    return _probabilities(figure, "training step", [0, last_step], theme)
+    return _with_probability_axes(figure, "training step", [0, last_step], theme)
 
 
 def extrapolation_figure(
@@ -184,10 +195,10 @@ def extrapolation_figure(
         showarrow=False,
         font={"size": 13, "color": palette.second},
     )
-    return _probabilities(figure, "k, added to every position", [0, int(shift[-1])], theme)
+    return _with_probability_axes(figure, "k, added to every position", [0, int(shift[-1])], theme)
 
 
-def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:
+def _with_probability_axes(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:
     extra = 0.02 * (across[1] - across[0])
     return figure.update_layout(
         margin={"l": 60, "r": 16, "t": 66, "b": 48},
@@ -196,6 +207,6 @@ def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> 
             "title": {"text": "probability"},
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )

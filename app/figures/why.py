@@ -10,12 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, colour_bar_below, frame, numbers
+from app.figures.grid import Axes, cell_numbers, colour_bar_below, empty_grid
 from app.figures.style import (
     diverging,
     escape,
     layout,
-    ruled,
+    ruled_axis,
     sequential,
     signed_colours,
     text_width,
@@ -109,7 +109,7 @@ def terms_figure(
             "range": [ends[0] - extra, ends[1] + extra],
             "zeroline": True,
             "zerolinecolor": PALETTES[theme].control,
-            **ruled(theme),
+            **ruled_axis(theme),
         },
         yaxis={
             **word_ticks(names, bar, _LONGEST),
@@ -156,7 +156,7 @@ def words_grid_figure(
     )
     figure.add_trace(heat)
     if cell >= _MIN_CELL:
-        figure.add_trace(numbers(heat, 12))
+        figure.add_trace(cell_numbers(heat, 12))
     return figure.update_layout(
         margin={"l": left, "r": 12, "t": 66, "b": bottom},
         xaxis=ticks,
@@ -169,7 +169,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0
-    figure = frame(
+    figure = empty_grid(
         Axes(names, names, "first: layer.head", "second: layer.head"),
         title,
         "orange: more is lost together; blue: less",
@@ -250,7 +250,7 @@ def ribbons_figure(
                 "source": [a for a, _, _ in links],
                 "target": [b for _, b, _ in links],
                 "value": [abs(v) for _, _, v in links],
-                "color": [_clear(above if v >= 0 else below) for _, _, v in links],
+                "color": [_translucent(above if v >= 0 else below) for _, _, v in links],
                 "customdata": [number(v, 3, sign="+") for _, _, v in links],
                 "hovertemplate": "%{source.label} → %{target.label}: %{customdata} logit"
                 "<extra></extra>",
@@ -262,6 +262,6 @@ def ribbons_figure(
     return figure.update_layout(margin={"l": 8, "r": 8, "t": 66, "b": 16})
 
 
-def _clear(colour: str) -> str:
+def _translucent(colour: str) -> str:
     """Return the colour half transparent, as ribbons overlap."""
     return colour.replace("rgb(", "rgba(").replace(")", ",0.55)")

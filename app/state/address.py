@@ -39,9 +39,7 @@ def read_query(page: str) -> None:
         return
     parameters = st.query_params.to_dict()
     session.put("page", page)
-    if (
-        history and not page
-    ):  # the main page keeps all edits in the URL, so a URL without them has none
+    if history and not page:  # the main page keeps all edits in the URL
         parameters.setdefault("edits", "")
     session.put("query", parameters)
     session.put("seen", st.query_params.to_dict())

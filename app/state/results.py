@@ -100,7 +100,7 @@ def inspect(
     request = InspectRequest(source, target, edits or Edits(), decode, target_ids)
     return cached(
         (key_of(model), source, target, edits, decode, target_ids),
-        lambda: waiting.answer(served(model).queue, request),
+        lambda: waiting.request_record(served(model).queue, request),
     )
 
 

@@ -145,9 +145,8 @@ st.caption(
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
-above = st.container(
-    key="steps_above"
-)  # always present, so that elements below keep their position
+# Always present, so that the elements below keep their position.
+above = st.container(key="steps_above")
 edits, problems = current_edits(card, record)
 with above:
     show_edits(edits, problems, record)

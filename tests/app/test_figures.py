@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import comparison, experiments, grid, inside_head, masks, positions, style, vectors
-from app.figures.grid import numbers
+from app.figures.grid import cell_numbers
 from app.figures.style import diverging, sequential
 from app.figures.why import terms_figure
 from app.look.labels import label, labels
@@ -178,7 +178,7 @@ def test_numbers_are_readable_on_every_colour(theme, scale):
     """Contrast 4.5:1 (WCAG 2.2) over the whole scale."""
     values = np.linspace(-1, 1, 33)
     heat = go.Heatmap(z=[values], zmin=-1, zmax=1, colorscale=scale(theme), text=[["0"] * 33])
-    for ink, (_, ground) in zip(numbers(heat, 12).textfont.color, scale(theme), strict=True):
+    for ink, (_, ground) in zip(cell_numbers(heat, 12).textfont.color, scale(theme), strict=True):
         darker, lighter = sorted(map(luminance, (ink, ground)))
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, ground)
 
@@ -283,7 +283,7 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
         vectors.plane_figure(summed, words, "light"),
         positions.table_figure(vectors_, tokens, "light"),
         positions.table_figure(vectors_, None, "light"),
-        positions.waves_figure(vectors_, tokens, positions.some_dimensions(16), "light"),
+        positions.waves_figure(vectors_, tokens, positions.sample_dimensions(16), "light"),
         positions.dot_product_figure(vectors_, "light"),
         terms_figure(words, [0.5] * n, words[2], "s", "nats", "light"),
         comparison.scores_figure(record, -1.0, words[2], "light"),

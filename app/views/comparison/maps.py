@@ -6,12 +6,12 @@ import numpy as np
 import streamlit as st
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale, Side
+from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale
 from app.look.numbers import scientific
 from app.state import address, session, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
-from app.views.shared.axes import axes, axis_words
+from app.views.shared.axes import axis_words, map_sides
 from app.views.shared.choices import choose
 from core.analysis.difference import SAME, Largest
 from core.analysis.matching import Matching
@@ -113,29 +113,17 @@ def map_row_of(
     if own_scale:
         largest = np.abs(first.astype(np.float64) - second).max((2, 3))
         scale = Scale("difference", np.where(largest > 0, largest, 1.0))
-    record = records[0]
-    languages = (
-        record.source_language if kind == "encoder" else record.target_language,
-        record.target_language if kind == "decoder" else record.source_language,
-    )
-    does = ("token" if kind == "encoder" else "token being produced", "token")
-    sides = (
-        Side(tokens, range(number, number + len(tokens)), f"{language} {words}")
-        for (tokens, number), language, words in zip(
-            axes(record, kind), languages, does, strict=True
-        )
-    )
     names = [CODE[model.architecture] for model in pair]
     return MapRow(
         kind.capitalize(),
         range(layers),
-        *sides,
+        *map_sides(records[0], kind),
         [
             Map(f"First: {names[0]}", "first", "", first),
             Map(f"Second: {names[1]}", "second", notes, second),
             Difference("First − second", "difference", 0, 1, scale),
         ],
-        record.mask(kind),
+        records[0].mask(kind),
         selected_head(layers, heads),
     )
 

@@ -40,14 +40,14 @@ LOOK_FOR = {
     "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
-FORMULA = {
-    "encoder": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
-    r"\end{cases}",
-    "decoder": r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
-    r"\text{otherwise} \end{cases}",
-    "cross": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
-    r"\end{cases}",
-}
+PADDING_FORMULA = (
+    r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}\end{cases}"
+)
+DECODER_FORMULA = (
+    r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
+    r"\text{otherwise} \end{cases}"
+)
+FED = {"source": "source token", "target": "target token fed in"}
 PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
@@ -141,21 +141,17 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             "mask_kind",
         )
         numbers = {row: str(row + 1) for row in range(len(result.source))}
-        padded = int(
-            np.argmin((result.target_in != 0).sum(1))
-        )  # the shortest target has most padding
+        shortest = int(np.argmin((result.target_in != 0).sum(1)))
         key = "mask_sentence" if words else "mask_ids_sentence"
-        row = choose("Sentence", numbers, padded, key)
+        row = choose("Sentence", numbers, shortest, key)
     queries = "source" if kind == "encoder" else "target"
     keys = "target" if kind == "decoder" else "source"
     ids = {"source": result.source[row], "target": result.target_in[row]}
     axes = Axes(
         rows=_names(ids[queries], words[queries][row] if words else None),
         columns=_names(ids[keys], words[keys][row] if words else None),
-        row_title=f"query: {queries} token fed in"
-        if queries == "target"
-        else "query: source token",
-        column_title=f"key: {keys} token fed in" if keys == "target" else "key: source token",
+        row_title=f"query: {FED[queries]}",
+        column_title=f"key: {FED[keys]}",
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
@@ -172,7 +168,7 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
-    st.latex(FORMULA[kind])
+    st.latex(DECODER_FORMULA if kind == "decoder" else PADDING_FORMULA)
     st.write(
         "In torch a mask is a boolean tensor: True = may attend. An axis along which the mask is "
         "shared, such as that of the heads, has length 1 or is left out. Attention broadcasts the "

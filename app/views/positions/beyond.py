@@ -68,12 +68,7 @@ def show_extrapolation(inspection: Inspection) -> None:
     if inspection.card.model.learned_positions:
         last = inspection.card.model.max_length - own
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
-    result = inspection.run(
-        core.extrapolation,
-        inspection.source_ids,
-        inspection.target_ids,
-        steps,
-    )
+    result = inspection.run(core.extrapolation, inspection.source_ids, inspection.target_ids, steps)
     show(
         extrapolation_figure(result.shift, result.probability, longest - own, session.theme()),
         "extrapolation",

@@ -32,12 +32,7 @@ def show_score_parts(inspection: Inspection) -> None:
         "the query times content or position of the key."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
-    parts = inspection.run(
-        core.score_parts,
-        inspection.source_ids,
-        inspection.target_ids,
-        kind,
-    )
+    parts = inspection.run(core.score_parts, inspection.source_ids, inspection.target_ids, kind)
     map_row(_map_row(record, kind, parts), key="score_parts")
     st.caption(
         "All six maps share one scale, which fits the chosen head. A map's first name is the part "

@@ -25,8 +25,7 @@ def show_sums(inspection: Inspection) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
-    vectors_of = core.embedded
-    result = summed(*inspection.run(vectors_of, results.token_ids(tokens), side))
+    result = summed(*inspection.run(core.embedded, results.token_ids(tokens), side))
     theme = session.theme()
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),

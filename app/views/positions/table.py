@@ -48,7 +48,7 @@ def show_table(inspection: Inspection) -> None:
             r"\end{aligned}"
         )
     d_model = rows.shape[1]
-    default = list(positions.some_dimensions(d_model))
+    default = list(positions.sample_dimensions(d_model))
     linked = (address.pop("wave_dimensions") or "").split(".")
     if all(dimension in map(str, range(d_model)) for dimension in linked):
         session.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
@@ -97,10 +97,7 @@ def show_products(inspection: Inspection) -> None:
 def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
     theme = session.theme()
-    rows = inspection.run(
-        core.position_encodings,
-        min(_ROWS, inspection.card.model.max_length),
-    )
+    rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
         st.write("This model learned its positions, so there is no formula and no rotation matrix.")
@@ -121,7 +118,7 @@ def show_rotation(inspection: Inspection) -> None:
     position = columns[1].slider("p, the starting pos", 0, half - 1, key="rotation_p")
     address.write_choice("rotation_k", k, 3)
     address.write_choice("rotation_p", position, 0)
-    pairs = positions.some_dimensions(d_model)[:4]
+    pairs = positions.sample_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)
     with st.container(horizontal=True, gap="medium"):

@@ -43,12 +43,7 @@ def show_reordering(inspection: Inspection) -> None:
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     order = PositionEdit.shuffled(1, len(record.source)).order
-    result = inspection.run(
-        core.equivariance,
-        inspection.source_ids,
-        order,
-        state == "on",
-    )
+    result = inspection.run(core.equivariance, inspection.source_ids, order, state == "on")
     tokens, numbers = [record.source[i] for i in order], [i + 1 for i in order]
     _show_maps(
         record,

@@ -4,13 +4,13 @@ import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened, Side
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.look.glossary import meaning
 from app.look.labels import ATTENTION, label
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import address, models, results, session
-from app.views.shared.axes import axes
+from app.views.shared.axes import map_sides
 from app.views.shared.explored import explored
 from app.views.tour.stops import STOPS, Highlight
 from core.analysis.attribution import source_words
@@ -53,23 +53,11 @@ def tokens_in_words(record: TranslationRecord) -> str:
 def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     """Return the map that a stop shows; its row of heads offers the others."""
     layers, heads = record.maps(shown.kind).shape[:2]
-    words = ("token" if shown.kind == "encoder" else "token being produced", "token")
-    languages = (
-        record.source_language if shown.kind == "encoder" else record.target_language,
-        record.target_language if shown.kind == "decoder" else record.source_language,
-    )
-    queries, keys = (
-        Side(tokens, range(first, first + len(tokens)), f"{language} {word}")
-        for (tokens, first), language, word in zip(
-            axes(record, shown.kind), languages, words, strict=True
-        )
-    )
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
         shown.kind.capitalize(),
         range(layers),
-        queries,
-        keys,
+        *map_sides(record, shown.kind),
         [Map("The map", "weight", "", record.maps(shown.kind))],
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
