@@ -13,6 +13,7 @@ import pytest
 
 from app.figures import comparison, experiments, grid, inside_head, masks, positions, style, vectors
 from app.figures.grid import cell_numbers
+from app.figures.steps import heads_figure
 from app.figures.style import diverging, sequential
 from app.figures.why import terms_figure
 from app.look.labels import label, labels
@@ -288,6 +289,7 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
         terms_figure(words, [0.5] * n, words[2], "s", "nats", "light"),
         comparison.scores_figure(record, -1.0, words[2], "light"),
         comparison.curves_figure({words[2]: []}, "light"),
+        heads_figure(record, "light"),
     ]
 
 

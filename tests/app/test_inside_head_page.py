@@ -101,8 +101,6 @@ def open_page(case: Case) -> tuple[Rendered, Cell]:
     page = render(
         "head",
         *(f"numbers_{name}" for name in STAGES),
-        act=None,
-        state=None,
         source=case.source,
         direction=case.direction,
         model=case.model,
@@ -490,7 +488,7 @@ def test_the_page_opens_on_the_pinned_token_of_the_first_page():
 def test_why_the_head_looks_there_adds_up_to_the_score():
     source = "Ein Hund läuft."
     place = {"kind": "cross", "layer": "2", "head": "1", "q": "1", "k": "1"}
-    page = render("head", "open_score", act=None, state=None, source=source, **place)
+    page = render("head", "open_score", source=source, **place)
     split = score_split(translator("scratch-de-en"), record(source), "cross", 2, 1, 1, 1)
 
     def groups(components) -> list[str]:

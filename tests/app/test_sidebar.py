@@ -43,6 +43,7 @@ def test_the_note_is_the_checkpoints(direction, model):
         rf"{config['num_heads']} heads, d_model {config['d_model']}, \d+\.\d million weights",
         "model_note",
     )
+    assert page.texts("model_note", "markdown") == [":gray-badge[CPU]"]
     assert page.texts("model", "raw_value") == [MODELS[model]]
     _, source, target = TEXTS[direction[:2]]
     assert page.texts("direction", "raw_value") == [f"{source} → {target}"]

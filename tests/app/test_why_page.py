@@ -130,8 +130,8 @@ def test_heads_that_matter(net, source, token):
     assert list(array(bars["y"])) == list(range(12)) and first_row_is_on_top(figure)
     harm = sum(v > 0 for v in values)
     page.claim(
-        f"{harm} of these 12 heads {'makes' if harm == 1 else 'make'} the translation less "
-        "probable: the probability rises when the head is switched off."
+        f"{harm} of these 12 heads {'lowers' if harm == 1 else 'lower'} the probability: "
+        "it rises when the head is switched off."
         if harm
         else "Switching off any of these heads lowers the probability."
     )
@@ -509,16 +509,6 @@ def test_equal_words_of_two_languages_are_two_nodes():
     assert sorted(stops) == [". (English)", ". (German)"]
 
 
-def test_greedy_search_claims_nothing_about_beams():
-    rec = record(LITTLE, beam=1)
-    page = open_page(LITTLE, "open_choice", why_step="1", search="greedy")
-    page.claim(
-        f"At this step “{names(rec.target_out, 1)[1]}” has the largest logit, so the largest "
-        f"probability: {percent(math.exp(float(rec.log_probs[1])))}.",
-        "why_rank",
-    )
-
-
 SUB_LAYERS = ("self-attention", "cross-attention", "feed-forward")
 
 
@@ -565,17 +555,6 @@ def test_lenses(net, fold, key, question, title, rows):
         ]
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
     check_the_rest(page, key)
-
-
-def test_the_decoder_lens_explains_its_first_row():
-    page = open_page(SHORT, "open_decoder_lens")
-    page.claim(
-        "A token that fills its whole column needs no context from the encoder: the source "
-        "embeddings and the translation so far are enough."
-    )
-    text = " ".join(page.texts("open_decoder_lens", "markdown"))
-    assert "(DecoderLens, Langedijk et al. 2023)" in text
-    assert "fed the translation up to the previous token" in text
 
 
 def word_names(rec, words) -> list[str]:

@@ -54,7 +54,7 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
         "why_score",
         "Large position × position: the head attends by position. Large token × token: it attends "
         "by word. A large row or column of heads: it builds on earlier heads. A part that is the "
-        "same for every key changes no weight; that of norms and biases often nearly is.",
+        "same for every key changes no weight; norms and biases often contribute such a part.",
     )
     largest = split.largest(_TERMS)
     rest = split.score - sum(term for *_, term in largest)

@@ -180,7 +180,8 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
             control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",
-        "Compare the ticks (with the mask) and the dots (without it) with the bars (alone).",
+        "Compare the ticks (with the mask) and the dots (without it) with the bars (the sentence "
+        "alone).",
     )
     with_mask = float(np.abs(result.masked - result.alone).max())
     without = float(np.abs(result.open - result.alone).max())

@@ -18,7 +18,7 @@ CONTENTS = {
     "sums": "What the sum does to a token",
     "learned": "Sinusoids or a learned table?",
     "beyond": "Beyond the longest training sentence",
-    "order": "Without positions, order means nothing",
+    "order": "Without positions, order does not matter",
     "what-if": "What if the positions were different?",
     "scores": "How much of a score is position?",
 }

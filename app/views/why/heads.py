@@ -55,8 +55,8 @@ def show_important_heads(inspection: Inspection) -> None:
             session.theme(),
         ),
         "why_heads",
-        f"{harm} of these {len(shown)} heads {'make' if harm > 1 else 'makes'} the translation "
-        "less probable: the probability rises when the head is switched off."
+        f"{harm} of these {len(shown)} heads {'lower' if harm > 1 else 'lowers'} the "
+        "probability: it rises when the head is switched off."
         if harm
         else "Switching off any of these heads lowers the probability.",
     )
