@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from app.figures.style import (
     curve,
@@ -135,17 +135,8 @@ def cheating_figure(
         ("with the causal mask", masked, palette.ink),
         ("without", opened, signed_colours(theme)[0]),
     ):
-        figure.add_trace(
-            go.Scatter(
-                x=list(steps),
-                y=list(values),
-                name=name,
-                mode="lines+markers",
-                line={"color": colour, "width": 2},
-                marker={"size": 5, "color": colour},
-                hovertemplate=f"{name}, step %{{x}}: <b>%{{y:.4f}}</b><extra></extra>",
-            )
-        )
+        line = _dotted_line(list(steps), list(values), colour, 5, f"{name}, step %{{x}}: ")
+        figure.add_trace(line.update(name=name))
         if len(values):
             figure.add_annotation(
                 x=steps[-1],
@@ -169,14 +160,7 @@ def extrapolation_figure(
     """
     palette = PALETTES[theme]
     figure = go.Figure(
-        go.Scatter(
-            x=shift,
-            y=probability,
-            mode="lines+markers",
-            line={"color": palette.ink, "width": 2},
-            marker={"size": 6, "color": palette.ink},
-            hovertemplate="all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
-        ),
+        _dotted_line(shift, probability, palette.ink, 6, "all positions + %{x}: mean probability "),
         layout(
             theme,
             "The same sentence at later positions",
@@ -196,6 +180,18 @@ def extrapolation_figure(
         font={"size": 13, "color": palette.second},
     )
     return _with_probability_axes(figure, "k, added to every position", [0, int(shift[-1])], theme)
+
+
+def _dotted_line(x: ArrayLike, y: ArrayLike, colour: str, size: int, hover: str) -> go.Scatter:
+    """Return a line with dots; `hover` is the text before the value."""
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="lines+markers",
+        line={"color": colour, "width": 2},
+        marker={"size": size, "color": colour},
+        hovertemplate=f"{hover}<b>%{{y:.4f}}</b><extra></extra>",
+    )
 
 
 def _with_probability_axes(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:

@@ -60,7 +60,7 @@ def requested(name: str) -> str | None:
 
 
 def pop(name: str) -> str | None:
-    """Return a query parameter once, so that later choices take precedence."""
+    """Return and forget a query parameter, so that later choices take precedence."""
     return (session.get("query") or {}).pop(name, None)
 
 

@@ -65,7 +65,7 @@ def test_the_difference_on_its_own_scale_ends_at_its_largest_value(kind):
         ({"compare_layer": "9", "compare_head": "x"}, (2, 0, 1)),
     ],
 )
-def test_a_link_turns_the_maps_to_a_head(link, opened):
+def test_a_link_selects_a_head(link, opened):
     header, _ = map_row(render("comparison", **link), "compared_maps")
     assert tuple(header["opened"][name] for name in ("layer", "head", "turn")) == opened
     assert header["site"].lower() == link.get("compare_kind", "cross")

@@ -207,7 +207,7 @@ def test_the_maps_and_what_is_subtracted(models, similarities, which, kind):
 
 
 @each_pair
-def test_which_head_is_which(pages, similarities, which):
+def test_matched_heads(pages, similarities, which):
     page, similarity = pages[which], similarities[which]["cross"]
     partner = linear_sum_assignment(similarity, maximize=True)[1]
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(N)]
@@ -347,7 +347,7 @@ def test_tensors_under_two_names(pages):
 
 
 @pytest.mark.parametrize("failed", [0, 2])
-def test_the_verdict_says_how_much_was_compared(failed):
+def test_the_checklist_says_how_much_it_compared(failed):
     checks = [
         Check(f"line {n}", n >= failed, 2e-13 * (n + 1), 1e-12, f"detail {n}") for n in range(5)
     ]
@@ -371,6 +371,6 @@ def test_the_verdict_says_how_much_was_compared(failed):
 @each_pair
 def test_every_number_on_the_page_is_compared(pages, models, similarities, which):
     test_the_largest_difference(pages, models, similarities, which)
-    test_which_head_is_which(pages, similarities, which)
+    test_matched_heads(pages, similarities, which)
     test_side_by_side(pages, models, which)
     nothing_else(pages[which], "matched_heads", "first_scores", "second_scores", "curves", "")

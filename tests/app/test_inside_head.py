@@ -77,7 +77,7 @@ def test_a_link_opens_one_weight_and_a_choice_goes_into_the_url(local_page, serv
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="3", q="4", k="1")
 
 
-def test_the_menu_leads_to_the_cell_that_is_pinned_on_the_first_page(local_page, serve):
+def test_the_menu_opens_the_cell_pinned_on_the_first_page(local_page, serve):
     local_page.goto(f"{serve(MAIN)}/?{LINK}")
     explorer = local_page.locator("section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)

@@ -485,7 +485,7 @@ def test_the_page_opens_on_the_pinned_token_of_the_first_page():
     assert number(float(row.max())) == match[3] and int(row.argmax()) == 5
 
 
-def test_why_the_head_looks_there_adds_up_to_the_score():
+def test_the_split_score_adds_up():
     source = "Ein Hund läuft."
     place = {"kind": "cross", "layer": "2", "head": "1", "q": "1", "k": "1"}
     page = render("head", "open_score", source=source, **place)

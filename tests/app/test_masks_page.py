@@ -72,7 +72,7 @@ def compare_change(page, key, title, states, words, before, after, control=()) -
     return changes(page, key, words, before, after)
 
 
-def test_the_batch_is_as_it_is_fed_in(shown, records):
+def test_the_batch_matches_the_ids_fed_in(shown, records):
     cells = 0
     for side, rows, first in (
         ("source", [r.source for r in records], 1),
@@ -264,7 +264,7 @@ def test_the_table_of_mask_values(shown):
             assert text == ("NaN" if np.isnan(low) else expected)
 
 
-def test_the_leak(shown, net, records):
+def test_the_effect_of_removing_the_causal_mask(shown, net, records):
     record = records[0]
     opened = net.inspect(SENTENCE, record.translation, Edits(causal_mask=False))
     before, after = np.exp(record.log_probs), np.exp(opened.log_probs)
@@ -294,7 +294,7 @@ def test_the_leak(shown, net, records):
         (0.2, "the answer leaked"),
     ],
 )
-def test_the_verdict_on_a_gain_follows_its_sign_and_size(monkeypatch, gained, verdict):
+def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
     from core.analysis import leaks
 
     def fixed_gain(masked, opened):
@@ -394,9 +394,9 @@ def test_two_small_networks_and_what_they_learned():
 
 
 def test_every_number_on_the_page_is_compared(shown, records, net):
-    test_the_batch_is_as_it_is_fed_in(shown, records)
+    test_the_batch_matches_the_ids_fed_in(shown, records)
     test_one_row_from_score_to_weight(shown, records)
-    test_the_leak(shown, net, records)
+    test_the_effect_of_removing_the_causal_mask(shown, net, records)
     test_a_sentence_in_its_batch(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
     shown.claim(least_certain(records[0]))

@@ -194,7 +194,7 @@ def test_a_step_is_a_rotation(k, p):
 
 
 @pytest.mark.parametrize("which", ["source", "target"])
-def test_what_the_sum_does(record, weights, which):
+def test_sums_of_embeddings_and_positions(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
     tokens, first = read(record, which)
     content = embedded(weights, which, tokens)
@@ -292,7 +292,7 @@ def test_longest_sentences_by_side(monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["off", "on"])
-def test_another_order(net, record, state):
+def test_reordered_tokens(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)
     header, (moved, new) = map_row(page, "order_maps")
     order = [n - 1 for n, _ in side(header, "queries")]
@@ -324,7 +324,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("sides", ["both", "source", "target"])
 @pytest.mark.parametrize("change", FORMULAS)
-def test_other_positions(net, record, change, sides):
+def test_position_edits(net, record, change, sides):
     query = {"position_change": change, "position_change_side": sides, "position_shift": "9"}
     page = render("positions", "open_what_if", source=SENTENCE, **query)
     edited = {

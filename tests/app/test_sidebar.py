@@ -25,7 +25,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("direction", ["de-en", "en-de"])
-def test_the_note_is_the_checkpoints(direction, model):
+def test_the_model_note_matches_the_checkpoint(direction, model):
     page = render("masks", direction=direction, model=model, source=TEXTS[direction[:2]][0])
     folder = ROOT / f"checkpoints/{model}-{direction}"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]

@@ -71,7 +71,7 @@ def expect_stop(page: Page, direction: str, number: int) -> None:
     expect(main.locator(".st-key-tour_end")).to_have_count(int(last))
 
 
-def test_the_tour_leads_on_to_the_other_direction_and_to_the_lessons(local_page: Page, serve):
+def test_the_tour_links_to_the_other_direction_and_the_lessons(local_page: Page, serve):
     address = serve(MAIN) + "/tour"
     next_stop = local_page.locator(".st-key-tour_links").get_by_text("Next stop")
     local_page.goto(f"{address}?stop=4")

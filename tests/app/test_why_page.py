@@ -99,7 +99,7 @@ def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, 
 
 @pytest.mark.parametrize("token", [None, 2])
 @pytest.mark.parametrize("source", [SHORT, LONG])
-def test_heads_that_matter(net, source, token):
+def test_important_heads(net, source, token):
     page = open_page(source, **({} if token is None else {"why_for": str(token)}))
     rec = record(source)
     heads = heads_by_effect(net, rec, token)
@@ -751,7 +751,7 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
         assert "final norm" not in " ".join(page.texts(fold))
 
 
-def test_one_word_has_no_order():
+def test_a_single_word_is_not_ranked():
     page = open_page("Hallo", "open_sources")
     page.claim("With one word there is no order to compare.", "why_agreement_note")
     page.claim(
