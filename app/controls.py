@@ -148,7 +148,6 @@ def _directions() -> list[str]:
 
 def sidebar() -> None:
     """Draw the sidebar of every page: direction, model, search and examples."""
-    _note_target()
     directions = _directions()
     if not directions:
         return
@@ -191,6 +190,7 @@ def sidebar() -> None:
                     )
                     if hint := example.hint(direction):
                         st.caption(hint)
+    _note_target()
     chosen = selection()
     # On the first page, Back returns to the previous sentence; its pinned cell is dropped.
     entry = ("q", "k") if not session.get("page") else None
