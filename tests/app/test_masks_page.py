@@ -280,15 +280,15 @@ def test_the_effect_of_removing_the_causal_mask(shown, net, records):
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole, future tokens disturb this network: it was trained with the "
-        "mask, where it could not learn to use them."
+        "to them. On average, future tokens are noise to this network: it was trained with the "
+        "mask and could not learn to use them."
     )
 
 
 @pytest.mark.parametrize(
     ("gained", "verdict"),
     [
-        (-0.3, "disturb this network"),
+        (-0.3, "are noise to this network"),
         (-0.004, "next to nothing"),
         (0.0001, "next to nothing"),
         (0.2, "the answer leaked"),

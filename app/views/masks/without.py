@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
 ROUNDING = 1e-5  # of a probability: float32 passes in different batches differ by less
-NEGLIGIBLE = 0.005  # of a mean probability: smaller changes get no verdict
+NEGLIGIBLE = 0.005  # of a mean probability
 
 
 def show_without_causal_mask(inspection: Inspection) -> None:
@@ -92,12 +92,12 @@ def _interpret_gain(gained: float) -> str:
     """Interpret a mean gain of probability by sign and size."""
     if gained < -NEGLIGIBLE:
         return (
-            "On the whole, future tokens disturb this network: it was trained with the mask, "
-            "where it could not learn to use them."
+            "On average, future tokens are noise to this network: it was trained with the mask and "
+            "could not learn to use them."
         )
     if gained <= NEGLIGIBLE:
-        return "On the whole, that changes next to nothing."
-    return "On the whole, the answer leaked into the rows that should predict it."
+        return "On average, that changes next to nothing."
+    return "On average, the answer leaked into the rows that should predict it."
 
 
 def _train() -> None:
