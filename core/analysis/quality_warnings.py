@@ -202,8 +202,7 @@ def other_language(text: str, expected: str) -> str | None:
     words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
     words = [word.replace("’", "'") for word in words]
     hits = {
-        language: sum(word in known for word in words)
-        for language, known in FUNCTION_WORDS.items()
+        language: sum(word in known for word in words) for language, known in FUNCTION_WORDS.items()
     }
     # Only words that the expected language lacks are evidence for another.
     foreign = {
