@@ -156,6 +156,7 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
     button(root, "sharper").click()
     expect(root.locator("[data-part=edit-note]")).to_contain_text("201 edits are too many")
     expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(count)
+    expect(root.locator("[data-part=what-if]")).to_have_attribute("aria-busy", "false")
     local_page.locator(".st-key-source textarea").fill("Zwei junge Frauen spielen im Park.")
     local_page.locator(".st-key-translate button").click()
     expect(root.locator("[data-part=edit-note]")).not_to_contain_text("too many", timeout=30_000)
