@@ -175,7 +175,13 @@ def test_a_record(translator, offline):
 
 @pytest.mark.parametrize(
     "edits",
-    ["hide.2", "off.cross.2.0~uniform.encoder.1.3", "cut.decoder.0.1.all.0", "temp.cross.3.1.0.2"],
+    [
+        "hide.2",
+        "off.cross.2.0~uniform.encoder.1.3",
+        "cut.decoder.0.1.all.0",
+        "temp.cross.3.1.0.2",
+        "row.cross.1.2.3.0.5-0-0.5",
+    ],
 )
 def test_searches_and_records_under_edits(translator, offline, edits):
     own = translator.inspect(TEXT, edits=Edits.parse(edits)[0])

@@ -318,7 +318,6 @@ def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
       const done = [];
       const note = (name) => (answer) => { done.push(name); return answer; };
       const effects = asked("answer", { name: "effects", value: { request: 1, sentence } }).then(note("effects"));
-      await new Promise((resolve) => setTimeout(resolve, 5));
       const again = asked("translate", { ...fields, view: null }).then(note("translate"));
       return readable([done, await again, await effects]);
     }"""
