@@ -180,6 +180,8 @@ def test_cells_of_a_picture_lie_at_their_row_and_column():
     size = float(cells[0].get("width"))
     left, top = float(cells[0].get("x")), float(cells[0].get("y"))
     rows, columns = np.nonzero(record.decoder_mask)
+    weights = record.decoder[3, 1][rows, columns].tolist()
+    assert [cell.find(f"{SVG}title").text for cell in cells] == [f"{w:.4f}" for w in weights]
     for cell, row, column in zip(cells, rows, columns, strict=True):
         assert float(cell.get("x")) == pytest.approx(left + column * size, abs=0.11)
         assert float(cell.get("y")) == pytest.approx(top + row * size, abs=0.11)
@@ -503,6 +505,15 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
         f"have future tokens, {percent(float(future))} of the decoder's self-attention now goes to them."
     )
     assert_maps(causal.locator(".row-place"), records, "decoder")
+    causal.locator("canvas").first.press(
+        "ArrowRight"
+    )  # from key 0 of query 2 to key 3, a later one
+    causal.locator("canvas").first.press("ArrowRight")
+    causal.locator("canvas").first.press("ArrowRight")
+    said = causal.locator(".readout").inner_text()
+    assert f"with masked · without {opened_.decoder[2, 1, 2, 3]:.4f} · " in said.replace(
+        "\u2068", ""
+    )
     hidden = section(root, "What if one word were masked away?")
     words = hidden.locator("select")
     offered = [text.strip(ISOLATES) for text in words.locator("option").all_inner_texts()]
@@ -602,6 +613,22 @@ def test_embedded_pages_show_the_explorer_alone(german):
     page.goto(page.url.replace("?embed=1", "?embed=0"))
     expect(explorer(page)).to_be_visible()
     assert len(page.evaluate(visible)) > 20
+
+
+def test_the_walk_through_names_what_the_page_has(german):
+    """Names in italics are texts of the page."""
+    text = (
+        (ROOT / "app/export/README.md").read_text(encoding="utf-8").partition("## Ten minutes")[2]
+    )
+    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text))
+    assert len(named) > 8
+    page = german(f"source={quote(SENTENCE)}&stop=1")
+    expect(explorer(page)).to_be_visible()
+    found = page.locator("body").inner_text()
+    part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
+    found += lesson(page, "positions", SENTENCE).inner_text()
+    found += " ".join(page.locator(".lessons option").all_inner_texts())
+    assert {name for name in named if name not in found} == set()
 
 
 def test_page_parts_are_found_by_screen_readers(german):
