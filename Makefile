@@ -27,7 +27,7 @@ site: $(ENV)/ready  ## write a folder for any static host: make site [SITE=FOLDE
 test: check  ## everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # browser tests mostly wait
 
-soak: $(ENV)/tests  ## the tests that take minutes: load, crash recovery, mutation
+soak: $(ENV)/tests  ## the tests that take minutes: load and crash recovery
 	$(BIN)/python -m pytest -m soak -s
 
 check: $(ENV)/tests types-js  ## formatting, lint and types

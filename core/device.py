@@ -1,7 +1,5 @@
 """Device selection, display names, and process-wide torch and memory settings."""
 
-import ctypes
-import platform
 import re
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -109,19 +107,3 @@ def limit_threads(parameters: int) -> None:
     if parameters < _MIN_PARAMETERS_FOR_THREADS:
         torch.set_num_threads(1)
         threadpool_limits(1, user_api="blas")
-
-
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # glibc's malloc.h
-_MAX_MMAP_THRESHOLD = 32 << 20  # the largest value that glibc accepts
-
-
-def keep_freed_memory() -> None:
-    """Let glibc reuse freed memory instead of returning it to the OS; no-op elsewhere.
-
-    By default, blocks of a few megabytes are returned at once, and the kernel zeroes every page
-    when it is allocated again. That makes a training step 1.1 times as long.
-    """
-    if platform.libc_ver()[0] == "glibc":
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _MAX_MMAP_THRESHOLD)
-        mallopt(_TRIM_THRESHOLD, 2**31 - 1)

@@ -19,7 +19,7 @@ from core.checkpoint import folder as checkpoint
 from core.command import refuse_unwritable, table
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.data.text_files import LinePairs, refuse_pipes
-from core.device import device_label, keep_freed_memory, pick_device
+from core.device import device_label, pick_device
 from core.files import sha256, write_atomic
 from core.model.build import Model, build
 from core.training import model_card as card
@@ -77,7 +77,6 @@ def run(options: Options) -> None:
     """
     if options.threads:
         torch.set_num_threads(options.threads)
-    keep_freed_memory()
     device = pick_device(options.device)
     with joined(device) as processes:
         resuming = _resuming(options, processes)
