@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from core.accelerate.layers import replace_dropout
 from core.config import TrainConfig
 from core.data.batches import Pair, collate, plan
 from core.device import autocast_dtype
@@ -144,7 +143,6 @@ def train(
 
     Raises DivergedError, and ValueError if the state cannot be resumed.
     """
-    replace_dropout(model)
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
     settings = {

@@ -17,9 +17,8 @@ from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from core.accelerate.layers import Dropout, replace_dropout
 from core.config import DecodeConfig
 from core.data.batches import collate
 from core.record.capture import explicit_attention
@@ -44,10 +43,8 @@ def plain_loss(self: Objective, batch: Any, count: int) -> Tensor:
 
 PLAIN: dict[str, list[Any]] = {
     "compiled": [patch("core.accelerate.kernels.library", lambda: None)],
-    "dropout": [patch.object(Dropout, "forward", nn.Dropout.forward)],
     "loss": [patch.object(Objective, "forward", plain_loss)],
 }
-TRAINING = ("dropout", "loss")
 
 
 @contextmanager
@@ -71,7 +68,6 @@ def translating(folder: Path, batch_tokens: int, beam: int) -> list[Callable[[],
 def training(folder: Path, batch_tokens: int) -> list[Callable[[], object]]:
     """The gradients of one step of training on random tokens, in sentences of 10 to 20."""
     model = Translator.load(folder, "cpu")._model
-    replace_dropout(model)
     model.requires_grad_(True).train()
     torch.manual_seed(0)
     size, rows = model.config.target_vocab_size, batch_tokens // 15
@@ -100,7 +96,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     folder = given.checkpoint
-    if given.name in TRAINING:
+    if given.name == "loss":
         work = training(folder, given.batch_tokens or 2048)
     else:
         work = translating(folder, given.batch_tokens or 1, given.beam)

@@ -32,7 +32,7 @@ CONFIG = TrainConfig(
     validate_every=2,
     snapshot_every=2,
     save_every=1,
-    seed=5,
+    seed=9,  # with which the rate is lowered before step 7, and a plateau is pending
 )
 STATE = "state.safetensors"
 

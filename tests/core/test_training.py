@@ -21,7 +21,6 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from core.accelerate import kernels
-from core.accelerate.layers import Dropout
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
 from core.data.batches import Batch, collate, plan
@@ -328,15 +327,6 @@ def run_steps(folder: Path, config: TrainConfig, resuming: bool = False, **more:
     torch.manual_seed(5)
     model, pairs = build("scratch", small.config()), random_pairs(30)
     return list(train(model, pairs, pairs[:5], config, folder, "cpu", resuming, **more))
-
-
-def test_both_networks_are_trained_with_the_same_dropout(tmp_path):
-    pairs = random_pairs(20)
-    for kind in ("scratch", "baseline"):
-        model = build(kind, small.config(dropout=0.1))
-        next(train(model, pairs, pairs[:5], CONFIG, tmp_path / kind, "cpu", resuming=False))
-        found = [type(part) for part in model.modules() if isinstance(part, torch.nn.Dropout)]
-        assert found and set(found) == {Dropout}
 
 
 def test_early_stopping(tmp_path):
