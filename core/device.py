@@ -1,4 +1,4 @@
-"""Device selection, display names, and process-wide torch and memory settings."""
+"""Device selection, display names, and the number of threads of torch and NumPy."""
 
 import re
 from collections.abc import Callable, Generator
