@@ -106,6 +106,7 @@ STRANGE = [
         "▁", "a", "b", "ab", "▁a", "aab", "1", " x", merges=[("a", "b"), ("▁", "a"), ("a", "ab")]
     ),
     small("e", "n", "en", "▁▁e", "☃", merges=[("e", "n")]),  # no boundary mark
+    small("▁", "a", "aa", merges=[("a", "a")]),
     small("▁", "1", "2", "▁1", "12", "▁12", merges=[("▁", "1"), ("1", "2")], single_digits=True),
     small("▁", "1", "2", "▁1", "12", "▁12", merges=[("1", "2"), ("▁", "12")], single_digits=False),
 ]
@@ -120,9 +121,20 @@ def test_2000_texts_in_many_scripts(shared_page):
         assert found == tokens, ascii(text)
 
 
-@pytest.mark.parametrize("values", STRANGE, ids=["merges", "no mark", "digits", "numbers"])
+@pytest.mark.parametrize("values", STRANGE, ids=["merges", "no mark", "pairs", "digits", "numbers"])
 def test_strange_tokenizers(shared_page, values):
-    many = [*texts(300), "aab baab", "12 112", "▁12", "e▁en", " a", "▁", "1 12,5", "abaab ab1a"]
+    many = [
+        *texts(300),
+        "aab baab",
+        "12 112",
+        "▁12",
+        "e▁en",
+        " a",
+        "▁",
+        "1 12,5",
+        "abaab ab1a",
+        "aaa baaaaa",
+    ]
     assert encoded(shared_page, values, many) == expected(values, many)
 
 

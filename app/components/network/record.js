@@ -38,7 +38,7 @@ export function inspect(network, tokenizer, text, { beam = 5, edits = NO_EDITS, 
   const decode = task.target ? null : { beam, lengthPenalty: 1 };
   const { about, config } = network;
   const record = {
-    id: "", // a hash of the rest, which is asynchronous: see identityOf in offline/npz.js
+    id: "", // a hash of the rest, which is asynchronous: see identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
     sourceLanguage: LANGUAGES[about.source_language],
