@@ -21,7 +21,12 @@ from app.examples import EXAMPLES
 from app.export import offline
 from app.look.labels import label, segments
 from app.look.numbers import percent
-from core.analysis.quality_warnings import least_certain, quality_warnings
+from core.analysis.quality_warnings import (
+    FUNCTION_WORDS,
+    least_certain,
+    quality_warnings,
+    warnings_about,
+)
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
@@ -134,7 +139,8 @@ def part(page: Page, name: str) -> Locator:
 
 def shown(page: Page) -> None:
     """Wait until the choice is shown, or why it cannot be."""
-    expect(part(page, "result").and_(page.locator("[aria-busy=false]"))).to_have_count(1)
+    settled = part(page, "result").and_(page.locator("[aria-busy=false]"))
+    expect(settled).to_have_count(1, timeout=20_000)
 
 
 def translate(page: Page, text: str) -> None:
@@ -250,6 +256,28 @@ def test_a_repeated_or_unknown_edit_is_one_line(visit):
     expect(explorer(page).locator("li[data-edit='off.cross.2.0']")).to_be_visible()
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
+
+
+def test_a_link_opens_its_view_in_the_open_page(visit):
+    visit(source=SHORT, kind="encoder", layer=1, head=2)
+    page = visit(source=SHORT, kind="decoder", layer=2, head=0, quantity="rollout")
+    root = explorer(page)
+    expect(root).to_have_attribute("data-kind", "decoder")
+    expect(root).to_have_attribute("data-quantity", "rollout")
+    assert link(page)["layer"] == "2" and link(page)["head"] == "0"
+    page.go_back()
+    expect(root).to_have_attribute("data-kind", "encoder")
+    expect(root).to_have_attribute("data-quantity", "weights")
+
+
+def test_a_second_edit_joins_the_first(visit):
+    page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1")
+    explorer(page).locator("button[data-edit=head]").click()
+    expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
+    assert link(page)["edits"] == "hide.1~off.cross.2.3"
+    explorer(page).get_by_role("button", name="Remove all").click()
+    expect(explorer(page).locator("li[data-edit]")).to_have_count(0)
+    assert "edits" not in link(page)
 
 
 def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, translators):
@@ -683,6 +711,40 @@ def test_a_changed_text_of_both_directions(blank):
     assert other == {
         "direction": "en-de", "source": "Tag.", "target": "", "beam": 2, "edits": "",
     }  # fmt: skip
+
+
+PAIRS = (
+    ("Um 15 Uhr kosten 12 Eier 1.234 Euro.", "At 3 o'clock 1,234 euros."),
+    ("Schreib an a.b@c.de, nicht an www.x.org/y!", "Write to a.b@c.de."),
+    ("Der Mann ist in Berlin.", "The man is in Berlin."),
+    ("Die Frau in was die an am.", "x"),
+    ("He is in the house and the man was here.", "x"),
+    ("Il est dans la maison avec des amis.", "x"),
+    ("NASA und EU", "NASA and EU"),
+    ("EIN HUND LÄUFT", "A dog"),
+    ("STRAßE UND WEG", "x"),
+    ("…", "x"),
+    ("0 Uhr bis 12", "12 to 0"),
+    ("Raum 24 und 13", "room 12 and 1"),
+)
+
+
+@pytest.mark.parametrize(("source", "translation"), PAIRS)
+@pytest.mark.parametrize("language", ["German", "English", "Esperanto"])
+def test_doubts_are_pythons(blank, source, translation, language):
+    unknown = tuple("abcde"[: len(source) % 6])
+    words = {name: " ".join(known) for name, known in FUNCTION_WORDS.items()}
+    for probability in (0.399, 0.4, 0.05):
+        expected = warnings_about(source, translation, language, unknown, probability)
+        doubted = {
+            "source": source,
+            "translation": translation,
+            "language": language,
+            "unknown": unknown,
+            "probability": probability,
+        }
+        reasons = run(blank, "doubts", "reasonsToDoubt(...args)", doubted, words)
+        assert reasons == expected.reasons(language)
 
 
 @pytest.mark.parametrize(

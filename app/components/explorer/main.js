@@ -171,19 +171,20 @@ function applyPayload(explorer, bytes) {
 
 /**
  * Apply the view of the payload, with the rest from the page's link; a view chosen earlier wins unless the payload now
- * gives another. Returns the cell to pin.
+ * gives another. After back or forward navigation, what the link leaves out is as usual. Returns the cell to pin.
  * @param {Explorer} explorer
  */
 function openView(explorer, given) {
   const { data, memory, now } = explorer;
   const last = lastStates.get(explorer.key);
   memory.given = JSON.stringify(given);
-  const again = last?.given === memory.given && !memory.returning;
+  const { returning } = memory;
+  const again = last?.given === memory.given && !returning;
   memory.returning = false;
   const link = again ? last.link : { ...linkParameters(explorer), ...given };
-  const { view, quantity } = viewOfLink(data, explorer.view, link);
+  const { view, quantity } = viewOfLink(data, returning ? FIRST_VIEW : explorer.view, link);
   explorer.view = view;
-  now.wanted = quantity ?? now.wanted;
+  now.wanted = quantity ?? (returning ? WEIGHTS : now.wanted);
   return again && last.sentence !== data.sentence ? NO_CELL : pinnedOfLink(data, view, link);
 }
 
