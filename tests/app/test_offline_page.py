@@ -630,6 +630,11 @@ def test_a_missing_argument_gets_one_line(capsys):
     assert said.startswith("error: ") and "--checkpoint" in said
 
 
+def test_a_page_is_reproducible():
+    folder = FOLDERS["de-en"]
+    assert offline.page([offline.network(folder)]) == offline.page([offline.network(folder)])
+
+
 def test_the_app_offers_its_model_as_a_page():
     page = render("", state={"source": "Hallo.", "direction": "de-en", "model": "captions"})
     (button,) = [one for one in page.app.get("download_button") if "App" in one.proto.label]
