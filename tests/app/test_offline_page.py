@@ -47,6 +47,14 @@ Visit = Callable[..., Page]
 TEMPTING = "http://127.0.0.1:9/"  # requested by a test, blocked by the policy
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """On a busy machine a translation takes longer than the usual five seconds."""
+    expect.set_options(timeout=15_000)
+    yield
+    expect.set_options(timeout=5_000)
+
+
 @pytest.fixture(scope="session")
 def file(tmp_path_factory) -> Path:
     """Both directions in one file, written by the command line."""
@@ -146,7 +154,7 @@ def part(page: Page, name: str) -> Locator:
 def shown(page: Page) -> None:
     """Wait until the choice is shown, or why it cannot be."""
     settled = part(page, "result").and_(page.locator("[aria-busy=false]"))
-    expect(settled).to_have_count(1, timeout=20_000)
+    expect(settled).to_have_count(1)
 
 
 def translate(page: Page, text: str) -> None:
