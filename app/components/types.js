@@ -1,6 +1,57 @@
 // Types shared by the scripts, for editors and `make types-js`; never sent to a browser.
 
 /**
+ * The explorer and the page around it. `render({data, parentElement, key, host})` of explorer/main.js shows the packed
+ * `Payload` of one record. Everything else goes through `host`: the explorer asks for what the payload lacks, and reads
+ * and writes the link to its view. It hides the controls whose request is not in `host.answers`. There are three hosts:
+ * explorer/streamlit.js (the app), explorer/saved.js (a page with one record, which answers nothing) and the offline
+ * page's.
+ *
+ * A request is answered by one packed `Answer`, passed to the function that `listen` received. It holds only what was
+ * asked for, the `sentence` that it is about, and the `request` number that it answers. The exception is `edit`, which
+ * is answered by rendering the payload of the edited pass, with the number in `what_if.request`. A failed request is
+ * answered as well: with `failed`, one line for the reader. Answers may come late, repeatedly or unasked.
+ *
+ * @typedef {object} Requests  the value of each request
+ * @property {{request: number, quantity: Quantity}} quantity  show it now and, in a page that remembers it, for later
+ *   sentences; "weights" needs no answer
+ * @property {{request: number, sentence: string, quantity: Quantity, kind: Kind, layer: number | null,
+ *   head: number | null}} exact  numbers in full precision; null: all layers, all heads
+ * @property {{request: number, sentence: string}} effects  effect of ablating each head
+ * @property {{request: number, sentence: string, view: Link}} page  the record as a page that opens with this view
+ * @property {{request: number, command: string}} edit  "+off.cross.2.0" adds an edit, "-off.cross.2.0" removes it, ""
+ *   removes all
+ *
+ * @typedef {object} Host
+ * @property {ReadonlySet<string>} answers  names of the requests that this page answers
+ * @property {<Name extends keyof Requests>(name: Name, value: Requests[Name]) => void} ask
+ * @property {(receive: (answer: Uint8Array) => void) => () => void} listen  start passing answers to `receive`, also
+ *   those that came earlier; returns a function that stops it
+ * @property {HostLink | null} link  null: the page has no link to a view
+ * @property {HeadPage | null} headPage  the page that shows one head's arithmetic; null: there is none
+ *
+ * @typedef {object} HostLink  the view as parameters of the page's URL
+ * @property {() => Record<string, string>} read
+ * @property {(parameters: Link) => void} write  null removes a parameter; all others stay
+ * @property {(navigate: () => void) => () => void} listen  call `navigate` after back or forward navigation, before its
+ *   payload is rendered; returns a function that stops it
+ * @property {() => string} url  the complete link, to copy
+ *
+ * @typedef {object} HeadPage
+ * @property {() => string} url  of the page, for the view that was written last
+ * @property {() => void} open  open it in this window
+ * @property {(click: (event: MouseEvent) => void) => () => void} listen  call `click` with clicks on other links to it;
+ *   returns a function that stops it
+ *
+ * @typedef {{sentence: string, name: keyof Requests, request: number | null, failed?: string,
+ *   quantities?: Record<string, SentQuantity>, exact?: {quantity: Quantity, kind: Kind, layer: number | null,
+ *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array}} Answer  the numbers of a
+ *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
+ * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>}} SentQuantity  levels: null
+ *   for 32-bit floats
+ */
+
+/**
  * What Python sends. `bytes` of masks and numbers are beside the named values: see explorer/payload.py.
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
@@ -11,19 +62,20 @@
  *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
- *   change: number[] | null}} WhatIf  text: all edits in their text form; before: log-probability of the target without
- *   edits, change: of each target token's log-probability, in nats
+ *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
+ *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
+ *   last `edit` request that led here
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[], verdict: "here" | "saved" | "edited",
- *   source: SentToken[], target_in: SentToken[], target_out: SentToken[], alternatives: [string, number, 0 | 1 | 2][][],
- *   address: boolean, inside: string | null, view: Link, offered: Quantity[],
- *   quantities: Record<string, {levels: number | null, heads: number, range: Record<Kind, [number, number]>}>,
- *   alone: boolean, failed: Record<string, string>, exact_numbers?: Uint8Array, page?: Uint8Array,
- *   exact?: {quantity: Quantity, kind: Kind, layer: number | null, head: number | null}, together?: string | null,
- *   what_if?: WhatIf | null, offers_effects?: boolean, effects?: boolean}} Payload  levels: null for 32-bit floats
+ *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[],
+ *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
+ *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
+ *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
+ *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
+ *   quantities: those sent along; host: for explorer/streamlit.js
  */
 
 /**
@@ -49,9 +101,7 @@
  * @property {string} search
  * @property {boolean} givenTarget
  * @property {Check[]} checks
- * @property {string} verdict
- * @property {boolean} address
- * @property {string | null} inside
+ * @property {"here" | "elsewhere" | "never"} checked
  * @property {number} logProb
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
@@ -61,12 +111,8 @@
  * @property {Quantity[]} offered
  * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
- * @property {Uint8Array | null} page
- * @property {Record<string, string>} failed
- * @property {boolean} alone
  * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
- * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
@@ -92,7 +138,7 @@
  * @property {Unit} unit
  * @property {Set<string>} hide
  * @property {string} sort
- * @property {boolean} whole  ablation effects on the whole translation, even if a word is pinned
+ * @property {boolean} wholeTranslation  ablation effects on the whole translation, even if a word is pinned
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
@@ -108,7 +154,7 @@
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, whole: number, numbered: boolean, gap: number}} MapGeometry
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number}} MapGeometry
  * @typedef {{size: string, room: number, tallest: number, reserved: number, tickWidth: number, zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
@@ -123,7 +169,9 @@
  *
  * @typedef {object} Explorer
  * @property {string} key
+ * @property {Host} host
  * @property {Uint8Array | null} bytes
+ * @property {Map<string, Answer>} early  answers about a record that is not shown yet, by request
  * @property {Readonly<RecordData>} data
  * @property {Theme} theme
  * @property {Readonly<View>} view
@@ -132,12 +180,10 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
- * @property {(name: string, value: any) => void} setState  set persistent component state
- * @property {(name: string, value: any) => void} trigger  fire a one-time event
- * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
+ * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
+ *   timer: number}>} requests  pending ones, by name
  * @property {number} warming
- * @property {number} addressTimer
- * @property {string} pathname
+ * @property {number} linkTimer
  * @property {() => void} [destroy]
  */
 
@@ -156,13 +202,13 @@
  *
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
- *   words: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
+ *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
  * @typedef {{parent: number | null, id: number, step: number, rank: number, log_prob: number, total: number,
  *   score: number, status: string, forced: boolean, next: [number, number][], probability: number, ended: boolean,
- *   winner: boolean, childless: boolean, place: number}} TreeNode
+ *   winner: boolean, childless: boolean, finalRank: number}} TreeNode
  * @typedef {{tree: string, beam: number, alpha: number, limit: number, first: number, pinned: number,
  *   tokens: Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>, nodes: TreeNode[],
  *   hypotheses: {text: string, end: number, log_prob: number, score: number}[],
@@ -170,4 +216,65 @@
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
  *   destroy?: () => void}} TreeView
+ */
+
+/**
+ * The offline page.
+ *
+ * @typedef {{title: string, source: string, look_for: string, measured: [string, string, string], tokens: string,
+ *   view: Record<string, string>}} TourStop  measured: before the share, the share, and after it; see export/tour.py
+ *
+ * @typedef {object} Pass  of a lesson
+ * @property {string} text
+ * @property {string} translation
+ * @property {{source: string, target: string}} languages
+ * @property {SentToken[]} source
+ * @property {SentToken[]} targetIn
+ * @property {SentToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {number[]} probabilities  of the target's tokens
+ * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1 for unmasked
+ * @property {Float32Array} positions  what is added to the source tokens, [token, dimension]
+ *
+ * @typedef {{name: string, short: string, note: string}} MapName
+ * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
+ *
+ * @typedef {object} LessonTools  what a lesson needs of the page
+ * @property {HTMLElement} mapRow  markup of a map row, to clone
+ * @property {(shown: RowShown) => void} render  shows a map row
+ * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
+ *   edits, and the network's own translation under them; rejects with one line
+ *
+ * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
+ *
+ * @typedef {object} PassRecord  as TranslationRecord in core/record/record.py; S source tokens, T target tokens
+ * @property {string} id
+ * @property {string} model
+ * @property {string} weightsSha256
+ * @property {string} sourceLanguage
+ * @property {string} targetLanguage
+ * @property {{beam: number, lengthPenalty: number} | null} decode  null for a given target
+ * @property {string} search
+ * @property {string} sourceText
+ * @property {string} translation
+ * @property {RecordToken[]} source
+ * @property {RecordToken[]} targetIn
+ * @property {RecordToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {Float32Array} encoder  [layer, head, query, key], as `decoder` and `cross`
+ * @property {Float32Array} decoder
+ * @property {Float32Array} cross
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1: may attend
+ * @property {Float32Array} sourcePositions  [S, d_model]
+ * @property {Float32Array} targetPositions  [T, d_model]
+ * @property {Float32Array} logProbs  [T], in nats
+ * @property {RecordToken[][]} alternatives  [T, K], best first
+ * @property {Float32Array} alternativeLogProbs  [T, K]
+ * @property {{text: string, ids: number[], logProb: number, score: number}[]} hypotheses
+ * @property {Check[]} checks
+ * @property {import("./network/edits.js").Edits} edits
+ * @property {string} editsText  all edits in their text form, or ""
  */

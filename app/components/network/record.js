@@ -1,0 +1,172 @@
+// One sentence as in core/translator.py and core/record: a search, then a teacher-forced pass that records everything.
+
+import { checksOf } from "./checks.js";
+import { NO_EDITS, checkEdits, editsText } from "./edits.js";
+import { logProbability, logTotal, search, topLogProbs } from "./search.js";
+import { BOS, EOS, idsOf, normalise } from "./subwords.js";
+
+const MAX_CHARACTERS = 500; // of an inspected text
+const MAX_TOKENS = 100;
+const ALTERNATIVES = 5;
+const LANGUAGES = { de: "German", en: "English" };
+
+/** Thrown for invalid input; the message is one line: problem, limit, remedy. */
+export class InputError extends Error {}
+
+/**
+ * Translate a text. Throws InputError, as `inspect`.
+ * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
+ */
+export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
+  const { source } = taskOf(network, tokenizer, text, null, edits);
+  const hypotheses = search(network, idsOf(source), { beam, edits });
+  return { source, hypotheses, text: tokenizer.decode(hypotheses[0].ids) };
+}
+
+/**
+ * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation.
+ *
+ * Search and pass run under `edits`. Throws InputError for an empty or over-long text, and for edits that do not apply to
+ * the network or the sentence.
+ * @returns {PassRecord}
+ */
+export function inspect(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
+  const task = taskOf(network, tokenizer, text, target, edits);
+  const hypotheses = task.target ? [] : search(network, idsOf(task.source), { beam, edits });
+  const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
+  const { logits, ...pass } = teacherForcedPass(network, idsOf(task.source), idsOf(targetOut), edits);
+  const decode = task.target ? null : { beam, lengthPenalty: 1 };
+  const { about, config } = network;
+  const record = {
+    id: "", // a hash of the rest, which is asynchronous: see identityOf in npz.js
+    model: about.name,
+    weightsSha256: about.weights_sha256,
+    sourceLanguage: LANGUAGES[about.source_language],
+    targetLanguage: LANGUAGES[about.target_language],
+    decode,
+    search: searchLabel(decode, edits),
+    sourceText: normalise(text),
+    translation: tokenizer.decode(idsOf(targetOut)),
+    source: task.source,
+    targetIn: [tokenizer.token(BOS), ...targetOut.slice(0, -1)],
+    targetOut,
+    heads: config.num_heads,
+    layers: { encoder: config.num_encoder_layers, decoder: config.num_decoder_layers, cross: config.num_decoder_layers },
+    ...pass,
+    alternatives: pass.alternatives.map((row) => row.map(({ id }) => tokenizer.token(id))),
+    hypotheses: hypotheses.map((one) => ({ text: tokenizer.decode(one.ids), ...one })),
+    edits,
+    editsText: editsText(edits),
+  };
+  return { ...record, checks: checksOf(network, record, logits) };
+}
+
+/* Validate and tokenise the arguments; `target` is null unless one is given. */
+function taskOf({ config }, tokenizer, text, target, edits) {
+  const source = tokensWithin(config, tokenizer, text);
+  const [problem] = checkEdits(edits, config, source.length);
+  if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
+  if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
+  if (source.every((_, position) => edits.hiddenSource.includes(position)))
+    throw new InputError("all source tokens are hidden: leave at least one visible");
+  if (problem) throw new InputError(problem);
+  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
+  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target) };
+}
+
+/* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
+function tokensWithin(config, tokenizer, text) {
+  const characters = [...text];
+  const tooMany = (count, what, limit) => {
+    const remedy = "try one sentence at a time";
+    if (count > limit) throw new InputError(`${count.toLocaleString("en-US")} ${what} are too many: the limit is ${limit}, ${remedy}`);
+  };
+  tooMany(characters.length, "characters", MAX_CHARACTERS);
+  const half = characters.findIndex((character) => !character.isWellFormed());
+  if (half >= 0) {
+    const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
+    throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
+  }
+  const tokens = tokenizer.encode(text);
+  tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
+  return [...tokens, tokenizer.token(EOS)];
+}
+
+/* Such as "greedy", "beam 5, edited" or "given target". */
+function searchLabel(decode, edits) {
+  const label = decode === null ? "given target" : decode.beam === 1 ? "greedy" : `beam ${decode.beam}`;
+  return label + (editsText(edits) ? ", edited" : "");
+}
+
+/*
+ * Feed source and target once and keep everything. It is exact because of causality: row t of a full pass sees the same
+ * tokens as step t of decoding.
+ */
+function teacherForcedPass(network, source, target, edits) {
+  network.free();
+  const capture = /** @type {any} */ ({ weights: true });
+  const logits = network.decode([BOS, ...target.slice(0, -1)], network.encode(source, edits, capture), edits, capture);
+  const rows = rowsOf(logits, target.length);
+  const totals = rows.map(logTotal);
+  const alternatives = rows.map((row, t) => topLogProbs(row, ALTERNATIVES, 0, totals[t]));
+  return {
+    encoder: capture.encoder.weights,
+    decoder: capture.decoder.weights,
+    cross: capture.cross.weights,
+    masks: masksOf(source.length, target.length, edits),
+    sourcePositions: network.embeddings.positions("source", 0, source.length, edits),
+    targetPositions: network.embeddings.positions("target", 0, target.length, edits),
+    logProbs: Float32Array.from(target, (id, t) => logProbability(rows[t][id], totals[t])),
+    alternatives,
+    alternativeLogProbs: Float32Array.from(alternatives.flat(), ({ logProb }) => logProb),
+    logits: logits.slice(),
+  };
+}
+
+/* The logits [T, V] as rows. */
+const rowsOf = (logits, T) => Array.from({ length: T }, (_, t) => logits.subarray((t * logits.length) / T, ((t + 1) * logits.length) / T));
+
+/* The masks [query, key] by kind, 1 = may attend: no future in the decoder, and no hidden source. */
+function masksOf(S, T, { causalMask, hiddenSource }) {
+  const mask = (queries, keys, attends) =>
+    Uint8Array.from({ length: queries * keys }, (_, cell) => Number(attends(Math.floor(cell / keys), cell % keys)));
+  const isVisible = (_, key) => !hiddenSource.includes(key);
+  const isPast = (query, key) => !causalMask || key <= query;
+  return { encoder: mask(S, S, isVisible), decoder: mask(T, T, isPast), cross: mask(T, S, isVisible) };
+}
+
+/**
+ * Ablate every head by itself, as by `headsOff`: the change in each target token's log-probability, in nats.
+ * @param {PassRecord} record
+ * @param {() => Promise<void>} pause called after each head; nothing else may run the network meanwhile
+ * @returns {Promise<Record<Kind, Float32Array>>} [layer, head, target token]; negative where the head helped
+ */
+export async function headEffects(network, record, pause = async () => {}) {
+  const { layers, heads, edits } = record;
+  const [source, targetIn, written] = [record.source, record.targetIn, record.targetOut].map(idsOf);
+  network.free();
+  const memory = network.encode(source, edits); // shared by all heads of the decoder
+  const unedited = targetLogProbs(network.decode(targetIn, memory, edits), written);
+  const effects = /** @type {Record<Kind, Float32Array>} */ ({});
+  for (const [kind, count] of Object.entries(layers)) {
+    effects[kind] = new Float32Array(count * heads * written.length);
+    for (let map = 0; map < count * heads; map++) {
+      const off = { kind, layer: Math.floor(map / heads), head: map % heads };
+      const own = Object.freeze({ ...edits, headsOff: [...edits.headsOff, off] });
+      const logits = network.decode(targetIn, kind === "encoder" ? network.encode(source, own) : memory, own);
+      network.free(memory);
+      const changes = targetLogProbs(logits, written).map((logProb, t) => logProb - unedited[t]);
+      effects[kind].set(changes, map * written.length);
+      await pause();
+    }
+  }
+  return effects;
+}
+
+/* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */
+function targetLogProbs(logits, target) {
+  return rowsOf(logits, target.length).map((row, t) => {
+    const { top, sum } = logTotal(row);
+    return row[target[t]] - top - Math.log(sum);
+  });
+}

@@ -1,0 +1,112 @@
+// Greedy and beam search with length penalty, as core/search/beam.py, for one sentence.
+
+import { BOS, EOS } from "./subwords.js";
+
+/* <pad> and <bos>, which no translation contains. */
+const NEVER_WRITTEN = 2;
+
+/** The maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1), less for short sources. */
+export const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
+
+/** Return log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). */
+export const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
+
+/** The parts of log Σ exp(x) of a row of logits: the largest, and the sum of exp(x − largest). @param {Float32Array} logits */
+export function logTotal(logits) {
+  let top = -Infinity;
+  for (let id = 0; id < logits.length; id++) if (logits[id] > top) top = logits[id];
+  let sum = 0;
+  for (let id = 0; id < logits.length; id++) sum += Math.exp(logits[id] - top);
+  return { top, sum };
+}
+
+/** The log-probability of a logit, in nats, rounded to float32 as in Python. */
+export const logProbability = (logit, { top, sum }) => Math.fround(Math.fround(logit - top) - Math.fround(Math.log(sum)));
+
+/**
+ * The `count` largest log-probabilities of a row of logits from id `first` on, best first; the lower of equal ids.
+ * @param {Float32Array} logits
+ * @returns {{id: number, logProb: number}[]}
+ */
+export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) {
+  const best = [];
+  for (let id = first; id < logits.length; id++) {
+    if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
+    let place = best.length < count ? best.length : count - 1;
+    for (; place > 0 && logits[best[place - 1]] < logits[id]; place--) best[place] = best[place - 1];
+    best[place] = id;
+  }
+  return best.map((id) => ({ id, logProb: logProbability(logits[id], total) }));
+}
+
+/**
+ * One finished translation: ids without <bos>, with <eos> unless it hit the length limit. `logProb` is the sum of its
+ * tokens' log-probabilities in nats; `score`, which the beam compares, is that sum after the length penalty.
+ * @typedef {{ids: number[], logProbs: number[], logProb: number, score: number}} Hypothesis
+ */
+
+/**
+ * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty.
+ * @param {number[]} source ids with <eos>
+ * @returns {Hypothesis[]}
+ */
+export function search(network, source, { beam, alpha = 1, edits }) {
+  const limit = lengthLimit(source.length, network.config.max_length);
+  network.free();
+  const cache = network.start(network.encode(source, edits), beam, limit);
+  return beam === 1 ? [greedy(network, cache, limit, edits)] : beamSearch(network, cache, limit, { beam, alpha, edits });
+}
+
+const START = { ids: [], logProbs: [], logProb: 0 };
+
+const extended = ({ ids, logProbs, logProb }, id, own) => ({
+  ids: [...ids, id],
+  logProbs: [...logProbs, own],
+  logProb: logProb + own,
+});
+
+/* Take the most likely token at each step until <eos> or the length limit. */
+function greedy(network, cache, limit, edits) {
+  let written = START;
+  for (let token = BOS; token !== EOS && written.ids.length < limit; token = written.ids.at(-1)) {
+    const [{ id, logProb }] = topLogProbs(network.step([token], [0], cache, edits), 1, NEVER_WRITTEN);
+    written = extended(written, id, logProb);
+  }
+  return { ...written, score: written.logProb };
+}
+
+/* Beam search (Sutskever et al. 2014, §3.2): `open` are the prefixes, best first, with the row that each extends. */
+function beamSearch(network, cache, limit, { beam, alpha, edits }) {
+  let open = [{ ...START, row: 0 }];
+  let finished = [];
+  for (let step = 1; open.length; step++) {
+    const tokens = open.map(({ ids }) => ids.at(-1) ?? BOS);
+    const logits = network.step(tokens, open.map(({ row }) => row), cache, edits);
+    const survivors = [];
+    for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam).entries()) {
+      if (id === EOS || step === limit) {
+        // Only the K best may finish; a worse one would displace better open hypotheses.
+        if (rank < beam) finished.push({ ...extended(open[row], id, own), score: penalised(total, step, alpha) });
+      } else if (survivors.length < beam) survivors.push({ ...extended(open[row], id, own), row });
+    }
+    finished = finished.toSorted((a, b) => b.score - a.score).slice(0, beam);
+    if (survivors.length && settled(finished, survivors[0].logProb, limit, { beam, alpha })) break;
+    open = survivors;
+  }
+  return finished;
+}
+
+/* The 2K best continuations: at most K of them end, so K can continue. Of equal ones the first leads. */
+function bestCandidates(open, logits, beam) {
+  const V = logits.length / open.length;
+  const count = Math.max(2 * beam, 5);
+  const candidates = open.flatMap(({ logProb }, row) => {
+    const best = topLogProbs(logits.subarray(row * V, (row + 1) * V), count, NEVER_WRITTEN);
+    return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));
+  });
+  return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);
+}
+
+/* Whether the beam is full and no open prefix can beat its best: totals only fall, and the length is limited. */
+const settled = (finished, bestOpen, limit, { beam, alpha }) =>
+  finished.length === beam && finished[0].score >= penalised(bestOpen, limit, alpha);

@@ -1,0 +1,136 @@
+// Text to subwords and back, as core/text/subwords.py: normalise, split into words, merge by byte-pair encoding.
+
+export const PAD = 0;
+export const BOS = 1;
+export const EOS = 2;
+export const UNK = 3;
+const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"];
+const BOUNDARY = "\u2581"; // marks the space before a word
+const UNKNOWN = "\u2047"; // shown for <unk> in a translation
+
+/* White space of Python's str.strip and \s: JavaScript's lacks U+001C-1F and U+0085, and has U+FEFF. */
+const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
+const SPACES = new RegExp(SPACE, "gu");
+const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
+
+/* Soft hyphen, zero-width spaces and marks of direction; hyphens; ligatures. */
+const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu;
+const HYPHENS = /[\u2010\u2011\u2212]/gu;
+const LIGATURES = /[\ufb00-\ufb06]/gu;
+
+/* The tokenizers library splits at the punctuation of an early Unicode; what browsers added since is a letter to it. */
+const LATER = String.raw`\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e\u1b4f\u1b7d-\u1b7f\u2e43-\u2e5d\u{10d6e}\u{10ead}\u{10ed0}
+\u{10f55}-\u{10f59}\u{10f86}-\u{10f89}\u{113d4}-\u{113d8}\u{1144b}-\u{1145d}\u{11660}-\u{1166c}\u{116b9}\u{1183b}
+\u{11944}-\u{11946}\u{119e2}\u{11a3f}-\u{11b09}\u{11be1}\u{11c41}-\u{11c45}\u{11c70}-\u{11c71}\u{11ef7}-\u{11fff}
+\u{12ff1}-\u{12ff2}\u{16d6d}-\u{16e9a}\u{16fe2}\u{1e5ff}\u{1e95e}-\u{1e95f}`.replaceAll("\n", "");
+const PUNCTUATION = String.raw`[[\p{P}$+<=>^\`\|~\u166d\u{111c9}]--[${LATER}]]`;
+/* A mark with a digit, punctuation, the letters of a word with its mark, or a mark alone. */
+const DIGIT_BY_DIGIT = new RegExp(`${BOUNDARY}?[0-9]|${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}0-9${PUNCTUATION}]+|${BOUNDARY}`, "gv");
+const WORDS = new RegExp(`${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}${PUNCTUATION}]+|${BOUNDARY}`, "gv");
+
+const ENTITY = /&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))/g;
+const CHARACTERS = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", "#39": "'", nbsp: " " };
+
+/** Normalise a text as core/text/tokenizer.py: simple typography, NFC, one space for white space. @param {string} text */
+export function normalise(text) {
+  const simple = text.toWellFormed().replace(LEFT_OUT, "").replace(HYPHENS, "-").replaceAll("\u1e9e", "\xdf");
+  const composed = simple.replace(LIGATURES, (ligature) => ligature.normalize("NFKC")).normalize("NFC");
+  return composed.replace(SPACES, " ").replace(OUTER_SPACES, "");
+}
+
+/** One token as the model sees it (`piece`) and as it is displayed (`text`); see core/text/tokenizer.py. */
+const token = (id, piece, text, startsWord = true, { special = false, unknown = false } = {}) =>
+  Object.freeze({ id, piece, text, startsWord, special, unknown });
+
+const withoutMarks = (piece) => piece.replace(/^[\u2581 ]+/, "");
+
+/** The ids of tokens. @param {{id: number}[]} tokens */
+export const idsOf = (tokens) => tokens.map(({ id }) => id);
+
+/** Cased BPE that keeps word boundaries in its tokens; special tokens that a user types are plain text. */
+export class Tokenizer {
+  /** @param {{pieces: string[], merges: [number, number][], single_digits?: boolean}} tokenizer of a weights file */
+  constructor({ pieces, merges, single_digits: singleDigits = false }) {
+    this.pieces = pieces;
+    this.ids = new Map(pieces.map((piece, id) => [piece, id]));
+    this.words = singleDigits ? DIGIT_BY_DIGIT : WORDS;
+    this.merges = new Map(
+      merges.map(([first, second], rank) => {
+        const id = this.ids.get(pieces[first] + pieces[second]);
+        return [this.pair(first, second), { rank, id }];
+      }),
+    );
+  }
+
+  pair(first, second) {
+    return first * this.pieces.length + second;
+  }
+
+  /** Tokenise a text, without <bos> and <eos>. @param {string} text */
+  encode(text) {
+    const characters = [...normalise(text)];
+    const marked = characters.map((character) => (character === " " ? BOUNDARY : character)).join("");
+    const added = marked && !marked.startsWith(BOUNDARY) ? 1 : 0;
+    const tokens = [];
+    let at = 0;
+    for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
+      for (const { id, from, to } of this.merged(this.symbols(word, at))) {
+        // The added mark stands at the first character, like the character itself.
+        tokens.push(this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added));
+      }
+      at += [...word].length;
+    }
+    return tokens;
+  }
+
+  /* The ids of a word's characters with their places; unknown ones in a row are one symbol. */
+  symbols(word, at) {
+    const symbols = [];
+    for (const character of word) {
+      const id = this.ids.get(character) ?? UNK;
+      const last = symbols.at(-1);
+      if (id === UNK && last?.id === UNK) last.to = at + 1;
+      else symbols.push({ id, from: at, to: at + 1 });
+      at++;
+    }
+    return symbols;
+  }
+
+  /* Merge the pair that was learned first, from the left, until none is left (Sennrich et al. 2016). */
+  merged(symbols) {
+    for (;;) {
+      let best = null;
+      let place = 0;
+      for (let i = 0; i + 1 < symbols.length; i++) {
+        const merge = this.merges.get(this.pair(symbols[i].id, symbols[i + 1].id));
+        if (merge && (best === null || merge.rank < best.rank)) [best, place] = [merge, i];
+      }
+      if (best === null) return symbols;
+      const { from } = symbols[place];
+      symbols.splice(place, 2, { id: best.id, from, to: symbols[place + 1].to });
+    }
+  }
+
+  /* A token of an input: the network reads a typed mark as a space, but it is shown as typed. */
+  shown(id, characters, first) {
+    const typed = characters[0] === BOUNDARY;
+    const surface = id === UNK ? characters.join("") : this.pieces[id];
+    const startsWord = first || (!typed && /^[\u2581 ]/.test(surface));
+    const text = (typed && surface.startsWith(BOUNDARY) ? BOUNDARY : "") + withoutMarks(surface);
+    return token(id, this.pieces[id], text, startsWord, { unknown: id === UNK });
+  }
+
+  /** The text of ids; special ids are skipped, <unk> becomes ⁇, escapes such as &amp; are resolved. @param {number[]} ids */
+  decode(ids) {
+    const [first = "", ...rest] = ids.filter((id) => id >= UNK).map((id) => (id === UNK ? UNKNOWN : this.pieces[id]));
+    const text = first.replaceAll(BOUNDARY, "") + rest.join("").replaceAll(BOUNDARY, " ");
+    return text.replace(OUTER_SPACES, "").replace(ENTITY, (_, name) => CHARACTERS[name]);
+  }
+
+  /** The token of an id, as displayed in a translation. @param {number} id */
+  token(id) {
+    const piece = this.pieces[id];
+    if (id < SPECIALS.length) return token(id, SPECIALS[id], SPECIALS[id], true, { special: true });
+    return token(id, piece, piece.replace(/^\u2581+/, ""), piece.startsWith(BOUNDARY));
+  }
+}

@@ -1,0 +1,82 @@
+// Picks the head to open with, as core/analysis/first_cell.py: a word whose source word is unmistakable.
+
+/* The head must attend almost only to the token; shorter words are mostly articles and prepositions. */
+const LEAST_WEIGHT = 0.9;
+const LEAST_LETTERS = 4;
+
+const KINDS_OF_VIEW = ["encoder", "decoder", "cross"];
+
+/* Parameters of a link that the payload passes on. */
+const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"];
+
+/**
+ * Return the view to open with: that of a link; else an output word's row in the head that attends to its source word;
+ * else the first head of the second-to-last cross-attention layer.
+ * @param {PassRecord} record
+ * @param {Link | null} link
+ * @returns {Link}
+ */
+export function openingView(record, link) {
+  const usual = { kind: "cross", layer: Math.max(0, record.layers.cross - 2), head: 0 };
+  if (!link) {
+    const { layer, head, query } = firstCell(record);
+    return query === null ? usual : { kind: "cross", layer, head, q: query };
+  }
+  const view = { ...usual, ...link, ...(KINDS_OF_VIEW.includes(String(link.kind)) ? {} : { kind: usual.kind }) };
+  return Object.fromEntries(OF_VIEW.filter((name) => view[name] !== undefined && view[name] !== null).map((name) => [name, view[name]]));
+}
+
+/*
+ * The cell with the highest weight × mean weight × (1 − similarity of the two spellings). It is the largest of its row in
+ * the mean over all layers and heads, and in one head.
+ */
+function firstCell({ cross, source, targetOut, layers, heads }) {
+  const [S, maps, size] = [source.length, layers.cross * heads, source.length * targetOut.length];
+  const keys = wholeWords(source);
+  let [best, found] = [0, { layer: 0, head: 0, query: null }];
+  for (const query of wholeWords(targetOut)) {
+    const means = Float64Array.from({ length: S }, (_, key) => {
+      let sum = 0;
+      for (let map = 0; map < maps; map++) sum += cross[map * size + query * S + key];
+      return sum / maps;
+    });
+    const key = means.indexOf(Math.max(...means));
+    if (!keys.includes(key)) continue;
+    const weights = Float64Array.from({ length: maps }, (_, map) => cross[map * size + query * S + key]);
+    const weight = Math.max(...weights);
+    const map = weights.indexOf(weight);
+    const score = weight * means[key] * (1 - similarity(source[key].text, targetOut[query].text));
+    if (weight >= LEAST_WEIGHT && score > best) [best, found] = [score, { layer: Math.floor(map / heads), head: map % heads, query }];
+  }
+  return found;
+}
+
+/* Positions of tokens that are a whole word. */
+const wholeWords = (tokens) =>
+  [...tokens.keys()].filter((at) => {
+    const { startsWord, special, unknown, text } = tokens[at];
+    const isWord = startsWord && !special && !unknown && [...text].length >= LEAST_LETTERS && /^\p{L}+$/u.test(text);
+    return isWord && !continuesWord(tokens[at + 1]);
+  });
+
+const continuesWord = (token) => Boolean(token) && !token.special && !token.startsWord && /[\p{L}\p{N}]/u.test(token.text);
+
+/** Return the share of letters in common blocks, ignoring case: `SequenceMatcher.ratio` of Python. */
+function similarity(one, other) {
+  const [a, b] = [one, other].map((text) => [...text.toLowerCase().replaceAll("\xdf", "ss")]);
+  return (2 * commonLetters(a, b)) / (a.length + b.length);
+}
+
+/* Letters of the longest common block, and of those before and after it. */
+function commonLetters(a, b) {
+  let [size, from, at] = [0, 0, 0];
+  for (let i = 0; i < a.length; i++) {
+    for (let j = 0; j < b.length; j++) {
+      let length = 0;
+      while (i + length < a.length && j + length < b.length && a[i + length] === b[j + length]) length++;
+      if (length > size) [size, from, at] = [length, i, j];
+    }
+  }
+  if (!size) return 0;
+  return size + commonLetters(a.slice(0, from), b.slice(0, at)) + commonLetters(a.slice(from + size), b.slice(at + size));
+}

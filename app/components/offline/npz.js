@@ -1,0 +1,157 @@
+// Saves a record as the .npz file that TranslationRecord.load reads: a zip of .npy arrays and the rest as JSON.
+
+import { bytesOf } from "./packing.js";
+
+const FORMAT = 2; // of core/record/record.py
+
+/* Numbers that Python holds as floats; all others are integers. */
+const FLOATS = new Set(["figure", "limit", "log_prob", "score"]);
+
+const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
+const ZIP_VERSION = 20;
+const ZIP_DATE = 0x21; // 1 January 1980, as the same record is the same file
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let rest = byte;
+  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? 0xedb88320 ^ (rest >>> 1) : rest >>> 1;
+  return rest;
+});
+
+/** A float as Python writes it: 1.0, 1e-05, 1e+16. @param {number} value */
+function pythonFloat(value) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
+  if (Object.is(value, -0)) return "-0.0";
+  const [digits, exponent] = value.toExponential().split("e");
+  const power = Number(exponent);
+  if (power < -4 || power >= 16) return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
+  return Number.isInteger(value) ? `${value}.0` : String(value);
+}
+
+/** JSON exactly as Python's `json.dumps(value, sort_keys=True)` writes it. */
+function pythonJson(value, name = "") {
+  if (typeof value === "number") return FLOATS.has(name) ? pythonFloat(value) : String(value);
+  if (typeof value === "string") return JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  if (Array.isArray(value)) return `[${value.map((item) => pythonJson(item)).join(", ")}]`;
+  if (typeof value !== "object") return String(value);
+  const items = Object.keys(value).toSorted().map((key) => `${JSON.stringify(key)}: ${pythonJson(value[key], key)}`);
+  return `{${items.join(", ")}}`;
+}
+
+const savedToken = ({ id, piece, text, startsWord, special, unknown }) => ({ id, piece, text, starts_word: startsWord, special, unknown });
+
+/** Everything but arrays and checks, with the names of `TranslationRecord`. @param {PassRecord} record */
+const metadataOf = (record) => ({
+  model: record.model,
+  weights_sha256: record.weightsSha256,
+  source_language: record.sourceLanguage,
+  target_language: record.targetLanguage,
+  source_text: record.sourceText,
+  translation: record.translation,
+  source: record.source.map(savedToken),
+  target_in: record.targetIn.map(savedToken),
+  target_out: record.targetOut.map(savedToken),
+  alternatives: record.alternatives.map((row) => row.map(savedToken)),
+  hypotheses: record.hypotheses.map(({ text, ids, logProb, score }) => ({ text, ids: [...ids], log_prob: logProb, score })),
+  search: record.search,
+  ...(record.editsText ? { edits: record.editsText } : {}),
+});
+
+/**
+ * The arrays in the order of the record's hash.
+ * @param {PassRecord} record
+ * @returns {[string, number[], Float32Array | Uint8Array][]} name, shape and numbers
+ */
+function arraysOf(record) {
+  const { layers, heads, masks } = record;
+  const [S, T] = [record.source.length, record.targetOut.length];
+  const D = record.sourcePositions.length / S;
+  return [
+    ["encoder", [layers.encoder, heads, S, S], record.encoder],
+    ["decoder", [layers.decoder, heads, T, T], record.decoder],
+    ["cross", [layers.cross, heads, T, S], record.cross],
+    ["encoder_mask", [S, S], masks.encoder],
+    ["decoder_mask", [T, T], masks.decoder],
+    ["cross_mask", [T, S], masks.cross],
+    ["source_positions", [S, D], record.sourcePositions],
+    ["target_positions", [T, D], record.targetPositions],
+    ["log_probs", [T], record.logProbs],
+    ["alternative_log_probs", [T, record.alternativeLogProbs.length / T], record.alternativeLogProbs],
+  ];
+}
+
+const ascii = (text) => Uint8Array.from(text, (character) => character.charCodeAt(0));
+
+/**
+ * Return the record's `id`: 16 hexadecimal digits of a SHA-256 over everything saved except the checks.
+ * @param {PassRecord} record
+ */
+export async function identityOf(record) {
+  const parts = [ascii(pythonJson(metadataOf(record))), ...arraysOf(record).map(([, , numbers]) => bytesOf(numbers))];
+  return (await sha256(concatenated(parts))).slice(0, 16);
+}
+
+/** Return the SHA-256 of bytes as hexadecimal digits. @param {Uint8Array<ArrayBuffer>} bytes */
+export async function sha256(bytes) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Return the file of a record. @param {PassRecord} record @returns {Uint8Array<ArrayBuffer>} */
+export function npzOf(record) {
+  const words = ascii(pythonJson({ format: FORMAT, checks: record.checks, ...metadataOf(record) }));
+  const arrays = [["words", [words.length], words], ...arraysOf(record)];
+  return zipOf(arrays.map(([name, shape, numbers]) => [`${name}.npy`, npyOf(name, shape, numbers)]));
+}
+
+/* A .npy file, version 1.0: magic, header length, a Python dictionary padded so that the data start at a multiple of 64. */
+function npyOf(name, shape, numbers) {
+  const type = numbers instanceof Float32Array ? "<f4" : name.endsWith("_mask") ? "|b1" : "|u1";
+  const tuple = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
+  const header = `{'descr': '${type}', 'fortran_order': False, 'shape': ${tuple}, }`;
+  const length = Math.ceil((10 + header.length + 1) / 64) * 64 - 10;
+  const magic = `\x93NUMPY\x01\x00${String.fromCharCode(length & 255, length >> 8)}`;
+  return concatenated([ascii(`${magic}${header.padEnd(length - 1)}\n`), bytesOf(numbers)]);
+}
+
+/* A zip archive without compression: each file behind its header, then the directory and its end. */
+function zipOf(files) {
+  const parts = [];
+  const directory = [];
+  let offset = 0;
+  for (const [name, content] of files) {
+    const size = content.length;
+    const file = [ZIP_VERSION, 0, 0, 0, ZIP_DATE, crc32(content), size, size, name.length, 0];
+    const local = integers("42222244422", ZIP_LOCAL, ...file);
+    directory.push(integers("42222224442222244", ZIP_ENTRY, ZIP_VERSION, ...file, 0, 0, 0, 0, offset), ascii(name));
+    parts.push(local, ascii(name), content);
+    offset += local.length + name.length + size;
+  }
+  const entries = concatenated(directory);
+  const end = integers("42222442", ZIP_END, 0, 0, files.length, files.length, entries.length, offset, 0);
+  return concatenated([...parts, entries, end]);
+}
+
+/* Little-endian integers; `widths` holds the number of bytes of each. */
+function integers(widths, ...values) {
+  const bytes = [...widths].flatMap((width, index) =>
+    Array.from({ length: Number(width) }, (_, place) => Math.floor(values[index] / 256 ** place) & 255),
+  );
+  return Uint8Array.from(bytes);
+}
+
+/** Return the checksum of a zip's file (CRC-32 of ISO 3309). @param {Uint8Array} bytes */
+function crc32(bytes) {
+  let rest = 0xffffffff;
+  for (const byte of bytes) rest = CRC_TABLE[(rest ^ byte) & 255] ^ (rest >>> 8);
+  return (rest ^ 0xffffffff) >>> 0;
+}
+
+function concatenated(parts) {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,178 @@
+// Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
+
+import { describeToken, groupWords, shortLabel } from "./labels.js";
+import { bytesOf, packBits } from "./packing.js";
+
+/** @type {Kind[]} */
+export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];
+
+/**
+ * @template T
+ * @param {(kind: Kind) => T} valueOf
+ */
+const forKinds = (valueOf) =>
+  /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, valueOf(kind)])));
+
+/** Convert nats to a probability, rounded to six digits. */
+const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
+
+/**
+ * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
+ * @param {PassRecord} record
+ * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
+ *   whatIf?: WhatIf | null}} shown  offered: quantities that can be requested beside the weights; quantities: those to
+ *   send along
+ * @returns {Payload}
+ * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
+ */
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null }) {
+  for (const kind of KINDS_OF_MAPS) {
+    if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
+  }
+  const { masks } = record;
+  return {
+    sentence: record.id,
+    model: record.model,
+    weights_sha256: record.weightsSha256,
+    source_text: record.sourceText,
+    translation: record.translation,
+    levels: null,
+    heads: record.heads,
+    layers: record.layers,
+    source_language: record.sourceLanguage,
+    target_language: record.targetLanguage,
+    search: record.search,
+    given_target: record.decode === null,
+    log_prob: logProbOf(record),
+    checks: record.checks,
+    checked: "here",
+    source: record.source.map(describeToken),
+    target_in: record.targetIn.map(describeToken),
+    target_out: record.targetOut.map((token, t) => ({ ...describeToken(token), p: probabilityOf(record.logProbs[t]) })),
+    words: { source: groupWords(record.source), target: groupWords(record.targetOut) },
+    alternatives: alternativesOf(record),
+    view,
+    offered: ["weights", ...offered],
+    what_if: whatIf,
+    together: null,
+    ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),
+    ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`${kind}_mask`, packBits(masks[kind])])),
+    ...quantityFields(record, quantities),
+  };
+}
+
+/** Return the log-probability of the whole target, in nats. @param {PassRecord} record */
+export const logProbOf = ({ logProbs }) => logProbs.reduce((sum, logProb) => sum + logProb, 0);
+
+/**
+ * Return the fields of quantities: their unmasked cells, and ranges that include 0, so that a length of 0 is the start of
+ * the scale.
+ * @param {PassRecord} record
+ * @param {Record<string, Record<Kind, Float32Array>>} quantities
+ * @returns {{quantities: Record<string, SentQuantity>}}
+ */
+export function quantityFields({ heads, masks }, quantities) {
+  const fields = { quantities: {} };
+  for (const [name, arrays] of Object.entries(quantities)) {
+    const range = forKinds((kind) => {
+      const numbers = unmaskedNumbers(arrays[kind], masks[kind]);
+      fields[`${name}_${kind}`] = bytesOf(numbers);
+      let [low, high] = [0, -Infinity];
+      for (const number of numbers) {
+        if (!Number.isFinite(number)) throw new RangeError(`the ${name} of the ${kind} contain a number that is not finite`);
+        low = Math.min(low, number);
+        high = Math.max(high, number);
+      }
+      return [low, name === "rollout" ? 1 : high];
+    });
+    fields.quantities[name] = { levels: null, heads: name === "rollout" ? 1 : heads, range };
+  }
+  return fields;
+}
+
+/** Return the fields of head effects, [layer, head, target token] in nats. @param {Record<Kind, Float32Array>} effects */
+export const effectFields = (effects) => ({
+  effects: true,
+  ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`effects_${kind}`, bytesOf(effects[kind])])),
+});
+
+/*
+ * The most probable tokens of each step as [label, probability, written]. The token written is always included; if
+ * necessary it replaces the last one. `written` is 0, 1, or 2 for such a replacement.
+ */
+function alternativesOf({ targetOut, logProbs, alternatives, alternativeLogProbs }) {
+  return alternatives.map((tokens, t) => {
+    const own = targetOut[t];
+    const row = tokens.map((token, k) => [token, alternativeLogProbs[t * tokens.length + k]]);
+    const among = tokens.some(({ id }) => id === own.id);
+    if (!among) row.splice(-1, 1, [own, logProbs[t]]);
+    return row.map(([token, logProb]) => [shortLabel(token), probabilityOf(logProb), token.id !== own.id ? 0 : among ? 1 : 2]);
+  });
+}
+
+/** Keep the unmasked cells of maps [layer, head, query, key]. */
+function unmaskedNumbers(numbers, mask) {
+  const cells = Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
+  if (cells.length === mask.length) return numbers;
+  const found = new Float32Array((numbers.length / mask.length) * cells.length);
+  let at = 0;
+  for (let map = 0; map < numbers.length; map += mask.length) for (const cell of cells) found[at++] = numbers[map + cell];
+  return found;
+}
+
+/** Return the change of each map, after minus before. @param {PassRecord} after @param {PassRecord} before */
+export const changeOf = (after, before) => forKinds((kind) => after[kind].map((weight, cell) => weight - before[kind][cell]));
+
+/**
+ * Compute how much of each input reaches each layer's output, [layer, 1, query, key]: the product of ½(Ā + I) over the
+ * layers so far; a cross-attention layer's mean weights times the encoder's full rollout (Abnar & Zuidema 2020, §3).
+ * @param {PassRecord} record
+ * @returns {Record<Kind, Float32Array>}
+ */
+export function rolloutOf(record) {
+  const [S, T] = [record.source.length, record.targetOut.length];
+  const encoder = selfRollout(record, "encoder", S);
+  const decoder = selfRollout(record, "decoder", T);
+  const whole = encoder.subarray(-S * S);
+  return { encoder, decoder, cross: stacked(meanMaps(record, "cross").map((mean) => product(mean, whole, T, S))) };
+}
+
+function selfRollout(record, kind, N) {
+  let soFar = null;
+  const layers = meanMaps(record, kind).map((mean) => {
+    const mixed = mean.map((weight, cell) => 0.5 * weight + (Math.floor(cell / N) === cell % N ? 0.5 : 0));
+    return (soFar = soFar ? product(mixed, soFar, N, N) : mixed);
+  });
+  return stacked(layers);
+}
+
+/** Return each layer's weights, averaged over heads: one [query, key] per layer. */
+function meanMaps({ heads, layers, masks, ...maps }, kind) {
+  const cells = masks[kind].length;
+  return Array.from({ length: layers[kind] }, (_, layer) => {
+    const mean = new Float64Array(cells);
+    for (let head = 0; head < heads; head++) {
+      const start = (layer * heads + head) * cells;
+      for (let cell = 0; cell < cells; cell++) mean[cell] += maps[kind][start + cell];
+    }
+    return mean.map((sum) => sum / heads);
+  });
+}
+
+/* [rows, N] times [N, N]. */
+function product(left, right, rows, N) {
+  const result = new Float64Array(rows * N);
+  for (let row = 0; row < rows; row++) {
+    for (let n = 0; n < N; n++) {
+      const factor = left[row * N + n];
+      for (let column = 0; column < N; column++) result[row * N + column] += factor * right[n * N + column];
+    }
+  }
+  return result;
+}
+
+function stacked(layers) {
+  const whole = new Float32Array(layers.length * layers[0].length);
+  layers.forEach((layer, index) => whole.set(layer, index * layer.length));
+  return whole;
+}

@@ -1,0 +1,236 @@
+// The worker of the offline page: holds the networks, and answers the page's questions one after the other.
+
+import { editsText, fitEdits, listEdits, NO_EDITS, parseEdits } from "../network/edits.js";
+import { headEffects, InputError, inspect, translate } from "../network/record.js";
+import { Tokenizer } from "../network/subwords.js";
+import { makeNetwork } from "../network/transformer.js";
+import { readWeights } from "../network/weights.js";
+import { changedEdits } from "./edit_commands.js";
+import { openingView } from "./first_view.js";
+import { listedEdits } from "./labels.js";
+import { identityOf, npzOf, sha256 } from "./npz.js";
+import { bytesOf, packPayload } from "./packing.js";
+import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
+
+/*
+ * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *     refuses weights with another SHA-256; plain: without WebAssembly
+ *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
+ *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
+ *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
+ *   again {} → {translation, logProb}: searched under the edits
+ *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
+ *   npz {} → {npz, name}: the record of the pass as a file
+ *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}; changes nothing
+ *     above
+ *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
+ *     with `positions`, what is added to the source tokens as float32 [token, dimension]; `again` is the translation
+ *     under the edits, null if they allow none; changes nothing above
+ * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
+ * longest, give way to it. So fast typing never queues.
+ */
+const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText, lesson };
+
+/* Unedited passes that need not run again when an edit changes. */
+const MOST_RECORDS = 4;
+
+const networks = new Map();
+const records = new Map();
+/* What was translated last: {direction, text, beam, edits, before, after}. */
+let shown = null;
+/* The quantity that the explorer wants, for later sentences too. */
+let wanted = "weights";
+
+async function open({ direction, weights, sha256: expected, plain = false }) {
+  const found = await sha256(new Uint8Array(weights));
+  if (found !== expected) {
+    const sums = `SHA-256 ${found.slice(0, 8)}\u2026 instead of ${expected.slice(0, 8)}\u2026`;
+    throw new InputError(`The weights in this file are damaged (${sums}): copy or download the file again.`);
+  }
+  const stored = readWeights(new Uint8Array(weights));
+  const { about, config } = stored;
+  // Records of rounded weights must not pass for those of the checkpoint.
+  if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, tokenizer: new Tokenizer(stored.tokenizer) });
+  return { about, config, simd: network.heap.kernel !== null };
+}
+
+function edited({ edits, command }) {
+  return { edits: changedEdits(edits, command) };
+}
+
+/** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
+async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null }) {
+  const name = JSON.stringify([direction, text, beam, editsText(edits), target]);
+  const { network, tokenizer } = networks.get(direction);
+  let record = records.get(name);
+  records.delete(name);
+  if (!record) {
+    record = inspect(network, tokenizer, text, { beam, edits, target });
+    record.id = await identityOf(record);
+  }
+  records.set(name, record); // the last one to go
+  if (records.size > MOST_RECORDS) records.delete(records.keys().next().value);
+  return record;
+}
+
+async function show({ direction, text, target, beam, edits: written, view, request = null }) {
+  const { network } = networks.get(direction);
+  const before = await recordOf(direction, text, { beam, target });
+  const problems = [];
+  const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
+  problems.push(...fitting.problems);
+  let [edits, after] = [fitting.edits, before];
+  if (listEdits(edits).length) {
+    try {
+      after = await recordOf(direction, text, { beam, edits, target: before.targetOut.map(({ id }) => id) });
+    } catch (error) {
+      if (!(error instanceof InputError || error instanceof RangeError)) throw error; // RangeError: beyond this network
+      problems.push(error.message);
+      edits = NO_EDITS;
+    }
+  }
+  const next = { direction, text, beam, edits, before, after };
+  const isEdited = after !== before;
+  /** @type {Quantity[]} */
+  const offered = ["scores", "norms", "rollout"];
+  if (isEdited) offered.unshift("change");
+  const whatIf = {
+    text: editsText(edits),
+    edits: listedEdits(listEdits(edits), before),
+    problems,
+    before: logProbOf(before),
+    change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
+    request,
+  };
+  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
+  shown = next;
+  return { payload, translation: before.translation };
+}
+
+/** The scores, value norms, rollout or change of the pass that is shown, under its edits. @returns {Record<Kind, Float32Array>} */
+function quantityOf({ direction, edits, before, after }, name) {
+  if (name === "change") return changeOf(after, before);
+  if (name === "rollout") return rolloutOf(after);
+  const { network } = networks.get(direction);
+  const capture = { [name]: true };
+  const ids = (tokens) => tokens.map(({ id }) => id);
+  network.free();
+  network.decode(ids(after.targetIn), network.encode(ids(after.source), edits, capture), edits, capture);
+  return /** @type {any} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, capture[kind][name]])));
+}
+
+function again() {
+  const { direction, text, beam, edits } = shown;
+  const { network, tokenizer } = networks.get(direction);
+  const { text: translation, hypotheses } = translate(network, tokenizer, text, { beam, edits });
+  return { translation, logProb: hypotheses[0].logProb };
+}
+
+const ANSWERS = {
+  quantity({ quantity }) {
+    wanted = quantity;
+    return quantity === "weights" ? {} : quantityFields(shown.after, { [quantity]: quantityOf(shown, quantity) });
+  },
+  effects: async () => effectFields(await headEffects(networks.get(shown.direction).network, shown.after, giveWay)),
+};
+
+/* Let a translation that has come in the meantime go first. */
+async function giveWay() {
+  await otherMessages();
+  if (waiting.some(({ ask }) => ask === "translate")) throw new Interrupted();
+}
+
+class Interrupted extends Error {}
+
+/* A failure is an answer too. A request about another sentence is late. */
+async function answer({ name, value }) {
+  const { request, sentence = shown.after.id } = value;
+  const fields = { sentence, name, request };
+  try {
+    if (sentence !== shown.after.id) throw new InputError("another sentence is shown now");
+    return { answer: packPayload({ ...fields, ...(await ANSWERS[name](value)) }) };
+  } catch (error) {
+    if (error instanceof Interrupted) throw error;
+    const what = name === "effects" ? "effect of each head" : value.quantity;
+    return { answer: packPayload({ ...fields, failed: `The ${what} could not be computed: ${lineOf(error)}` }) };
+  }
+}
+
+function npz() {
+  const { after } = shown;
+  return { npz: npzOf(after), name: `headlight-${after.id}.npz` };
+}
+
+/* For programs: see `window.headlight` in main.js. */
+function inspectText({ direction, text, beam, edits }) {
+  const { network, tokenizer } = networks.get(direction);
+  const problems = [];
+  const parsed = parseEdits(edits, problems);
+  if (problems.length) throw new InputError(problems[0]);
+  const { source, targetOut, translation, logProbs, encoder, decoder, cross } = inspect(network, tokenizer, text, { beam, edits: parsed });
+  const texts = (tokens) => tokens.map((token) => token.text);
+  const ids = targetOut.map(({ id }) => id);
+  return { record: { source: texts(source), target: texts(targetOut), translation, ids, logProbs, maps: { encoder, decoder, cross } } };
+}
+
+/* For the lessons on masks and positions. */
+async function lesson({ direction, text, beam, edits: written }) {
+  const { network, tokenizer } = networks.get(direction);
+  const before = await recordOf(direction, text, { beam });
+  const edits = parseEdits(written);
+  const target = before.targetOut.map(({ id }) => id);
+  const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
+  const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), positions: bytesOf(before.sourcePositions) });
+  return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
+}
+
+/** An error as one line. @param {Error} error */
+const lineOf = ({ message }) => message.replace(/\s+/g, " ").trim().slice(0, 300);
+
+/* A message to itself lets newer messages in before the next question. */
+const turns = new MessageChannel();
+turns.port1.start();
+const otherMessages = () =>
+  new Promise((resolve) => {
+    turns.port1.addEventListener("message", resolve, { once: true });
+    turns.port2.postMessage(null);
+  });
+
+const waiting = [];
+let working = false;
+
+async function work() {
+  working = true;
+  for (await otherMessages(); waiting.length; await otherMessages()) {
+    const { id, ask, ...question } = waiting.shift();
+    try {
+      reply({ id, ...(await QUESTIONS[ask](question)) });
+    } catch (error) {
+      if (error instanceof Interrupted) waiting.push({ id, ask, ...question });
+      else reply({ id, failed: lineOf(error) });
+    }
+  }
+  working = false;
+}
+
+/* Byte arrays that nothing here keeps are moved, not copied. */
+const reply = (message) => self.postMessage(message, { transfer: [message.payload, message.answer, message.npz].flatMap((bytes) => bytes?.buffer ?? []) });
+
+/* A translation replaces what still waits about the ones before it. */
+function accept(question) {
+  if (question.ask === "translate") {
+    for (let at = waiting.length - 1; at >= 0; at--) {
+      if (!["translate", "again"].includes(waiting[at].ask)) continue;
+      reply({ id: waiting[at].id, failed: "A newer translation was asked for." });
+      waiting.splice(at, 1);
+    }
+  }
+  waiting.push(question);
+  if (!working) work();
+}
+
+self.addEventListener("message", ({ data }) => accept(data));

@@ -1,0 +1,344 @@
+"""The offline page's worker, in a page opened from disk without a network, answers as Python does."""
+
+# ruff: noqa: E501 (lines of script)
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+import core
+from app.components.assets import joined
+from app.components.edits import listed
+from app.components.explorer.payload import payload
+from app.export.weights import pack
+from core.analysis.rollout import rollout
+from core.config import DecodeConfig
+from core.kinds import KINDS
+from core.record.edits import Edits
+from core.record.record import TranslationRecord
+from core.translator import Translator
+from tests.app.conftest import ROOT
+from tests.app.test_offline_payload import unpacked
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:"
+DRIVER = """
+const blob = new Blob([document.querySelector("#worker").textContent]);
+const worker = new Worker(URL.createObjectURL(blob));
+const waiting = [];
+worker.addEventListener("message", ({ data: { id, ...answer } }) => waiting[id](answer));
+window.asked = (ask, fields, moved = []) =>
+  new Promise((resolve) => worker.postMessage({ ...fields, ask, id: waiting.push(resolve) - 1 }, moved));
+window.weights = () => Uint8Array.fromBase64(document.querySelector("#weights").textContent);
+/* Byte arrays of an answer as base64 text. */
+window.readable = (answer) =>
+  JSON.stringify(answer, (_, value) => (ArrayBuffer.isView(value) ? { bytes: new Uint8Array(value.buffer, value.byteOffset, value.byteLength).toBase64() } : value));
+"""
+SENTENCE = "Ein Mann in einem roten Hemd spricht mit einem Hund ."
+EDITS = (
+    "off.cross.2.0~uniform.encoder.0.1~cut.cross.all.all.1.2~times.decoder.1.3.4.2.0.5"
+    "~row.cross.1.1.2.0.25-0.75~temp.encoder.1.2.0.5~hide.3~positions.source.scale-0.5_shift-2"
+)
+VIEW = {"kind": "cross", "layer": 1, "head": "mean", "q": 2}
+ASKED = {"direction": "de-en", "text": SENTENCE, "target": None, "beam": 5, "edits": ""}
+
+
+def bytes_of(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value["bytes"]) if set(value) == {"bytes"} else value
+
+
+class Worker:
+    """A worker that a page from disk has started."""
+
+    def __init__(self, page: Page, folder: Path, weights: bytes) -> None:
+        script = joined(ROOT / "app/components/offline/worker.js")
+        file = folder / "worker.html"
+        file.write_text(
+            f'<!doctype html><meta charset=utf-8><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            f"<script type=text/plain id=weights>{base64.b64encode(weights).decode()}</script>"
+            f"<script type=text/plain id=worker>{script}</script><script>{DRIVER}</script>",
+            encoding="utf-8",
+        )
+        page.context.set_offline(True)
+        page.goto(file.as_uri())
+        self.page = page
+        self.sha256 = hashlib.sha256(weights).hexdigest()
+
+    def open(self, changed: int | None = None) -> dict[str, Any]:
+        """Hand over the weights, with one bit of the byte `changed` flipped."""
+        script = """async ([sha256, at]) => {
+          const bytes = weights();
+          if (at !== null) bytes[at] ^= 1;
+          return readable(await asked("open", { direction: "de-en", weights: bytes.buffer, sha256 }, [bytes.buffer]));
+        }"""
+        return json.loads(self.page.evaluate(script, [self.sha256, changed]))
+
+    def ask(self, what: str, **fields: Any) -> dict[str, Any]:
+        script = "async ([what, fields]) => readable(await asked(what, fields))"
+        return json.loads(self.page.evaluate(script, [what, fields]), object_hook=bytes_of)
+
+    def translate(self, **changes: Any) -> dict[str, Any]:
+        """The payload of a translation."""
+        answer = self.ask("translate", **{**ASKED, "view": VIEW, **changes})
+        assert "failed" not in answer, answer
+        return unpacked(answer["payload"]) | {"answered": answer["translation"]}
+
+    def answer(self, name: str, **value: Any) -> dict[str, Any]:
+        return unpacked(self.ask("answer", name=name, value={"request": 7, **value})["answer"])
+
+
+@pytest.fixture(scope="module")
+def worker(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    page = browser.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    weights = pack(ROOT / "checkpoints/scratch-de-en")
+    worker = Worker(page, tmp_path_factory.mktemp("offline"), weights)
+    assert "damaged" in worker.open(changed=len(weights) - 1)["failed"]
+    assert worker.open()["about"]["name"] == "scratch-de-en"
+    yield worker
+    page.close()
+    assert not problems
+
+
+@pytest.fixture(scope="module")
+def passes(translator: Translator) -> dict[str, TranslationRecord]:
+    """The records of the same passes in Python: without and with edits, and searched under them."""
+    edits, problems = Edits.parse(EDITS)
+    assert not problems
+    plain = translator.inspect(SENTENCE)
+    ids = [one.id for one in plain.target_out]
+    return {
+        "plain": plain,
+        "edited": translator.inspect(SENTENCE, edits=edits, target_ids=ids),
+        "again": translator.inspect(SENTENCE, edits=edits),
+        "given": translator.inspect(SENTENCE, "A dog talks ."),
+    }
+
+
+def assert_close(found: Any, expected: Any, where: str) -> None:
+    """Compare JSON values and float32 arrays of two implementations of one network."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected), where
+        for name, value in expected.items():
+            assert_close(found[name], value, f"{where}.{name}")
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected), where
+        for i, value in enumerate(expected):
+            assert_close(found[i], value, f"{where}[{i}]")
+    elif isinstance(expected, bytes) and not where.endswith("_mask"):
+        numbers = [np.frombuffer(one, "<f4") for one in (found, expected)]
+        np.testing.assert_allclose(*numbers, rtol=1e-5, atol=1e-5, err_msg=where)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-4), where
+    else:
+        assert found == expected, where
+
+
+def test_translation(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    found = worker.translate(request=3)
+    record = passes["plain"]
+    what_if = {
+        "text": "",
+        "edits": [],
+        "problems": [],
+        "before": record.log_prob,
+        "change": None,
+        "request": 3,
+    }
+    quantities = dict.fromkeys(("scores", "norms", "rollout"))
+    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
+    assert found.pop("answered") == record.translation
+    checks = found.pop("checks")
+    assert checks and all(check["passed"] for check in checks)
+    # Rounding differs, so hash and checks do too.
+    assert len(found.pop("sentence")) == len(expected.pop("sentence")) == 16
+    del expected["checks"]
+    assert_close(found, expected, "payload")
+
+
+def test_edits(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    """The pass keeps its target, and then the network translates again under the edits."""
+    found = worker.translate(edits=f"{EDITS}~off.cross.9.0~nonsense")
+    record, before = passes["edited"], passes["plain"]
+    assert found["answered"] == before.translation == found["translation"]
+    what_if = found["what_if"]
+    assert what_if["text"] == record.edits.to_text()
+    assert what_if["edits"] == listed(record.edits, before)
+    assert_close(what_if["change"], (record.log_probs - before.log_probs).tolist(), "change")
+    assert what_if["before"] == pytest.approx(before.log_prob, abs=1e-4)
+    assert [line.split(":")[0] for line in what_if["problems"]] == [
+        "'nonsense' is ignored",
+        "cross layer 9, head 0 cannot be switched off",
+    ]
+    assert found["search"] == "given target, edited"
+    expected = payload(record, VIEW, host=None)
+    for kind in KINDS:
+        assert_close(found[kind], expected[kind], kind)
+        assert found[f"{kind}_mask"] == expected[f"{kind}_mask"]
+    again = worker.ask("again")
+    assert again["translation"] == passes["again"].translation
+    assert again["logProb"] == pytest.approx(passes["again"].log_prob, abs=1e-4)
+
+
+def test_quantities(
+    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
+) -> None:
+    """Each is computed under the edits, and once chosen comes with the next translation."""
+    worker.translate(edits=EDITS)
+    record, before = passes["edited"], passes["plain"]
+    change = {kind: record.maps(kind) - before.maps(kind) for kind in KINDS}
+    computed = {
+        "change": change,
+        "scores": core.scores(translator, record),
+        "norms": core.value_norms(translator, record),
+        "rollout": rollout(record),
+    }
+    for name, arrays in computed.items():
+        found = worker.answer("quantity", quantity=name)
+        sent = payload(record, VIEW, quantities={name: arrays}, host=None)
+        fields = {f"{name}_{kind}": sent[f"{name}_{kind}"] for kind in KINDS}
+        assert_close(
+            {field: found.pop(field) for field in fields}, fields, f"{name} under the edits"
+        )
+        assert_close(found.pop("quantities"), {name: sent["quantities"][name]}, name)
+        assert found == {"sentence": found["sentence"], "name": "quantity", "request": 7}
+    assert set(worker.translate()["quantities"]) == {"rollout"}
+    assert set(worker.answer("quantity", quantity="weights")) == {"sentence", "name", "request"}
+    assert not worker.translate()["quantities"]
+
+
+def test_effects(
+    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
+) -> None:
+    sentence = worker.translate(edits=EDITS)["sentence"]
+    found = worker.answer("effects", sentence=sentence)
+    effects = core.head_effects(translator, passes["edited"]).changes
+    for kind in KINDS:
+        expected = np.asarray(effects[kind], "<f4").tobytes()
+        assert_close(found.pop(f"effects_{kind}"), expected, f"effects of {kind}")
+    assert found == {"sentence": sentence, "name": "effects", "request": 7, "effects": True}
+
+
+def test_a_request_about_another_sentence(worker: Worker) -> None:
+    worker.translate()
+    found = worker.answer("effects", sentence="0123456789abcdef")
+    assert found["failed"].endswith("another sentence is shown now")
+
+
+@pytest.mark.parametrize("name", ["plain", "edited", "given"])
+def test_npz(
+    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator, name: str
+) -> None:
+    """Python reads the file, and finds with its own network that all of it is true."""
+    edits = EDITS if name == "edited" else ""
+    target = passes["given"].translation if name == "given" else None
+    sentence = worker.translate(edits=edits, target=target)["sentence"]
+    saved = worker.ask("npz")
+    record = TranslationRecord.load(io.BytesIO(saved["npz"]))
+    assert record.id == sentence and saved["name"] == f"headlight-{sentence}.npz"
+    assert record.edits == passes[name].edits and record.search == passes[name].search
+    checked = translator.recheck(record)
+    failed = [check.name for check in checked.checks if not check.passed]
+    assert not failed
+    assert len(checked.checks) == 8
+
+
+def test_for_programs(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    """A text is inspected beside the one that is shown."""
+    sentence = worker.translate()["sentence"]
+    asked = {"direction": "de-en", "text": SENTENCE, "beam": 5, "edits": EDITS}
+    found = worker.ask("inspect", **asked)["record"]
+    record = passes["again"]
+    assert found["ids"] == [one.id for one in record.target_out]
+    assert found["source"] == record.tokens("source") and found["target"] == record.tokens("target")
+    assert found["translation"] == record.translation
+    for name, array in (("logProbs", record.log_probs), *((k, record.maps(k)) for k in KINDS)):
+        own = found[name] if name == "logProbs" else found["maps"][name]
+        assert_close(own, array.tobytes(), name)
+    assert worker.answer("quantity", quantity="weights")["sentence"] == sentence
+
+
+def test_greedy(worker: Worker, translator: Translator) -> None:
+    record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
+    found = worker.translate(beam=1)
+    assert (found["translation"], found["search"]) == (record.translation, "greedy")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"text": "  "}, "nothing to translate: type a sentence"),
+        ({"text": "ab " * 200}, "600 characters are too many: the limit is 500"),
+        ({"text": "x " * 120}, "tokens are too many: the limit is 100"),
+    ],
+)
+def test_bad_input(worker: Worker, changes: dict[str, Any], line: str) -> None:
+    failed = worker.ask("translate", **{**ASKED, "view": None, **changes})["failed"]
+    assert line in failed and "\n" not in failed
+
+
+def test_edits_that_stop_the_search(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    """The pass is shown, the search refuses."""
+    assert "decoder_mask" in worker.translate(edits="causal")
+    assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
+    hidden = "~".join(f"hide.{i}" for i in range(len(passes["plain"].source)))
+    what_if = worker.translate(edits=hidden)["what_if"]
+    assert what_if["text"] == "" and "all source tokens are hidden" in what_if["problems"][0]
+
+
+def test_typing_never_queues(worker: Worker) -> None:
+    """Of translations asked for in a row, only the first and the last are made."""
+    script = """async (asked_) => {
+      const texts = Array.from({ length: 30 }, (_, i) => asked_.text.slice(0, 12 + i));
+      const questions = texts.map((text) => asked("translate", { ...asked_, text, view: null }));
+      questions.push(asked("npz", {}));
+      return (await Promise.all(questions)).map(({ failed }) => failed ?? null);
+    }"""
+    failed = worker.page.evaluate(script, ASKED)
+    assert failed[-2:] == [None, None]
+    assert failed[0] is None or set(failed[:-2]) == {failed[0]}
+    assert set(failed[1:-2]) == {"A newer translation was asked for."}
+
+
+def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
+    """They start again after it, and are then about a sentence that is no longer shown."""
+    sentence = worker.translate()["sentence"]
+    script = """async ([sentence, fields]) => {
+      const done = [];
+      const note = (name) => (answer) => { done.push(name); return answer; };
+      const effects = asked("answer", { name: "effects", value: { request: 1, sentence } }).then(note("effects"));
+      const again = asked("translate", { ...fields, view: null }).then(note("translate"));
+      return readable([done, await again, await effects]);
+    }"""
+    text = worker.page.evaluate(script, [sentence, {**ASKED, "text": "Ein Hund ."}])
+    done, translated, effects = json.loads(text, object_hook=bytes_of)
+    assert done == ["translate", "effects"] and translated["translation"]
+    assert "another sentence" in unpacked(effects["answer"])["failed"]
+
+
+def test_rounded_weights(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    """A second network in the same worker; its records do not claim the checkpoint's weights."""
+    weights = pack(ROOT / "checkpoints/scratch-de-en", int8=True)
+    sha256 = hashlib.sha256(weights).hexdigest()
+    script = """async ([text, sha256]) => {
+      const { buffer } = Uint8Array.fromBase64(text);
+      return (await asked("open", { direction: "rounded", weights: buffer, sha256 }, [buffer])).failed;
+    }"""
+    assert not worker.page.evaluate(script, [base64.b64encode(weights).decode(), sha256])
+    found = worker.translate(direction="rounded")
+    exact = worker.translate()
+    assert (found["model"], found["weights_sha256"]) == ("scratch-de-en (8-bit)", sha256)
+    assert exact["weights_sha256"] == passes["plain"].weights_sha256
+    weights_of = [np.frombuffer(one["cross"], "<f4") for one in (found, exact)]
+    assert 1e-4 < np.abs(weights_of[0] - weights_of[1]).max() < 0.1

@@ -1,0 +1,27 @@
+// Runs behind the network's own scripts in a page of the browser: opens weights, and answers with records as JSON.
+
+const base64 = (numbers) => btoa(Array.from(new Uint8Array(numbers.buffer), (byte) => String.fromCharCode(byte)).join(""));
+
+async function opened(weights) {
+  const answer = await fetch(`data:application/octet-stream;base64,${weights}`);
+  const stored = readWeights(new Uint8Array(await answer.arrayBuffer()));
+  return { network: await makeNetwork(stored), tokenizer: new Tokenizer(stored.tokenizer) };
+}
+
+/* A record with its arrays in base64, or the one line of why there is none. */
+function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
+  try {
+    const record = inspect(network, tokenizer, text, { ...options, edits: parseEdits(edits) });
+    return Object.fromEntries(
+      Object.entries(record).map(([name, value]) => [name, value instanceof Float32Array ? base64(value) : value]),
+    );
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    return { failed: error.message };
+  }
+}
+
+async function effectsAnswer({ network, tokenizer }, text, edits) {
+  const found = await headEffects(network, inspect(network, tokenizer, text, { edits: parseEdits(edits) }));
+  return Object.fromEntries(Object.entries(found).map(([kind, changes]) => [kind, base64(changes)]));
+}
